@@ -1,0 +1,53 @@
+# The front door. `make help` lists what it does.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO_READY := $(VENV)/.demo-ready
+DEV_READY := $(VENV)/.dev-ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-all lint format bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(DEMO_READY)  ## Run the executors against a local, rate-limited stand-in server
+	@$(BIN)/python examples/rate_limited.py
+
+test: lint  ## Lint, types and every test that is not slow
+	@$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint  ## Lint, types and every test
+	@$(BIN)/python -m pytest
+
+lint: $(DEV_READY)  ## Lint, format check, types and layers
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(DEV_READY)  ## Format the code and mend what the linter can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(DEV_READY)  ## Run the benchmarks and print their tables
+	@$(BIN)/python benchmarks/executors.py
+
+clean:  ## Remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "error: Python 3.11 or newer is needed; this is `$(PYTHON) --version 2>&1`"; \
+	    echo; echo "hint: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(DEMO_READY): pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[demo]'
+	@touch $@
+
+$(DEV_READY): pyproject.toml | $(BIN)/python
+	@echo "setting up $(VENV) with the test tools (once) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(DEMO_READY)

@@ -1,0 +1,59 @@
+"""Is this argument allowed? If not, the error names it, its value and what is.
+
+Each check takes one keyword, whose name is the argument's: `whole_number_from(1, concurrency=0)`
+raises `ValueError: concurrency=0: must be a whole number, 1 or more`.
+"""
+
+import math
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+
+def whole_number_from(least: int, /, **argument: Any) -> int:
+    """Return the argument if it is an int of at least `least`."""
+    name, value = _only(argument)
+    allowed = f"must be a whole number, {least} or more"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {allowed}")
+    if value < least:
+        raise ValueError(f"{name}={value!r}: {allowed}")
+    return value
+
+
+def number_from(least: float, /, **argument: Any) -> float:
+    """Return the argument if it is a finite number of at least `least`."""
+    return _number(argument, lambda value: value >= least, f"must be a number, {least} or more")
+
+
+def positive_number(**argument: Any) -> float:
+    """Return the argument if it is a finite number above 0."""
+    return _number(argument, lambda value: value > 0, "must be a number above 0")
+
+
+def share(**argument: Any) -> float:
+    """Return the argument if it is a number from 0 to 1."""
+    return _number(argument, lambda value: 0 <= value <= 1, "must be a number from 0 to 1")
+
+
+def function(**argument: Any) -> Any:
+    """Return the argument if it can be called."""
+    name, value = _only(argument)
+    if not callable(value):
+        raise TypeError(f"{name}={value!r}: must be a function")
+    return value
+
+
+def _number(argument: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> float:
+    name, value = _only(argument)
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {allowed}")
+    number = float(value)
+    if not math.isfinite(number) or not fits(number):
+        raise ValueError(f"{name}={value!r}: {allowed}")
+    return number
+
+
+def _only(argument: dict[str, Any]) -> tuple[str, Any]:
+    ((name, value),) = argument.items()
+    return name, value

@@ -1,0 +1,308 @@
+"""How do thousands of slow, failing, rate-limited calls run well on one event loop?
+
+The problem. Calls take seconds, some fail, some hang, and the provider refuses what is too much.
+We want every slot busy, no slot held by a call that only waits, memory that does not grow with
+the inputs, and an end the moment the last call is done.
+
+What does not work. A semaphore and `gather` make a task for every input at once, and a retry
+that sleeps inside its task holds its slot. Workers that pull from a queue must learn somehow that
+the queue has run dry or that the target has changed; with a time-out on `queue.get()` that is up
+to a second of nothing at the end of a run and at each change. A queue that is filled up to a mark
+by a producer that sleeps when it is full runs empty between two of its naps: nine calls a second.
+
+What we do. No workers, no producer, no polling. A call that ends starts the next one
+(`dispatch`); a call that failed goes into a heap until its time has come (`queue`); one timer
+watches the oldest attempt in flight (`flight`); inputs are taken when there is room (`inputs`).
+An attempt is a task of its own, in a copy of the caller's context, so that what it sets is not
+seen by the next.
+
+Still open. Code that blocks the event loop blocks the run: no time-out, no signal but the third
+can reach it. A task that ignores its cancellation is left behind and goes on in the dark until
+its loop is closed.
+"""
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any, Generic
+
+from holdfast.arguments import function, positive_number, whole_number_from
+from holdfast.executors.attempts import Call, Finished, InputT, OutputT
+from holdfast.executors.details import UNSET, ExecutionDetails, Unset
+from holdfast.executors.dispatch import Dispatch, Settings, Sink
+from holdfast.executors.hooks import Hooks, OnAttempt, OnComplete
+from holdfast.executors.inputs import open_inputs
+from holdfast.executors.interrupts import hearing
+from holdfast.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
+from holdfast.executors.progress import Progress
+from holdfast.executors.retry import Backoff, Classify, RetryRules
+from holdfast.pacing.aimd import ConcurrencyController
+
+DEFAULT_TIMEOUT_S = 60
+_COLLAPSE_WINDOW_S = 30.0  # the peer's executor asks its controller for twice its default
+
+
+class AsyncExecutor(Generic[InputT, OutputT]):
+    """Runs an async function over many inputs at once, with retries and a steady hand.
+
+    Args:
+        generation_fn: The function: one input in, an awaitable out.
+        concurrency: How many calls may be in flight.
+        tqdm_bar_format: The format of the progress bar; None: no bar.
+        max_retries: How often a failed input is tried again before it is FAILED.
+        exit_on_error: Stop the run at the first input that is FAILED. What was finished is
+            returned; the rest did not run.
+        fallback_return_value: What stands in the outputs for inputs without a result.
+        termination_signal: The signal that stops the run; None: none is handled. The first lets
+            calls in flight end within a short grace, the second does not wait, the third goes
+            to the handler that was there before. Only heard on the main thread.
+        timeout: Seconds an attempt may take; None: 60.
+        enable_dynamic_concurrency: Let a `ConcurrencyController` lower the concurrency on
+            refusals and time-outs, and raise it again.
+        dynamic_initial_target: Where it starts; None: at `concurrency`.
+        dynamic_window_seconds: Its feedback window.
+        dynamic_increase_step: What a clean window adds.
+        dynamic_decrease_ratio: What a window with an error multiplies by.
+        dynamic_inactive_check_interval: Accepted for compatibility; nothing polls.
+        max_timeouts: How often a timed-out input is run again before it is FAILED; None: as
+            often as `max_retries`.
+        classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
+            None to leave it to us.
+        backoff: The waits between retries, where the server names none.
+        on_complete: Called with a `Finished` the moment an input is done.
+        on_attempt_start: Called with the `Attempt` when it starts.
+        on_attempt_end: Called with the `Attempt` when it has ended.
+
+    The hooks may be sync or async; their failures are logged and harm nothing.
+
+    Raises:
+        TypeError: An argument is of the wrong type.
+        ValueError: An argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        generation_fn: Callable[[InputT], Awaitable[OutputT]],
+        concurrency: int = 3,
+        tqdm_bar_format: str | None = None,
+        max_retries: int = 10,
+        exit_on_error: bool = True,  # noqa: FBT001, FBT002 - the contract's positions
+        fallback_return_value: OutputT | Unset = UNSET,
+        termination_signal: signal.Signals | None = signal.SIGINT,
+        timeout: float | None = None,
+        *,
+        enable_dynamic_concurrency: bool = True,
+        dynamic_initial_target: int | None = None,
+        dynamic_window_seconds: float = 5.0,
+        dynamic_increase_step: float = 1,
+        dynamic_decrease_ratio: float = 0.5,
+        dynamic_inactive_check_interval: float = 1.0,
+        max_timeouts: int | None = None,
+        classify: Classify | None = None,
+        backoff: Backoff | None = None,
+        on_complete: OnComplete | None = None,
+        on_attempt_start: OnAttempt | None = None,
+        on_attempt_end: OnAttempt | None = None,
+    ) -> None:
+        self.generation_fn = function(generation_fn=generation_fn)
+        self.concurrency = whole_number_from(1, concurrency=concurrency)
+        self.tqdm_bar_format = tqdm_bar_format
+        self.max_retries = whole_number_from(0, max_retries=max_retries)
+        self.exit_on_error = exit_on_error
+        self.fallback_return_value = fallback_return_value
+        self.termination_signal = termination_signal
+        self.timeout = DEFAULT_TIMEOUT_S if timeout is None else positive_number(timeout=timeout)
+        self.enable_dynamic_concurrency = enable_dynamic_concurrency
+        self.dynamic_initial_target = dynamic_initial_target
+        self.dynamic_window_seconds = dynamic_window_seconds
+        self.dynamic_increase_step = dynamic_increase_step
+        self.dynamic_decrease_ratio = dynamic_decrease_ratio
+        self.dynamic_inactive_check_interval = dynamic_inactive_check_interval
+        self.max_timeouts = (
+            self.max_retries
+            if max_timeouts is None
+            else whole_number_from(0, max_timeouts=max_timeouts)
+        )
+        self.classify = classify
+        self.backoff = Backoff() if backoff is None else backoff
+        self.on_complete = on_complete
+        self.on_attempt_start = on_attempt_start
+        self.on_attempt_end = on_attempt_end
+        self._settings = self._settled()
+        self._latest: Dispatch | None = None
+
+    def _settled(self) -> Settings:
+        controller = None
+        if self.enable_dynamic_concurrency:
+            first = self.dynamic_initial_target
+            controller = ConcurrencyController(
+                max_concurrency=self.concurrency,
+                initial_target=self.concurrency if first is None else first,
+                window_seconds=self.dynamic_window_seconds,
+                increase_step=self.dynamic_increase_step,
+                decrease_ratio=self.dynamic_decrease_ratio,
+                inactive_check_interval=self.dynamic_inactive_check_interval,
+                collapse_window_seconds=_COLLAPSE_WINDOW_S,
+            )
+        for hook in ("on_complete", "on_attempt_start", "on_attempt_end"):
+            if getattr(self, hook) is not None:
+                function(**{hook: getattr(self, hook)})
+        return Settings(
+            function=self.generation_fn,
+            concurrency=self.concurrency,
+            controller=controller,
+            timeout_s=self.timeout,
+            max_timeouts=self.max_timeouts,
+            rules=RetryRules(self.max_retries, self.classify, self.backoff),
+            exit_on_error=self.exit_on_error,
+            fallback=self.fallback_return_value,
+            hooks=Hooks(self.on_complete, self.on_attempt_start, self.on_attempt_end),
+        )
+
+    # ---- running ------------------------------------------------------------------------
+
+    async def execute(
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT]
+    ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
+        """Run the function over all inputs; outputs and details come in input order.
+
+        Args:
+            inputs: Anything sized (then that many outputs), any iterable, or an async iterable
+                (then as many outputs as it yielded).
+
+        Raises:
+            TypeError: `inputs` cannot be iterated over, or the function's first result cannot
+                be awaited.
+            Exception: What iterating over `inputs` raised, once all calls in flight are done.
+        """
+        results = _Results(self, inputs)
+        await self._conduct(results.run)
+        return results.in_order()
+
+    def run(
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT]
+    ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
+        """Do what `execute` does, and wait for it; also where an event loop already runs.
+
+        On a loop that nest_asyncio patched it runs on that loop; under any other running loop,
+        as in a notebook, on a loop in a thread of its own.
+        """
+        results = _Results(self, inputs)
+        run, loop = results.run, running_loop()
+        if loop is None:
+            self._run_here(run)
+        elif is_nest_patched(loop):
+            loop.run_until_complete(self._conduct(run))
+        else:
+            # Handlers can only be set here, in the main thread: the signal is passed on.
+            with hearing(self.termination_signal, run.interrupt):
+                run_in_thread(lambda: self._run_here(run), on_interrupt=lambda: _stop_at_once(run))
+        return results.in_order()
+
+    async def stream(
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT]
+    ) -> AsyncGenerator[Finished[InputT, OutputT], None]:
+        """Yield each input the moment it is done, in the order in which they finish.
+
+        Inputs are taken no faster than results are fetched, so a generator of any length needs
+        little memory. Leaving the loop early cancels what is in flight.
+        """
+        done: deque[Finished[InputT, OutputT]] = deque()
+        news = asyncio.Event()
+
+        def finish(finished: Finished[InputT, OutputT]) -> None:
+            done.append(finished)
+            news.set()
+
+        run = self._dispatch(inputs, Sink(_ignore, finish, done.__len__))
+        with hearing(self.termination_signal, run.interrupt):
+            try:
+                run.begin()
+                run.ended.add_done_callback(lambda _: news.set())
+                while True:
+                    while done:
+                        yield done.popleft()
+                        run.pump()
+                    if run.ended.done():
+                        break
+                    news.clear()
+                    await news.wait()
+                run.ended.result()
+            finally:
+                await run.close()
+        run.raise_input_error()
+
+    # ---- looking at it, and taking a hand --------------------------------------------------
+
+    def in_flight(self) -> dict[int, float]:
+        """Return the seconds each running attempt has taken so far, by input, oldest first."""
+        return {} if self._latest is None else self._latest.flight.ages()
+
+    def cancel(self, index: int) -> bool:
+        """Fail one input of the latest run, whether it runs, waits or is ready to run.
+
+        It ends FAILED with a `CallCancelledError` and is not retried; the run goes on, whatever
+        `exit_on_error` says. To be called on the run's event loop.
+
+        Returns:
+            Whether it was there to be cancelled.
+        """
+        return self._latest is not None and self._latest.cancel(index)
+
+    @property
+    def stop_reason(self) -> Exception | None:
+        """Why the latest run stopped before all inputs were done; None if it did not."""
+        return None if self._latest is None else self._latest.stop_reason
+
+    @property
+    def abandoned(self) -> int:
+        """How many calls of the latest run ignored their cancellation and were left behind."""
+        return 0 if self._latest is None else len(self._latest.flight.abandoned)
+
+    # ---- inside -----------------------------------------------------------------------------
+
+    def _dispatch(self, inputs: Any, sink: Sink) -> Dispatch:
+        source = open_inputs(inputs)
+        progress = Progress(self.tqdm_bar_format, source.total)
+        self._latest = Dispatch(self._settings, source, sink, progress)
+        return self._latest
+
+    async def _conduct(self, run: Dispatch) -> None:
+        with hearing(self.termination_signal, run.interrupt):
+            await run.conduct()
+
+    def _run_here(self, run: Dispatch) -> None:
+        run_here(self._conduct(run), given_up=lambda: run.flight.abandoned)
+
+
+class _Results(Generic[InputT, OutputT]):
+    """Outputs and details in input order, filled in as the inputs finish."""
+
+    def __init__(self, executor: AsyncExecutor[InputT, OutputT], inputs: Any) -> None:
+        self._fallback = executor.fallback_return_value
+        self._outputs: list[OutputT | Unset] = []
+        self._details: list[ExecutionDetails] = []
+        self.run = executor._dispatch(inputs, Sink(self._take, self._finish, lambda: 0))  # noqa: SLF001 - its other half
+
+    def _take(self, call: Call) -> None:
+        self._outputs.append(self._fallback)
+        self._details.append(call.details)
+
+    def _finish(self, finished: Finished[InputT, OutputT]) -> None:
+        self._outputs[finished.index] = finished.output
+
+    def in_order(self) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
+        for _ in range(len(self._outputs), self.run.total or 0):
+            self._outputs.append(self._fallback)
+            self._details.append(ExecutionDetails())
+        return self._outputs, self._details
+
+
+def _ignore(_call: Call) -> None:
+    """Nobody needs the call before it is finished."""
+
+
+def _stop_at_once(run: Dispatch) -> None:
+    run.interrupt()
+    run.interrupt()

@@ -1,0 +1,104 @@
+"""Should a failed attempt be tried again, and when?"""
+
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.arguments import function, number_from, whole_number_from
+from holdfast.errors import InterruptedRunError, QuotaExhaustedError
+from holdfast.pacing import signals
+from holdfast.pacing.signals import FailureKind, Signal
+
+logger = logging.getLogger("holdfast.executors")
+
+Classify = Callable[[BaseException], Signal | FailureKind | str | None]
+"""The user's say on an error: a kind or a signal, or None for our own judgement."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits that grow: the n-th is drawn from 0 to `base_s` × 2ⁿ, never above `cap_s`.
+
+    The draw is over the whole range (full jitter), so that calls which failed together do not
+    come back together.
+    """
+
+    base_s: float = 0.1
+    cap_s: float = 8.0
+    rng: random.Random = field(default_factory=random.Random, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        number_from(0, base_s=self.base_s)
+        number_from(0, cap_s=self.cap_s)
+
+    def wait_s(self, retries: int) -> float:
+        """Return the wait before the next attempt after `retries` retries so far."""
+        # The exponent is bounded because 2.0 ** 1024 overflows long after the cap has been met.
+        return self.rng.uniform(0, min(self.cap_s, self.base_s * 2.0 ** min(retries, 60)))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an error means, and the seconds until the next attempt; None: there is none."""
+
+    kind: FailureKind
+    wait_s: float | None
+
+
+class RetryRules:
+    """Judges failed attempts, for the async and the sync executor alike."""
+
+    def __init__(self, max_retries: int, classify: Classify | None, backoff: Backoff) -> None:
+        self.max_retries = whole_number_from(0, max_retries=max_retries)
+        self._classify = None if classify is None else function(classify=classify)
+        self._backoff = backoff
+
+    def judge(self, error: BaseException, retries: int) -> Verdict:
+        """Say whether and when to try again, after `retries` retries so far."""
+        signal = self._signal(error)
+        again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
+        if not again or retries >= self.max_retries:
+            return Verdict(signal.kind, None)
+        if signal.retry_after_s is not None:
+            return Verdict(signal.kind, signal.retry_after_s)
+        return Verdict(signal.kind, self._backoff.wait_s(retries))
+
+    def _signal(self, error: BaseException) -> Signal:
+        ours = signals.classify(error)
+        if self._classify is None:
+            return ours
+        try:
+            theirs = self._classify(error)
+            if theirs is None or isinstance(theirs, Signal):
+                return theirs or ours
+            return Signal(FailureKind(theirs), ours.retry_after_s)
+        except Exception:
+            # A faulty judge must not take the run down with it: our own judgement stands in.
+            logger.exception(
+                "classify=%r failed on %r or returned something else than a Signal, one of %s, "
+                "or None; using the built-in judgement",
+                self._classify,
+                error,
+                ", ".join(repr(kind.value) for kind in FailureKind),
+            )
+            return ours
+
+
+def quota_exhausted(error: Exception) -> QuotaExhaustedError:
+    """Say why the run stops, and what to do."""
+    if isinstance(error, QuotaExhaustedError):
+        return error
+    stop = QuotaExhaustedError(
+        f"the provider's quota is exhausted: {error}",
+        hint="top up the account or wait for its reset, then run what did not run again",
+    )
+    stop.__cause__ = error
+    return stop
+
+
+def interrupted() -> InterruptedRunError:
+    """Say why the run stops, and what to do."""
+    return InterruptedRunError(
+        "a signal stopped the run", hint="run what did not run again to go on"
+    )

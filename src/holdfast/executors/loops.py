@@ -88,22 +88,28 @@ def run_in_thread(work: Callable[[], ResultT], on_interrupt: Callable[[], None])
     """
     outcome: list[ResultT] = []
     failure: list[BaseException] = []
+    # Not join(): interrupted by an exception, it takes a thread that still runs for ended.
+    ended = threading.Event()
 
     def target() -> None:
         try:
             outcome.append(work())
         except BaseException as error:  # noqa: BLE001 - carried over to the waiting thread
             failure.append(error)
+        finally:
+            ended.set()
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(target,), name="holdfast-run", daemon=True)
     thread.start()
     try:
-        thread.join()
+        ended.wait()
     except BaseException:
         on_interrupt()
+        ended.wait()
         thread.join()
         raise
+    thread.join()
     if failure:
         raise failure[0]
     return outcome[0]

@@ -31,6 +31,9 @@ class CallQueue:
 
     def put_later(self, call: Call, wait_s: float) -> None:
         """Have the call wait first, holding no one's place."""
+        if wait_s <= 0:
+            self.put(call)
+            return
         due = asyncio.get_running_loop().time() + wait_s
         heappush(self._waiting, (due, call.index, call))
         if self._waiting[0][2] is call:

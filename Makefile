@@ -18,7 +18,7 @@ test: lint  ## Lint, types and every test that is not slow
 	@$(BIN)/python -m pytest -m "not slow"
 
 test-all: lint  ## Lint, types and every test
-	@$(BIN)/python -m pytest
+	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest
 
 lint: $(DEV_READY)  ## Lint, format check, types and layers
 	@$(BIN)/ruff check .

@@ -47,13 +47,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """A selector event loop on virtual time, starting at 0."""
 
     _scheduled: list[asyncio.TimerHandle]
+    _selector: Any
 
     def __init__(self) -> None:
         self._now = 0.0
         self.jumps = 0
         super().__init__()
         self._clock_resolution = 1e-9
-        self._selector = _JumpingSelector(self._selector, self)  # type: ignore[has-type]
+        self._selector = _JumpingSelector(self._selector, self)
 
     def time(self) -> float:
         return self._now

@@ -5,6 +5,7 @@ raises `ValueError: concurrency=0: must be a whole number, 1 or more`.
 """
 
 import math
+import signal
 from collections.abc import Callable
 from numbers import Real
 from typing import Any
@@ -44,9 +45,23 @@ def function(**argument: Any) -> Any:
     return value
 
 
+def signal_or_none(**argument: Any) -> signal.Signals | None:
+    """Return the argument if it is a signal, by its number or as `signal.Signals`, or None."""
+    name, value = _only(argument)
+    allowed = "must be a signal such as signal.SIGINT, or None"
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {allowed}")
+    try:
+        return signal.Signals(value)
+    except ValueError:
+        raise ValueError(f"{name}={value!r}: {allowed}") from None
+
+
 def _number(argument: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> float:
     name, value = _only(argument)
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r}: {allowed}")
     number = float(value)
     if not math.isfinite(number) or not fits(number):

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import textwrap
+import threading
 
 import pytest
 

@@ -37,7 +37,7 @@ def test_outputs_come_in_order_one_after_the_other():
     assert outputs == [2, 4, 6]
     assert {one.status for one in details} == {ExecutionStatus.COMPLETED}
     assert isinstance(executor, Executor)
-    assert executor.run(iter([4])) [0] == [8]
+    assert executor.run(iter([4]))[0] == [8]
 
 
 def test_a_failure_is_tried_again_and_said():

@@ -27,7 +27,14 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any, Generic
 
-from holdfast.arguments import function, positive_number, whole_number_from
+from holdfast.arguments import (
+    function,
+    number_from,
+    positive_number,
+    share,
+    signal_or_none,
+    whole_number_from,
+)
 from holdfast.executors.attempts import Call, Finished, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
 from holdfast.executors.dispatch import Dispatch, Settings, Sink
@@ -111,14 +118,18 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.max_retries = whole_number_from(0, max_retries=max_retries)
         self.exit_on_error = exit_on_error
         self.fallback_return_value = fallback_return_value
-        self.termination_signal = termination_signal
+        self.termination_signal = signal_or_none(termination_signal=termination_signal)
         self.timeout = DEFAULT_TIMEOUT_S if timeout is None else positive_number(timeout=timeout)
         self.enable_dynamic_concurrency = enable_dynamic_concurrency
         self.dynamic_initial_target = dynamic_initial_target
-        self.dynamic_window_seconds = dynamic_window_seconds
-        self.dynamic_increase_step = dynamic_increase_step
-        self.dynamic_decrease_ratio = dynamic_decrease_ratio
-        self.dynamic_inactive_check_interval = dynamic_inactive_check_interval
+        if dynamic_initial_target is not None:
+            positive_number(dynamic_initial_target=dynamic_initial_target)
+        self.dynamic_window_seconds = positive_number(dynamic_window_seconds=dynamic_window_seconds)
+        self.dynamic_increase_step = number_from(0, dynamic_increase_step=dynamic_increase_step)
+        self.dynamic_decrease_ratio = share(dynamic_decrease_ratio=dynamic_decrease_ratio)
+        self.dynamic_inactive_check_interval = positive_number(
+            dynamic_inactive_check_interval=dynamic_inactive_check_interval
+        )
         self.max_timeouts = (
             self.max_retries
             if max_timeouts is None

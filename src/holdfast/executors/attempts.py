@@ -1,8 +1,9 @@
 """What travels through a run: a call, its attempts, and how it finished."""
 
 import asyncio
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.executors.details import ExecutionDetails, Unset
 from holdfast.pacing.signals import FailureKind
@@ -84,9 +85,8 @@ class Attempt:
         return self.call.input
 
 
-# A NamedTuple because a frozen dataclass takes three times as long to build, which at one per
-# call was a tenth of the executor's whole overhead.
-class Finished(NamedTuple, Generic[InputT, OutputT]):
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[InputT, OutputT]):
     """An input that is done: completed with an output, or failed with an error.
 
     Attributes:

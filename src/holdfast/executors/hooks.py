@@ -79,5 +79,5 @@ class Telling:
         except Exception:
             logger.exception("the hook %r failed", hook)
         finally:
-            self._under_way.discard(asyncio.current_task())  # type: ignore[arg-type]  # never None in a task
+            self._under_way.discard(asyncio.current_task())
             self._on_heard()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 ResultT = TypeVar("ResultT")
 
 CLEANUP_GRACE_S = 1.0
+INTERRUPT_GRACE_S = 5.0
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
@@ -101,13 +102,14 @@ def run_in_thread(work: Callable[[], ResultT], on_interrupt: Callable[[], None])
 
     context = contextvars.copy_context()
     thread = threading.Thread(target=context.run, args=(target,), name="holdfast-run", daemon=True)
-    thread.start()
     try:
+        thread.start()
         ended.wait()
     except BaseException:
         on_interrupt()
-        ended.wait()
-        thread.join()
+        # Bounded: code that blocks the thread's loop hears nothing, and must not hold this one.
+        if ended.wait(INTERRUPT_GRACE_S):
+            thread.join()
         raise
     thread.join()
     if failure:

@@ -9,6 +9,7 @@ its turn has come, and only calls that come back are kept here.
 import asyncio
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
+from typing import Any
 
 from holdfast.executors.attempts import Call
 
@@ -45,7 +46,8 @@ class CallQueue:
 
     def remove(self, index: int) -> Call | None:
         """Take out one call by its index."""
-        for heap in (self._ready, self._waiting):
+        heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
+        for heap in heaps:
             for place, (_, at, call) in enumerate(heap):
                 if at == index:
                     del heap[place]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from inspect import iscoroutine
 from typing import Any, Generic
 
-from holdfast.arguments import function
+from holdfast.arguments import function, signal_or_none
 from holdfast.errors import InterruptedRunError, PermanentError
 from holdfast.executors.attempts import Call, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
-from holdfast.executors.inputs import NOTHING, Inputs
+from holdfast.executors.inputs import NOTHING, open_inputs
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.progress import Progress
 from holdfast.executors.retry import Backoff, Classify, RetryRules, interrupted, quota_exhausted
@@ -54,7 +54,7 @@ class SyncExecutor(Generic[InputT, OutputT]):
         self.tqdm_bar_format = tqdm_bar_format
         self.exit_on_error = exit_on_error
         self.fallback_return_value = fallback_return_value
-        self.termination_signal = termination_signal
+        self.termination_signal = signal_or_none(termination_signal=termination_signal)
         self.classify = classify
         self.backoff = Backoff() if backoff is None else backoff
         self.rules = RetryRules(max_retries, classify, self.backoff)
@@ -84,7 +84,7 @@ class _AsyncFunctionError(PermanentError, TypeError):
 class _SyncRun(Generic[InputT, OutputT]):
     def __init__(self, executor: SyncExecutor[InputT, OutputT], inputs: Iterable[InputT]) -> None:
         self._executor = executor
-        self._inputs = Inputs(inputs)
+        self._inputs = open_inputs(inputs)
         self._progress = Progress(executor.tqdm_bar_format, self._inputs.total)
         self._stopped = threading.Event()
         self._broken_off = False

@@ -1,0 +1,57 @@
+"""What the documents say is true: every Python block runs, every command exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def python_blocks():
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for number, block in enumerate(re.findall(r"```python\n(.*?)```", text, re.DOTALL), 1):
+            yield pytest.param(block, id=f"{document.relative_to(ROOT)}#{number}")
+
+
+@pytest.mark.parametrize("block", list(python_blocks()))
+def test_every_python_block_runs(block, tmp_path):
+    script = tmp_path / "block.py"
+    script.write_text(block, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    # A trailing `# →` comment in a block says what the line before it prints.
+    promised = re.findall(r"# → (.*)", block)
+    assert [line for line in done.stdout.splitlines() if line in promised] == promised
+
+
+def test_every_make_target_that_is_named_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for document in DOCUMENTS:
+        for target in re.findall(r"`?make ([a-z-]+)`?", document.read_text(encoding="utf-8")):
+            assert target in targets, f"{document}: make {target}"
+
+
+def test_every_link_to_a_file_leads_somewhere():
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+            assert (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_every_public_name_is_on_the_reference_page():
+    import holdfast
+
+    reference = (ROOT / "docs/reference/executors.md").read_text(encoding="utf-8")
+    missing = [name for name in holdfast.__all__ if f"`{name}" not in reference]
+    assert missing == []

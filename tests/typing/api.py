@@ -1,0 +1,54 @@
+"""Never run, only type-checked: the public types are what a user may rely on."""
+
+from collections.abc import AsyncIterator
+from typing import assert_type
+
+from holdfast import (
+    AsyncExecutor,
+    ConcurrencyController,
+    ExecutionDetails,
+    Executor,
+    Finished,
+    SyncExecutor,
+    Unset,
+    get_executor_on_sync_context,
+)
+
+
+async def length(text: str) -> int:
+    return len(text)
+
+
+def plain_length(text: str) -> int:
+    return len(text)
+
+
+async def questions() -> AsyncIterator[str]:
+    yield "what?"
+
+
+async def check_async() -> None:
+    executor = AsyncExecutor(length, concurrency=8)
+    assert_type(executor, AsyncExecutor[str, int])
+    outputs, details = await executor.execute(["a"])
+    assert_type(outputs, list[int | Unset])
+    assert_type(details, list[ExecutionDetails])
+    assert_type(executor.run(iter("ab")), tuple[list[int | Unset], list[ExecutionDetails]])
+    outputs, _ = await executor.execute(questions())
+    assert_type(outputs, list[int | Unset])
+    async for done in executor.stream(["a"]):
+        assert_type(done, Finished[str, int])
+        assert_type(done.input, str)
+        assert_type(done.error, Exception | None)
+    assert_type(executor.in_flight(), dict[int, float])
+    assert_type(executor.cancel(3), bool)
+
+
+def check_sync() -> None:
+    assert_type(
+        SyncExecutor(plain_length).run(["a"]), tuple[list[int | Unset], list[ExecutionDetails]]
+    )
+    executor: Executor = get_executor_on_sync_context(plain_length, length)
+    executor.run(["a"])
+    controller = ConcurrencyController(max_concurrency=8, initial_target=4)
+    assert_type(controller.target_concurrency, int)

@@ -1,0 +1,139 @@
+"""What the package hands out."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+
+import holdfast
+import holdfast.errors
+import holdfast.executors
+from holdfast import AsyncExecutor, ExecutionDetails, ExecutionStatus
+
+
+def test_all_names_exactly_what_can_be_had():
+    for module in (holdfast, holdfast.executors, holdfast.pacing):
+        assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+
+
+def test_every_executor_name_is_also_the_packages():
+    assert set(holdfast.executors.__all__) <= set(holdfast.__all__)
+    assert {name for name in vars(holdfast.errors) if name.endswith("Error")} <= set(
+        holdfast.__all__
+    )
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'Executioner'"):
+        _ = holdfast.Executioner
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    script = (
+        "import sys; before = set(sys.modules); import holdfast;"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}"
+        " & {'asyncio', 'tqdm', 'aiohttp', 'numpy', 'pydantic', 'logging'}))"
+    )
+    done = subprocess.check_output([sys.executable, "-c", script], text=True)
+    assert done == "[]\n"
+
+
+def test_constructor_arguments_stay_readable():
+    async def fn(x):
+        return x
+
+    given = {
+        "generation_fn": fn,
+        "concurrency": 4,
+        "tqdm_bar_format": "{bar}",
+        "max_retries": 5,
+        "exit_on_error": False,
+        "fallback_return_value": "-",
+        "termination_signal": None,
+        "timeout": 7,
+        "enable_dynamic_concurrency": True,
+        "dynamic_initial_target": 2,
+        "dynamic_window_seconds": 3.0,
+        "dynamic_increase_step": 2,
+        "dynamic_decrease_ratio": 0.25,
+        "dynamic_inactive_check_interval": 9.0,
+        "max_timeouts": 6,
+    }
+    executor = AsyncExecutor(**given)
+    assert {name: getattr(executor, name) for name in given} == given
+
+
+def test_the_defaults_are_the_contracts():
+    import inspect
+
+    parameters = inspect.signature(AsyncExecutor).parameters
+    defaults = {name: one.default for name, one in parameters.items()}
+    assert list(defaults)[:8] == [
+        "generation_fn",
+        "concurrency",
+        "tqdm_bar_format",
+        "max_retries",
+        "exit_on_error",
+        "fallback_return_value",
+        "termination_signal",
+        "timeout",
+    ]
+    assert defaults["concurrency"] == 3
+    assert defaults["max_retries"] == 10
+    assert defaults["exit_on_error"] is True
+    assert defaults["enable_dynamic_concurrency"] is True
+    assert defaults["dynamic_window_seconds"] == 5.0
+    assert defaults["dynamic_increase_step"] == 1
+    assert defaults["dynamic_decrease_ratio"] == 0.5
+    assert all(one.kind is inspect.Parameter.KEYWORD_ONLY for one in list(parameters.values())[8:])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        holdfast.RateLimitError("slow", retry_after=3, hint="wait"),
+        *(
+            getattr(holdfast, name)("what", hint="do this")
+            for name in holdfast.__all__
+            if name.endswith("Error")
+        ),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_survive_pickling_with_their_hint(error):
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert (str(again), again.hint, again.__notes__) == (str(error), error.hint, error.__notes__)
+    assert getattr(again, "retry_after", None) == getattr(error, "retry_after", None)
+
+
+def test_the_sentinel_survives_pickling_as_itself():
+    assert pickle.loads(pickle.dumps(holdfast.UNSET)) is holdfast.UNSET
+
+
+def test_details_say_what_happened():
+    details = ExecutionDetails()
+    assert (details.status, details.exceptions, details.execution_seconds) == (
+        ExecutionStatus.DID_NOT_RUN,
+        [],
+        0,
+    )
+    details.complete()
+    assert details.status is ExecutionStatus.COMPLETED
+    details.log_exception(ValueError("x"))
+    details.complete()
+    assert details.status is ExecutionStatus.COMPLETED_WITH_RETRIES
+    details.fail()
+    assert details.status is ExecutionStatus.FAILED
+    assert repr(details) == "ExecutionDetails(FAILED, 1 exceptions, 0.000 s)"
+
+
+def test_runtime_adds_up(monkeypatch):
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
+    details = ExecutionDetails()
+    details.log_runtime(97.0)
+    details.log_runtime(99.5)
+    assert details.execution_seconds == 3.5

@@ -54,6 +54,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Names are looked up when they are first used, so that importing holdfast stays quick
     # however much lies behind it.
+    if name in ("errors", "executors", "pacing"):
+        return import_module(f"holdfast.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     room = "errors" if name.endswith("Error") else "executors"

@@ -10,6 +10,9 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
+# The system lets nobody handle these two.
+_NEVER_HEARD = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
+
 
 def whole_number_from(least: int, /, **argument: Any) -> int:
     """Return the argument if it is an int of at least `least`."""
@@ -24,12 +27,13 @@ def whole_number_from(least: int, /, **argument: Any) -> int:
 
 def number_from(least: float, /, **argument: Any) -> float:
     """Return the argument if it is a finite number of at least `least`."""
-    return _number(argument, lambda value: value >= least, f"must be a number, {least} or more")
+    allowed = f"must be a finite number, {least} or more"
+    return _number(argument, lambda value: value >= least, allowed)
 
 
 def positive_number(**argument: Any) -> float:
     """Return the argument if it is a finite number above 0."""
-    return _number(argument, lambda value: value > 0, "must be a number above 0")
+    return _number(argument, lambda value: value > 0, "must be a finite number above 0")
 
 
 def share(**argument: Any) -> float:
@@ -53,17 +57,19 @@ def signal_or_none(**argument: Any) -> signal.Signals | None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: {allowed}")
-    try:
-        return signal.Signals(value)
-    except ValueError:
-        raise ValueError(f"{name}={value!r}: {allowed}") from None
+    if value not in signal.valid_signals() or value in _NEVER_HEARD:
+        raise ValueError(f"{name}={value!r}: {allowed}")
+    return signal.Signals(value)
 
 
 def _number(argument: dict[str, Any], fits: Callable[[float], bool], allowed: str) -> float:
     name, value = _only(argument)
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name}={value!r}: {allowed}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or not fits(number):
         raise ValueError(f"{name}={value!r}: {allowed}")
     return number

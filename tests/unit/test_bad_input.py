@@ -22,10 +22,10 @@ async def fn(x):
         ({"concurrency": "3"}, TypeError, "concurrency='3': must be a whole number"),
         ({"max_retries": -1}, ValueError, "max_retries=-1: must be a whole number, 0 or more"),
         ({"max_timeouts": -1}, ValueError, "max_timeouts=-1: must be a whole number, 0 or more"),
-        ({"timeout": -1}, ValueError, "timeout=-1: must be a number above 0"),
-        ({"timeout": 0}, ValueError, "timeout=0: must be a number above 0"),
-        ({"timeout": float("nan")}, ValueError, "timeout=nan: must be a number above 0"),
-        ({"timeout": "60"}, TypeError, "timeout='60': must be a number above 0"),
+        ({"timeout": -1}, ValueError, "timeout=-1: must be a finite number above 0"),
+        ({"timeout": 0}, ValueError, "timeout=0: must be a finite number above 0"),
+        ({"timeout": float("nan")}, ValueError, "timeout=nan: must be a finite number above 0"),
+        ({"timeout": "60"}, TypeError, "timeout='60': must be a finite number above 0"),
         ({"dynamic_window_seconds": 0}, ValueError, "dynamic_window_seconds=0: must be"),
         ({"dynamic_decrease_ratio": 2}, ValueError, "dynamic_decrease_ratio=2: must be"),
         ({"dynamic_increase_step": -1}, ValueError, "dynamic_increase_step=-1: must be"),
@@ -73,7 +73,7 @@ def test_the_factory_passes_the_errors_on():
 
 
 def test_backoff():
-    with pytest.raises(ValueError, match="base_s=-1: must be a number, 0 or more"):
+    with pytest.raises(ValueError, match="base_s=-1: must be a finite number, 0 or more"):
         Backoff(base_s=-1)
 
 

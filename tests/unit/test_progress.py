@@ -5,7 +5,7 @@ import logging
 from virtual_time import in_virtual_time
 
 from holdfast import AsyncExecutor, Backoff
-from holdfast.executors.progress import one_line
+from holdfast.text import one_line
 
 BAR = "{desc}|{n_fmt}/{total_fmt}|"
 

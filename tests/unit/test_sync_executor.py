@@ -1,11 +1,10 @@
 """The sequential executor: the same retry rules, one call at a time."""
 
-import threading
-
 import pytest
 
 import holdfast
 from holdfast import Backoff, ExecutionStatus, Executor, RateLimitError, SyncExecutor
+from holdfast.executors.sync_executor import _SyncRun
 
 NO_WAIT = Backoff(base_s=0)
 
@@ -14,7 +13,7 @@ NO_WAIT = Backoff(base_s=0)
 def waits(monkeypatch):
     """The waits it asks for, none of which is waited."""
     asked = []
-    monkeypatch.setattr(threading.Event, "wait", lambda _, seconds: asked.append(seconds))
+    monkeypatch.setattr(_SyncRun, "_rest", lambda _, seconds: asked.append(seconds))
     return asked
 
 

@@ -269,7 +269,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     @property
     def abandoned(self) -> int:
         """How many calls of the latest run ignored their cancellation and were left behind."""
-        return 0 if self._latest is None else len(self._latest.flight.abandoned)
+        return 0 if self._latest is None else self._latest.flight.abandoned
 
     # ---- inside -----------------------------------------------------------------------------
 
@@ -284,7 +284,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             await run.conduct()
 
     def _run_here(self, run: Dispatch) -> None:
-        run_here(self._conduct(run), given_up=lambda: run.flight.abandoned)
+        run_here(self._conduct(run), given_up=lambda: run.flight.given_up)
 
 
 class _Results(Generic[InputT, OutputT]):

@@ -57,6 +57,7 @@ class Attempt:
         "call",
         "cancelled",
         "error",
+        "grace",
         "index",
         "kind",
         "number",
@@ -76,6 +77,7 @@ class Attempt:
         self.kind: FailureKind | None = None
         self.retry_in: float | None = None
         self.cancelled: Cancelled | None = None
+        self.grace: asyncio.TimerHandle | None = None
         self.begun = False
         self.task: asyncio.Task[None] | None = None
 

@@ -78,11 +78,13 @@ class Dispatch:
         self._inputs = inputs
         self._sink = sink
         self._progress = progress
-        self._telling = Telling(settings.hooks, self.pump)
+        self._telling = Telling(settings.hooks, progress, self.pump)
         self._queue = CallQueue(self.pump)
         self._taken = 0
         self._stopping = False
-        self._settling = False
+        self._stop_timer: asyncio.TimerHandle | None = None
+        self._fatal: BaseException | None = None
+        self._settling = self._pumping = self._pump_again = False
         self._signals_sent = 0
         self._signals_heard = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -127,13 +129,18 @@ class Dispatch:
             if not self.ended.done():
                 self._stop(None, grace_s=0)
                 await asyncio.wait([self.ended], timeout=2 * CANCEL_GRACE_S)
-            await self._telling.finish(CANCEL_GRACE_S)
+            self._inputs.close()
+            await self._inputs.wait_closed(CANCEL_GRACE_S)
+            await self._telling.finish(STOP_GRACE_S)
         finally:
             self._inputs.close()
             self._queue.clear()
             self.flight.close()
             self._unsubscribe()
+            if self._stop_timer is not None:
+                self._stop_timer.cancel()
             self._progress.close()
+            self._sink = _NO_SINK  # the executor remembers its latest run, not its results
 
     def raise_input_error(self) -> None:
         """Raise what the inputs raised, if they did."""
@@ -152,7 +159,7 @@ class Dispatch:
         call = self._queue.remove(index)
         if call is None:
             return False
-        self._fail(call, _cancelled_on_request(index))
+        self._fail(call, _cancelled_on_request(index), on_request=True)
         self.pump()
         return True
 
@@ -160,24 +167,39 @@ class Dispatch:
 
     def pump(self) -> None:
         """Start what may start; end the run when nothing is left to do."""
-        # While an attempt is being settled its call is in nobody's hands, and a hook may get us
-        # here: the run would look finished.
-        if self._settling:
+        # Hooks and eager tasks may lead back here. While an attempt is being settled its call is
+        # in nobody's hands, so the run would look finished; and a pump within a pump recurses.
+        if self._settling or self._pumping:
+            self._pump_again = True
             return
-        if not self._stopping:
-            while len(self.flight) < self._target():
-                call = self._next()
-                if call is None:
-                    break
-                self._telling.started(self.flight.start(call))
-        if self._inputs.exhausted and not (self.flight or self._queue or self._telling):
+        self._pumping = self._pump_again = True
+        try:
+            while self._pump_again:
+                self._pump_again = False
+                self._start_what_may()
+        except BaseException as bug:  # noqa: BLE001 - the run raises it: it must not hang on it
+            self._crash(bug)
+        finally:
+            self._pumping = False
+        # Once it stops, the run no longer waits for its hooks here: `close` does, for a while.
+        busy = self.flight or self._queue or (self._telling and not self._stopping)
+        if self._inputs.exhausted and not busy:
             self._end()
         else:
             self._inputs.refill()
 
+    def _start_what_may(self) -> None:
+        while not self._stopping and len(self.flight) < self._target():
+            call = self._next()
+            if call is None:
+                return
+            self._telling.started(self.flight.start(call))
+
     def _pump_soon(self) -> None:
-        # Not at once: the target mostly changes while an attempt is being settled.
-        asyncio.get_running_loop().call_soon(self.pump)
+        # Not at once, as the target mostly changes while an attempt is being settled; and on our
+        # own loop, as another run of the executor may have changed it in another thread.
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.pump)
 
     def _target(self) -> int:
         controller = self._settings.controller
@@ -237,7 +259,7 @@ class Dispatch:
             self._crash(error)
             return
         call.details.log_exception(error)
-        verdict = self._settings.rules.judge(error, call.retries)
+        verdict = self._settings.rules.judge(error, call.retries, self._progress)
         attempt.error, attempt.kind = error, verdict.kind
         if verdict.kind is FailureKind.RATE_LIMIT and self._settings.controller is not None:
             self._settings.controller.record_error()
@@ -264,7 +286,7 @@ class Dispatch:
         attempt.error = _cancelled_on_request(attempt.index) if on_request else None
         self._telling.ended(attempt)
         if attempt.error is not None:
-            self._fail(attempt.call, attempt.error)
+            self._fail(attempt.call, attempt.error, on_request=True)
 
     def _settle_timed_out(self, attempt: Attempt) -> None:
         call = attempt.call
@@ -288,14 +310,15 @@ class Dispatch:
 
     # ---- finishing ----------------------------------------------------------------------
 
-    def _fail(self, call: Call, error: Exception) -> None:
+    def _fail(self, call: Call, error: Exception, *, on_request: bool = False) -> None:
         details = call.details
         if not details.exceptions or details.exceptions[-1] is not error:
             details.log_exception(error)
         details.fail()
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
-        if self._settings.exit_on_error and not isinstance(error, CallCancelledError):
+        # If it stops already, it does so at that stop's own pace.
+        if self._settings.exit_on_error and not on_request and not self._stopping:
             self._stop(error, grace_s=0)
 
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
@@ -330,21 +353,28 @@ class Dispatch:
         self._stopping = True
         self._inputs.close()
         self._queue.clear()
-        if grace_s > 0:
-            asyncio.get_running_loop().call_later(grace_s, self.flight.cancel_all)
-        else:
+        if grace_s == 0:
             self.flight.cancel_all()
+        elif self._stop_timer is None:
+            loop = asyncio.get_running_loop()
+            self._stop_timer = loop.call_later(grace_s, self.flight.cancel_all)
         self.pump()
 
-    def _end(self) -> None:
-        if not self.ended.done():
-            self.ended.set_result(None)
-
     def _crash(self, error: BaseException) -> None:
-        """End the run by raising what no call can answer for."""
-        if not self.ended.done():
-            self.ended.set_exception(error)
+        """Stop, and have the run raise what no call can answer for."""
+        self._fatal = self._fatal or error
         self._stop(None, grace_s=0)
+
+    def _end(self) -> None:
+        if self.ended.done():
+            return
+        if self._fatal is None:
+            self.ended.set_result(None)
+        else:
+            self.ended.set_exception(self._fatal)
+
+
+_NO_SINK = Sink(lambda _call: None, lambda _finished: None, lambda: 0)
 
 
 def _cancelled_on_request(index: int) -> CallCancelledError:

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 
+from holdfast.arguments import function, whole_number_from
 from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.attempts import InputT, OutputT
 from holdfast.executors.details import UNSET, Unset
@@ -42,6 +43,9 @@ def get_executor_on_sync_context(
         fallback_return_value: What stands in the outputs for inputs without a result.
         timeout: For the async form: seconds an attempt may take; None: 60.
     """
+    function(sync_fn=sync_fn)
+    function(async_fn=async_fn)
+    whole_number_from(1, concurrency=concurrency)
     off_main = threading.current_thread() is not threading.main_thread()
     loop = running_loop()
     if off_main and not run_sync:

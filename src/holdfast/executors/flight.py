@@ -52,7 +52,10 @@ class Flight:
         # Invariant: insertion order is the order in which the attempts started.
         self._attempts: dict[int, Attempt] = {}
         self._watch: asyncio.TimerHandle | None = None
-        self.abandoned: set[asyncio.Task[None]] = set()
+        self.abandoned = 0
+        """How many ignored their cancellation and were left behind."""
+        self.given_up: set[asyncio.Task[None]] = set()
+        """Tasks that nobody waits for any more."""
 
     def open(self) -> None:
         """Bind to the running loop and to the caller's context."""
@@ -76,6 +79,8 @@ class Flight:
         attempt = Attempt(call, self._loop.time())
         self._attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
+        if attempt.cancelled is not None:
+            attempt.task.cancel()  # an eager task that had itself cancelled
         if self._watch is None:
             self._watch_until(attempt.started_at + self._timeout_s)
         return attempt
@@ -96,6 +101,8 @@ class Flight:
         if self._attempts.get(attempt.index) is not attempt:
             return  # abandoned: whatever it says comes too late
         del self._attempts[attempt.index]
+        if attempt.grace is not None:
+            attempt.grace.cancel()
         attempt.seconds = seconds = self._loop.time() - attempt.started_at
         attempt.call.details.execution_seconds += seconds
         self._settle(attempt, value, error)
@@ -105,15 +112,14 @@ class Flight:
         attempt = self._attempts.get(index)
         if attempt is None:
             return False
-        assert attempt.task is not None
-        first = attempt.cancelled is None
         attempt.cancelled = why
-        attempt.task.cancel()
+        if attempt.task is not None:
+            attempt.task.cancel()
         if not attempt.begun:
             # A task that is cancelled before its first step never runs a line of ours.
             self._land(attempt, None, None)
-        elif first:
-            self._loop.call_later(CANCEL_GRACE_S, self._abandon, attempt)
+        elif attempt.grace is None:
+            attempt.grace = self._loop.call_later(CANCEL_GRACE_S, self._abandon, attempt)
         return True
 
     def cancel_all(self) -> None:
@@ -123,11 +129,11 @@ class Flight:
                 self.cancel(index, Cancelled.STOP)
 
     def drop_all(self) -> None:
-        """Cancel what is in flight and wait for none of it: nothing more will be settled."""
+        """Cancel what is in flight and wait for none of it."""
         self.cancel_all()
-        for attempt in self._attempts.values():
+        for attempt in list(self._attempts.values()):
             self._give_up(attempt)
-        self._attempts.clear()
+            self._land(attempt, None, None)
 
     def close(self) -> None:
         """Stop watching. What has been abandoned goes on until it ends by itself."""
@@ -137,13 +143,14 @@ class Flight:
     def _abandon(self, attempt: Attempt) -> None:
         if self._attempts.get(attempt.index) is attempt:
             self._give_up(attempt)
+            self.abandoned += 1
             self._on_abandoned(attempt)
             self._land(attempt, None, None)
 
     def _give_up(self, attempt: Attempt) -> None:
-        assert attempt.task is not None
-        silence(attempt.task)
-        self.abandoned.add(attempt.task)
+        if attempt.task is not None:
+            silence(attempt.task)
+            self.given_up.add(attempt.task)
 
     def _watch_until(self, deadline: float) -> None:
         self._watch = self._loop.call_at(deadline, self._cancel_overdue)

@@ -5,38 +5,33 @@ neither the call it was told of nor any other.
 """
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
 from holdfast.executors.attempts import Attempt, Finished
-
-logger = logging.getLogger("holdfast.executors")
+from holdfast.executors.progress import Progress
 
 OnComplete = Callable[[Finished[Any, Any]], Awaitable[None] | None]
 OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 
 
+@dataclass(frozen=True, slots=True)
 class Hooks:
-    """The user's callbacks, and the async ones still under way."""
+    """What the user wants to be told of."""
 
-    def __init__(
-        self,
-        on_complete: OnComplete | None,
-        on_attempt_start: OnAttempt | None,
-        on_attempt_end: OnAttempt | None,
-    ) -> None:
-        self.on_complete = on_complete
-        self.on_attempt_start = on_attempt_start
-        self.on_attempt_end = on_attempt_end
+    on_complete: OnComplete | None
+    on_attempt_start: OnAttempt | None
+    on_attempt_end: OnAttempt | None
 
 
 class Telling:
     """Tells the hooks of one run, and knows which of them have not finished listening."""
 
-    def __init__(self, hooks: Hooks, on_heard: Callable[[], None]) -> None:
+    def __init__(self, hooks: Hooks, progress: Progress, on_heard: Callable[[], None]) -> None:
         self._hooks = hooks
+        self._progress = progress
         self._on_heard = on_heard
         self._under_way: set[asyncio.Task[None]] = set()
 
@@ -59,25 +54,35 @@ class Telling:
             self._tell(self._hooks.on_complete, finished)
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait a while for the async hooks under way: what they carry is finished work."""
-        if self._under_way:
-            await asyncio.wait(set(self._under_way), timeout=timeout_s)
+        """Wait a while for the async hooks under way, then cancel them and say so."""
+        if not self._under_way:
+            return
+        _, late = await asyncio.wait(set(self._under_way), timeout=timeout_s)
+        for task in late:
+            task.cancel()
+        if late:
+            await asyncio.wait(late, timeout=timeout_s)
 
     def _tell(self, hook: Callable[[Any], Awaitable[None] | None], news: Any) -> None:
         try:
             answer = hook(news)
-        except Exception:
-            logger.exception("the hook %r failed on %s", hook, type(news).__name__)
+        except Exception as fault:  # noqa: BLE001 - logged with its traceback
+            self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(news).__name__)
             return
         if isawaitable(answer):
-            loop = asyncio.get_running_loop()
-            self._under_way.add(loop.create_task(self._listen(hook, answer)))
+            task = asyncio.get_running_loop().create_task(self._listen(hook, answer))
+            self._under_way.add(task)
+            # Not in the task itself: an eager task has ended before it was added.
+            task.add_done_callback(self._heard)
 
     async def _listen(self, hook: Any, answer: Awaitable[None]) -> None:
         try:
             await answer
-        except Exception:
-            logger.exception("the hook %r failed", hook)
-        finally:
-            self._under_way.discard(asyncio.current_task())
-            self._on_heard()
+        except asyncio.CancelledError as late:
+            self._progress.log_fault(late, "the hook %s was cancelled before it had ended", hook)
+        except Exception as fault:  # noqa: BLE001 - logged with its traceback
+            self._progress.log_fault(fault, "the hook %s failed", hook)
+
+    def _heard(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._on_heard()

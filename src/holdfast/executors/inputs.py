@@ -6,9 +6,12 @@ generator of a million inputs is never held in memory.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Iterable, Sized
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sized
 from itertools import islice
 from typing import Any
+
+from holdfast.errors import HoldfastError
+from holdfast.text import one_line
 
 NOTHING = object()
 """What `take` answers when there is no input now."""
@@ -19,14 +22,15 @@ class Inputs:
 
     Attributes:
         total: How many there will be; None if nobody knows yet.
-        error: What the iterable raised, if it did. It ends the inputs.
+        error: What the iterable raised, if it did. It ends the inputs; the run raises it when
+            everything taken before is done.
     """
 
     def __init__(self, inputs: Iterable[Any]) -> None:
-        self.total = len(inputs) if isinstance(inputs, Sized) else None
-        self.error: Exception | None = None
+        self.total = _length(inputs)
+        self.error: BaseException | None = None
         self._ended = False
-        self._iterator = islice(inputs, self.total)
+        self._iterator: Iterator[Any] = islice(inputs, self.total)
 
     @property
     def exhausted(self) -> bool:
@@ -44,17 +48,21 @@ class Inputs:
             return next(self._iterator)
         except StopIteration:
             self._ended = True
-        except Exception as error:  # noqa: BLE001 - kept: the run ends in good order, then raises it
+        except BaseException as error:  # noqa: BLE001 - kept, and raised by the run at its end
             self._ended = True
-            self.error = error
+            self.error = _not_a_cancellation(error)
         return NOTHING
 
     def refill(self) -> None:
         """Say that there may be room again."""
 
     def close(self) -> None:
-        """Take no more."""
+        """Take no more, and let go of the source."""
         self._ended = True
+        self._iterator = iter(())
+
+    async def wait_closed(self, timeout_s: float) -> None:
+        """Wait a while for the source to let go of us."""
 
     @property
     def fetched(self) -> int:
@@ -67,32 +75,40 @@ class AsyncInputs(Inputs):
 
     def __init__(self, inputs: AsyncIterable[Any]) -> None:
         super().__init__(())
-        self.total = len(inputs) if isinstance(inputs, Sized) else None
-        self._source = inputs
+        self.total = _length(inputs)
+        self._source: AsyncIterable[Any] | None = inputs
         self._arrived: deque[Any] = deque()
         self._room: asyncio.Future[None] | None = None
         self._feeder: asyncio.Task[None] | None = None
+        self._closed = False
 
     @property
     def exhausted(self) -> bool:
-        return self._ended and not self._arrived
+        return self._closed or (self._ended and not self._arrived)
 
     def open(self, has_room: Callable[[], bool], on_arrival: Callable[[], None]) -> None:
         self._has_room = has_room
         self._feeder = asyncio.get_running_loop().create_task(self._feed(on_arrival))
 
     async def _feed(self, on_arrival: Callable[[], None]) -> None:
+        assert self._source is not None
         try:
             async for one in self._source:
+                # A source may swallow our cancellation and go on: nobody listens any more.
+                if self._closed:
+                    return
                 self._arrived.append(one)
                 on_arrival()
                 while not self._has_room():
                     self._room = asyncio.get_running_loop().create_future()
                     await self._room
-        except Exception as error:  # noqa: BLE001 - kept: the run ends in good order, then raises it
-            self.error = error
-        self._ended = True
-        on_arrival()
+        except BaseException as error:
+            if self._closed:
+                raise
+            self.error = _not_a_cancellation(error)
+        finally:
+            self._ended = True
+            on_arrival()
 
     def take(self) -> Any:
         return self._arrived.popleft() if self._arrived else NOTHING
@@ -103,9 +119,15 @@ class AsyncInputs(Inputs):
 
     def close(self) -> None:
         super().close()
+        self._closed = True
         self._arrived.clear()
+        self._source = None
         if self._feeder is not None:
             self._feeder.cancel()
+
+    async def wait_closed(self, timeout_s: float) -> None:
+        if self._feeder is not None and not self._feeder.done():
+            await asyncio.wait([self._feeder], timeout=timeout_s)
 
     @property
     def fetched(self) -> int:
@@ -118,11 +140,41 @@ def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any]) -> Inputs:
     Raises:
         TypeError: It cannot be iterated over.
     """
+    return AsyncInputs(inputs) if isinstance(inputs, AsyncIterable) else open_plain_inputs(inputs)
+
+
+def open_plain_inputs(inputs: Iterable[Any]) -> Inputs:
+    """Wrap an iterable.
+
+    Raises:
+        TypeError: It cannot be iterated over, or only by an async loop.
+    """
     if isinstance(inputs, AsyncIterable):
-        return AsyncInputs(inputs)
+        raise TypeError(
+            f"inputs={one_line(inputs)}: an async iterable needs an event loop; "
+            "use AsyncExecutor for it"
+        )
     try:
         return Inputs(inputs)
     except TypeError as error:
         raise TypeError(
-            f"inputs={inputs!r:.200}: must be an iterable or an async iterable of inputs"
+            f"inputs={one_line(inputs)}: must be an iterable or an async iterable of inputs"
         ) from error
+
+
+def _length(inputs: object) -> int | None:
+    if not isinstance(inputs, Sized):
+        return None
+    try:
+        return len(inputs)
+    except Exception:  # noqa: BLE001 - some have a length only at times: a tqdm over a generator
+        return None
+
+
+def _not_a_cancellation(error: BaseException) -> BaseException:
+    """Wrap a cancellation from inside the source: raised as it is, it would look like ours."""
+    if not isinstance(error, asyncio.CancelledError):
+        return error
+    wrapped = HoldfastError("the inputs were cancelled from inside while they were iterated over")
+    wrapped.__cause__ = error
+    return wrapped

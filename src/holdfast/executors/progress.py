@@ -1,19 +1,20 @@
 """What does a person see while it runs?
 
 With a bar, messages go through the bar so that they never cut across it; without one they go to
-the log, where nobody sees a retry unless they asked for INFO.
+the log, where nobody sees a retry unless they asked for INFO. A bar that breaks, because the
+terminal is gone, is dropped: it must not take the run with it.
 """
 
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.errors import HoldfastError, InterruptedRunError
 from holdfast.executors.attempts import Attempt, Call
+from holdfast.text import one_line
 
 logger = logging.getLogger("holdfast.executors")
-
-_MESSAGE_LIMIT = 300
 
 
 class Progress:
@@ -29,7 +30,12 @@ class Progress:
     def advance(self) -> None:
         """One more input is done."""
         if self._bar is not None:
-            self._bar.update()
+            self._with_bar(lambda bar: bar.update())
+
+    def close(self) -> None:
+        """Leave the bar as it is and end it."""
+        if self._bar is not None:
+            self._with_bar(lambda bar: bar.close())
 
     def say_retry(self, call: Call, error: Exception, wait_s: float) -> None:
         """An attempt failed, and there will be another."""
@@ -60,13 +66,23 @@ class Progress:
     def say_stop(self, reason: Exception, in_flight: int) -> None:
         """The run stops early."""
         if isinstance(reason, InterruptedRunError):
-            self._say(
-                logging.WARNING,
-                "stopping: %s in flight, signal again to stop now",
-                f"{in_flight} call{'' if in_flight == 1 else 's'}",
-            )
+            calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
+            more = f"{calls} in flight, signal again to stop now" if in_flight else str(reason)
+            self._say(logging.WARNING, "stopping: %s", more)
         elif isinstance(reason, HoldfastError) and reason.hint is not None:
             self._say(logging.WARNING, "stopping: %s; %s", str(reason), reason.hint)
+
+    def log_fault(self, fault: BaseException, message: str, *values: object) -> None:
+        """Log a failure of user code beside the calls, with its traceback."""
+
+        def log() -> None:
+            logger.error(message, *(one_line(value) for value in values), exc_info=fault)
+
+        if self._bar is None:
+            log()
+        else:
+            # Log handlers write where they please: the bar steps aside meanwhile.
+            self._with_bar(lambda bar: _beside(bar, log))
 
     def _say(self, level: int, message: str, *values: object) -> None:
         if self._bar is None:
@@ -74,20 +90,16 @@ class Progress:
                 logger.log(level, message, *(one_line(value) for value in values))
             return
         text = message % tuple(one_line(value) for value in values)
-        self._bar.write(text, file=sys.stderr)
+        self._with_bar(lambda bar: bar.write(text, file=sys.stderr))
 
-    def close(self) -> None:
-        """Leave the bar as it is and end it."""
-        if self._bar is not None:
-            self._bar.close()
+    def _with_bar(self, act: Callable[[Any], object]) -> None:
+        try:
+            act(self._bar)
+        except Exception:
+            self._bar = None
+            logger.exception("the progress bar broke; the run goes on without it")
 
 
-def one_line(value: object) -> str:
-    """Show a value on one line of bounded length, with nothing a terminal would obey."""
-    try:
-        text = value if isinstance(value, str) else repr(value)
-    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
-        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
-    if len(text) > _MESSAGE_LIMIT:
-        text = text[:_MESSAGE_LIMIT] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+def _beside(bar: Any, act: Callable[[], None]) -> None:
+    with bar.external_write_mode(file=sys.stderr):
+        act()

@@ -1,16 +1,15 @@
 """Should a failed attempt be tried again, and when?"""
 
-import logging
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.arguments import function, number_from, whole_number_from
 from holdfast.errors import InterruptedRunError, QuotaExhaustedError
+from holdfast.executors.progress import Progress
 from holdfast.pacing import signals
 from holdfast.pacing.signals import FailureKind, Signal
-
-logger = logging.getLogger("holdfast.executors")
+from holdfast.text import one_line
 
 Classify = Callable[[BaseException], Signal | FailureKind | str | None]
 """The user's say on an error: a kind or a signal, or None for our own judgement."""
@@ -52,11 +51,13 @@ class RetryRules:
     def __init__(self, max_retries: int, classify: Classify | None, backoff: Backoff) -> None:
         self.max_retries = whole_number_from(0, max_retries=max_retries)
         self._classify = None if classify is None else function(classify=classify)
+        if not isinstance(backoff, Backoff):
+            raise TypeError(f"backoff={backoff!r}: must be a Backoff or None")
         self._backoff = backoff
 
-    def judge(self, error: BaseException, retries: int) -> Verdict:
+    def judge(self, error: BaseException, retries: int, progress: Progress) -> Verdict:
         """Say whether and when to try again, after `retries` retries so far."""
-        signal = self._signal(error)
+        signal = self._signal(error, progress)
         again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
         if not again or retries >= self.max_retries:
             return Verdict(signal.kind, None)
@@ -64,23 +65,25 @@ class RetryRules:
             return Verdict(signal.kind, signal.retry_after_s)
         return Verdict(signal.kind, self._backoff.wait_s(retries))
 
-    def _signal(self, error: BaseException) -> Signal:
+    def _signal(self, error: BaseException, progress: Progress) -> Signal:
         ours = signals.classify(error)
         if self._classify is None:
             return ours
         try:
             theirs = self._classify(error)
-            if theirs is None or isinstance(theirs, Signal):
-                return theirs or ours
+            if theirs is None:
+                return ours
+            if isinstance(theirs, Signal):
+                return Signal(FailureKind(theirs.kind), signals.sane_wait_s(theirs.retry_after_s))
             return Signal(FailureKind(theirs), ours.retry_after_s)
-        except Exception:
-            # A faulty judge must not take the run down with it: our own judgement stands in.
-            logger.exception(
-                "classify=%r failed on %r or returned something else than a Signal, one of %s, "
+        except Exception as fault:  # noqa: BLE001 - logged; a faulty judge must not take the run down
+            progress.log_fault(
+                fault,
+                "classify=%s failed on %s or returned something else than a Signal, one of %s, "
                 "or None; using the built-in judgement",
                 self._classify,
                 error,
-                ", ".join(repr(kind.value) for kind in FailureKind),
+                ", ".join(FailureKind),
             )
             return ours
 
@@ -90,7 +93,7 @@ def quota_exhausted(error: Exception) -> QuotaExhaustedError:
     if isinstance(error, QuotaExhaustedError):
         return error
     stop = QuotaExhaustedError(
-        f"the provider's quota is exhausted: {error}",
+        f"the provider's quota is exhausted: {one_line(error)}",
         hint="top up the account or wait for its reset, then run what did not run again",
     )
     stop.__cause__ = error

@@ -7,15 +7,17 @@ from inspect import iscoroutine
 from typing import Any, Generic
 
 from holdfast.arguments import function, signal_or_none
-from holdfast.errors import InterruptedRunError, PermanentError
+from holdfast.errors import PermanentError
 from holdfast.executors.attempts import Call, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
-from holdfast.executors.inputs import NOTHING, open_inputs
+from holdfast.executors.inputs import NOTHING, open_plain_inputs
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.progress import Progress
 from holdfast.executors.retry import Backoff, Classify, RetryRules, interrupted, quota_exhausted
 from holdfast.pacing.clock import now
 from holdfast.pacing.signals import FailureKind
+
+_LONGEST_REST_S = 3600.0  # in one go: a lock refuses waits beyond the platform's own limit
 
 
 class SyncExecutor(Generic[InputT, OutputT]):
@@ -84,10 +86,13 @@ class _AsyncFunctionError(PermanentError, TypeError):
 class _SyncRun(Generic[InputT, OutputT]):
     def __init__(self, executor: SyncExecutor[InputT, OutputT], inputs: Iterable[InputT]) -> None:
         self._executor = executor
-        self._inputs = open_inputs(inputs)
+        self._inputs = open_plain_inputs(inputs)
         self._progress = Progress(executor.tqdm_bar_format, self._inputs.total)
-        self._stopped = threading.Event()
-        self._broken_off = False
+        # The signal's handler runs in this very thread, perhaps within a lock's or a stream's own
+        # code: it may only set flags and let go of a bare lock, which an Event is not.
+        self._signals_heard = 0
+        self._resting = threading.Lock()
+        self._resting.acquire()
         self.stop_reason: Exception | None = None
         self.outputs: list[OutputT | Unset] = []
         self.details: list[ExecutionDetails] = []
@@ -97,8 +102,9 @@ class _SyncRun(Generic[InputT, OutputT]):
             try:
                 self._take_all()
             except KeyboardInterrupt:
-                if not self._broken_off:
+                if self._signals_heard <= 1:
                     raise
+                self._stop(interrupted())
             finally:
                 self._progress.close()
         for _ in range(len(self.outputs), self._inputs.total or 0):
@@ -108,7 +114,7 @@ class _SyncRun(Generic[InputT, OutputT]):
             raise self._inputs.error
 
     def _take_all(self) -> None:
-        while not self._stopped.is_set():
+        while not self._stopping():
             taken = self._inputs.take()
             if taken is NOTHING:
                 return
@@ -117,6 +123,11 @@ class _SyncRun(Generic[InputT, OutputT]):
             self.details.append(call.details)
             while self._attempt(call):
                 call.retries += 1
+
+    def _stopping(self) -> bool:
+        if self._signals_heard and self.stop_reason is None:
+            self._stop(interrupted())
+        return self.stop_reason is not None
 
     def _attempt(self, call: Call) -> bool:
         """Try once; tell whether to try again, now that the wait is over."""
@@ -146,7 +157,7 @@ class _SyncRun(Generic[InputT, OutputT]):
         return value
 
     def _goes_on(self, call: Call, error: Exception) -> bool:
-        verdict = self._executor.rules.judge(error, call.retries)
+        verdict = self._executor.rules.judge(error, call.retries, self._progress)
         if verdict.kind is FailureKind.QUOTA:
             self._stop(quota_exhausted(error))
             return False
@@ -158,16 +169,23 @@ class _SyncRun(Generic[InputT, OutputT]):
                 self._stop(error)
             return False
         self._progress.say_retry(call, error, verdict.wait_s)
-        return not self._stopped.wait(verdict.wait_s)
+        self._rest(verdict.wait_s)
+        return not self._stopping()
+
+    def _rest(self, wait_s: float) -> None:
+        """Wait; a signal ends it."""
+        until = now() + wait_s
+        while not self._signals_heard and (left := until - now()) > 0:
+            self._resting.acquire(timeout=min(left, _LONGEST_REST_S))
 
     def _stop(self, reason: Exception) -> None:
-        self.stop_reason = reason
-        self._progress.say_stop(reason, in_flight=1)
-        self._stopped.set()
+        if self.stop_reason is None:
+            self.stop_reason = reason
+            self._progress.say_stop(reason, in_flight=0)
 
     def _interrupt(self) -> None:
-        if isinstance(self.stop_reason, InterruptedRunError):
+        self._signals_heard += 1
+        if self._signals_heard > 1:
             # The call in progress blocks this very thread: only an exception ends it.
-            self._broken_off = True
             raise KeyboardInterrupt
-        self._stop(interrupted())
+        self._resting.release()

@@ -21,7 +21,7 @@ from holdfast.errors import (
     RateLimitError,
     TransientError,
 )
-from holdfast.pacing.clock import wall_time
+from holdfast.pacing import clock
 
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
 QUOTA_STATUSES = frozenset({402})
@@ -38,6 +38,7 @@ QUOTA_CODES = frozenset(
 # In user code these are mistakes that the next attempt would only repeat.
 PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
 _CHAIN_LIMIT = 20
+_TOTAL_LIMIT = 1000
 _HEADER_LIMIT = 500
 _TEXT_LIMIT = 4000
 
@@ -72,7 +73,7 @@ class Signal:
     retry_after_s: float | None = None
 
 
-def classify(error: BaseException, *, wall_clock: Callable[[], float] = wall_time) -> Signal:
+def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = None) -> Signal:
     """Say what a failure means.
 
     The exception itself is asked first, then its causes (`raise … from …`), and the first that
@@ -83,12 +84,19 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] = wall_tim
         wall_clock: Seconds since the epoch, for a `Retry-After` that is a date in a response
             which carries no `Date` of its own.
     """
-    return _first_recognised(error, wall_clock, set()) or Signal(FailureKind.TRANSIENT)
+    try:
+        found = _first_recognised(error, wall_clock or clock.wall_time, set())
+    except Exception:  # noqa: BLE001 - an exception may be hostile in ways nobody foresees
+        found = None
+    return found or Signal(FailureKind.TRANSIENT)
 
 
-def retry_after_s(
-    headers: Mapping[str, str], *, wall_clock: Callable[[], float] = wall_time
-) -> float | None:
+def sane_wait_s(value: object) -> float | None:
+    """Return a wait if it is one: a finite number of seconds, 0 or more."""
+    return _number(value)
+
+
+def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
     """Return the wait that a response's headers ask for, in seconds, or None.
 
     `retry-after-ms` is preferred as the finer one; `retry-after` is a number of seconds or an
@@ -139,15 +147,19 @@ def _kind_by_type(exc: BaseException) -> FailureKind | None:
 def _first_recognised(
     error: BaseException | None, wall_clock: Callable[[], float], seen: set[int]
 ) -> Signal | None:
-    # `seen` ends chains that are circular, and those so long that somebody means harm.
-    while error is not None and id(error) not in seen and len(seen) < _CHAIN_LIMIT:
+    # The limits and `seen` end chains that are circular or so long that somebody means harm.
+    for _ in range(_CHAIN_LIMIT):
+        if error is None or id(error) in seen or len(seen) >= _TOTAL_LIMIT:
+            return None
         seen.add(id(error))
         if isinstance(error, BaseExceptionGroup):
-            inner = (_first_recognised(one, wall_clock, seen) for one in error.exceptions)
-            return _gravest([signal for signal in inner if signal is not None])
-        kind = _kind_of(error)
-        if kind is not None:
-            return Signal(kind, _wait_named_by(error, wall_clock))
+            inner = [_first_recognised(one, wall_clock, seen) for one in error.exceptions]
+            found = _gravest([signal for signal in inner if signal is not None])
+        else:
+            kind = _kind_of(error)
+            found = None if kind is None else Signal(kind, _wait_named_by(error, wall_clock))
+        if found is not None:
+            return found
         error = error.__cause__
     return None
 
@@ -184,8 +196,10 @@ def _says_quota(exc: BaseException) -> bool:
             value = _get(holder, name)
             if isinstance(value, str) and value.lower() in QUOTA_CODES:
                 return True
-    # Wrappers such as litellm keep only the text of the provider's answer.
-    text = _text(exc)
+    # Wrappers such as litellm keep only the text of the provider's answer. httpx and requests
+    # keep its bytes, here once they were read; their public names would read them now.
+    raw = _get(_get(exc, "response"), "_content")
+    text = _text(exc) + (_decoded(raw[:_TEXT_LIMIT]).lower() if isinstance(raw, bytes) else "")
     return any(code in text for code in QUOTA_CODES)
 
 
@@ -200,7 +214,9 @@ def _wait_named_by(exc: BaseException, wall_clock: Callable[[], float]) -> float
         _get(_get(response, "ResponseMetadata"), "HTTPHeaders"),
     ):
         if found is not None:
-            return retry_after_s(_lower_cased(found), wall_clock=wall_clock)
+            wait = retry_after_s(_lower_cased(found), wall_clock=wall_clock)
+            if wait is not None:
+                return wait
     return None
 
 

@@ -1,0 +1,17 @@
+"""How is text from elsewhere shown without harm?"""
+
+_LIMIT = 300
+
+
+def one_line(value: object) -> str:
+    """Show a value on one line of bounded length, with nothing a terminal would obey.
+
+    A string is shown as it is, anything else by its `repr`. Never raises.
+    """
+    try:
+        text = value if isinstance(value, str) else repr(value)
+    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
+    if len(text) > _LIMIT:
+        text = text[:_LIMIT] + "…"
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -37,13 +37,14 @@ from holdfast.arguments import (
 )
 from holdfast.executors.attempts import Call, Finished, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
-from holdfast.executors.dispatch import Dispatch, Settings, Sink
+from holdfast.executors.dispatch import Dispatch
 from holdfast.executors.hooks import Hooks, OnAttempt, OnComplete
 from holdfast.executors.inputs import open_inputs
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from holdfast.executors.progress import Progress
 from holdfast.executors.retry import Backoff, Classify, RetryRules
+from holdfast.executors.settings import NO_SINK, Settings, Sink
 from holdfast.pacing.aimd import ConcurrencyController
 
 DEFAULT_TIMEOUT_S = 60
@@ -226,7 +227,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             done.append(finished)
             news.set()
 
-        run = self._dispatch(inputs, Sink(_ignore, finish, done.__len__))
+        run = self._dispatch(inputs, Sink(NO_SINK.take, finish, done.__len__))
         with hearing(self.termination_signal, run.interrupt):
             try:
                 run.begin()
@@ -294,7 +295,7 @@ class _Results(Generic[InputT, OutputT]):
         self._fallback = executor.fallback_return_value
         self._outputs: list[OutputT | Unset] = []
         self._details: list[ExecutionDetails] = []
-        self.run = executor._dispatch(inputs, Sink(self._take, self._finish, lambda: 0))  # noqa: SLF001 - its other half
+        self.run = executor._dispatch(inputs, Sink(self._take, self._finish, NO_SINK.backlog))  # noqa: SLF001 - its other half
 
     def _take(self, call: Call) -> None:
         self._outputs.append(self._fallback)
@@ -308,10 +309,6 @@ class _Results(Generic[InputT, OutputT]):
             self._outputs.append(self._fallback)
             self._details.append(ExecutionDetails())
         return self._outputs, self._details
-
-
-def _ignore(_call: Call) -> None:
-    """Nobody needs the call before it is finished."""
 
 
 def _stop_at_once(run: Dispatch) -> None:

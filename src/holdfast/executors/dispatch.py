@@ -9,53 +9,22 @@ stays within five times the concurrency; a new input is taken only when there is
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
-from holdfast.errors import CallCancelledError, TransientError
+from holdfast.executors import reasons
 from holdfast.executors.attempts import Attempt, Call, Cancelled, Finished
 from holdfast.executors.flight import CANCEL_GRACE_S, Flight, NotAwaitableError
-from holdfast.executors.hooks import Hooks, Telling
+from holdfast.executors.hooks import Telling
 from holdfast.executors.inputs import NOTHING, Inputs
 from holdfast.executors.progress import Progress
 from holdfast.executors.queue import CallQueue
-from holdfast.executors.retry import RetryRules, Verdict, interrupted, quota_exhausted
-from holdfast.pacing.aimd import ConcurrencyController
+from holdfast.executors.retry import Verdict
+from holdfast.executors.settings import NO_SINK, Settings, Sink
 from holdfast.pacing.signals import FailureKind
 
 STOP_GRACE_S = 2.0
 """How long calls in flight may go on when the run stops in good order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What an executor was told, the same for each of its runs."""
-
-    function: Callable[[Any], Awaitable[Any]]
-    concurrency: int
-    controller: ConcurrencyController | None
-    timeout_s: float
-    max_timeouts: int
-    rules: RetryRules
-    exit_on_error: bool
-    fallback: Any
-    hooks: Hooks
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """Where a run's results go.
-
-    Attributes:
-        take: Told of each call as its input is taken, in input order.
-        finish: Told of each input that is done.
-        backlog: How many finished inputs nobody has fetched yet; they count as held.
-    """
-
-    take: Callable[[Call], None]
-    finish: Callable[[Finished[Any, Any]], None]
-    backlog: Callable[[], int]
 
 
 class Dispatch:
@@ -140,7 +109,7 @@ class Dispatch:
             if self._stop_timer is not None:
                 self._stop_timer.cancel()
             self._progress.close()
-            self._sink = _NO_SINK  # the executor remembers its latest run, not its results
+            self._sink = NO_SINK  # the executor remembers its latest run, not its results
 
     def raise_input_error(self) -> None:
         """Raise what the inputs raised, if they did."""
@@ -159,7 +128,7 @@ class Dispatch:
         call = self._queue.remove(index)
         if call is None:
             return False
-        self._fail(call, _cancelled_on_request(index), on_request=True)
+        self._fail(call, reasons.cancelled_on_request(index), on_request=True)
         self.pump()
         return True
 
@@ -235,7 +204,7 @@ class Dispatch:
             elif error is None:
                 self._settle_completed(attempt, value)
             elif isinstance(error, asyncio.CancelledError):
-                self._settle_failed(attempt, _cancelled_from_inside(attempt.index, error))
+                self._settle_failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
             elif isinstance(error, Exception):
                 self._settle_failed(attempt, error)
             else:
@@ -270,7 +239,7 @@ class Dispatch:
 
     def _after_failure(self, call: Call, error: Exception, verdict: Verdict) -> None:
         if verdict.kind is FailureKind.QUOTA:
-            self._stop(quota_exhausted(error), grace_s=STOP_GRACE_S)
+            self._stop(reasons.quota_exhausted(error), grace_s=STOP_GRACE_S)
         elif verdict.wait_s is None:
             self._fail(call, error)
         elif not self._stopping:
@@ -283,29 +252,26 @@ class Dispatch:
             self._settle_timed_out(attempt)
             return
         on_request = attempt.cancelled is Cancelled.REQUEST
-        attempt.error = _cancelled_on_request(attempt.index) if on_request else None
+        attempt.error = reasons.cancelled_on_request(attempt.index) if on_request else None
         self._telling.ended(attempt)
         if attempt.error is not None:
             self._fail(attempt.call, attempt.error, on_request=True)
 
     def _settle_timed_out(self, attempt: Attempt) -> None:
         call = attempt.call
-        overdue = TimeoutError(
-            f"input {call.index}: no answer within {self._settings.timeout_s:g} s "
-            f"(attempt {attempt.number})"
-        )
-        call.details.log_exception(overdue)
+        error = reasons.overdue(call.index, attempt.number, self._settings.timeout_s)
+        call.details.log_exception(error)
         if self._settings.controller is not None:
             self._settings.controller.record_timeout()
         call.timeouts += 1
         spent = call.timeouts > self._settings.max_timeouts
-        attempt.error = overdue
+        attempt.error = error
         attempt.retry_in = None if spent or self._stopping else 0.0
         self._telling.ended(attempt)
         if spent:
-            self._fail(call, overdue)
+            self._fail(call, error)
         elif not self._stopping:
-            self._progress.say_retry(call, overdue, 0.0)
+            self._progress.say_retry(call, error, 0.0)
             self._queue.put(call)
 
     # ---- finishing ----------------------------------------------------------------------
@@ -343,7 +309,7 @@ class Dispatch:
             self.flight.drop_all()
             self._end()
             return
-        self._stop(interrupted(), grace_s=STOP_GRACE_S)
+        self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
 
     def _stop(self, reason: Exception | None, *, grace_s: float) -> None:
         """Take no more work; cancel what is in flight when the grace is over."""
@@ -372,16 +338,3 @@ class Dispatch:
             self.ended.set_result(None)
         else:
             self.ended.set_exception(self._fatal)
-
-
-_NO_SINK = Sink(lambda _call: None, lambda _finished: None, lambda: 0)
-
-
-def _cancelled_on_request(index: int) -> CallCancelledError:
-    return CallCancelledError(f"the call for input {index} was cancelled on request")
-
-
-def _cancelled_from_inside(index: int, error: asyncio.CancelledError) -> TransientError:
-    inside = TransientError(f"the call for input {index} was cancelled from inside")
-    inside.__cause__ = error
-    return inside

@@ -50,10 +50,9 @@ class Progress:
 
     def say_failed(self, call: Call, error: Exception) -> None:
         """An input failed for good."""
-        attempts = len(call.details.exceptions)
-        self._say(
-            logging.WARNING, "input %s failed after %s attempts: %s", call.index, attempts, error
-        )
+        count = len(call.details.exceptions)
+        attempts = "1 attempt" if count == 1 else f"{count} attempts"
+        self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
 
     def say_abandoned(self, attempt: Attempt) -> None:
         """A call would not end."""

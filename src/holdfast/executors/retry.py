@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.arguments import function, number_from, whole_number_from
-from holdfast.errors import InterruptedRunError, QuotaExhaustedError
 from holdfast.executors.progress import Progress
 from holdfast.pacing import signals
 from holdfast.pacing.signals import FailureKind, Signal
-from holdfast.text import one_line
 
 Classify = Callable[[BaseException], Signal | FailureKind | str | None]
 """The user's say on an error: a kind or a signal, or None for our own judgement."""
@@ -86,22 +84,3 @@ class RetryRules:
                 ", ".join(FailureKind),
             )
             return ours
-
-
-def quota_exhausted(error: Exception) -> QuotaExhaustedError:
-    """Say why the run stops, and what to do."""
-    if isinstance(error, QuotaExhaustedError):
-        return error
-    stop = QuotaExhaustedError(
-        f"the provider's quota is exhausted: {one_line(error)}",
-        hint="top up the account or wait for its reset, then run what did not run again",
-    )
-    stop.__cause__ = error
-    return stop
-
-
-def interrupted() -> InterruptedRunError:
-    """Say why the run stops, and what to do."""
-    return InterruptedRunError(
-        "a signal stopped the run", hint="run what did not run again to go on"
-    )

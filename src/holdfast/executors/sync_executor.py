@@ -8,12 +8,13 @@ from typing import Any, Generic
 
 from holdfast.arguments import function, signal_or_none
 from holdfast.errors import PermanentError
+from holdfast.executors import reasons
 from holdfast.executors.attempts import Call, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
 from holdfast.executors.inputs import NOTHING, open_plain_inputs
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.progress import Progress
-from holdfast.executors.retry import Backoff, Classify, RetryRules, interrupted, quota_exhausted
+from holdfast.executors.retry import Backoff, Classify, RetryRules
 from holdfast.pacing.clock import now
 from holdfast.pacing.signals import FailureKind
 
@@ -104,7 +105,7 @@ class _SyncRun(Generic[InputT, OutputT]):
             except KeyboardInterrupt:
                 if self._signals_heard <= 1:
                     raise
-                self._stop(interrupted())
+                self._stop(reasons.interrupted())
             finally:
                 self._progress.close()
         for _ in range(len(self.outputs), self._inputs.total or 0):
@@ -126,7 +127,7 @@ class _SyncRun(Generic[InputT, OutputT]):
 
     def _stopping(self) -> bool:
         if self._signals_heard and self.stop_reason is None:
-            self._stop(interrupted())
+            self._stop(reasons.interrupted())
         return self.stop_reason is not None
 
     def _attempt(self, call: Call) -> bool:
@@ -159,7 +160,7 @@ class _SyncRun(Generic[InputT, OutputT]):
     def _goes_on(self, call: Call, error: Exception) -> bool:
         verdict = self._executor.rules.judge(error, call.retries, self._progress)
         if verdict.kind is FailureKind.QUOTA:
-            self._stop(quota_exhausted(error))
+            self._stop(reasons.quota_exhausted(error))
             return False
         if verdict.wait_s is None:
             call.details.fail()

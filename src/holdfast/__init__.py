@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.errors import (
         CallCancelledError,
+        EndpointDownError,
         HoldfastError,
         InterruptedRunError,
         PermanentError,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Unset,
         get_executor_on_sync_context,
     )
+    from holdfast.pacing import Pacer, observe
 
 __all__ = [
     "UNSET",
@@ -35,12 +37,14 @@ __all__ = [
     "Backoff",
     "CallCancelledError",
     "ConcurrencyController",
+    "EndpointDownError",
     "ExecutionDetails",
     "ExecutionStatus",
     "Executor",
     "Finished",
     "HoldfastError",
     "InterruptedRunError",
+    "Pacer",
     "PermanentError",
     "QuotaExhaustedError",
     "RateLimitError",
@@ -48,6 +52,7 @@ __all__ = [
     "TransientError",
     "Unset",
     "get_executor_on_sync_context",
+    "observe",
 ]
 
 
@@ -58,7 +63,11 @@ def __getattr__(name: str) -> object:
         return import_module(f"holdfast.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    room = "errors" if name.endswith("Error") else "executors"
+    room = "executors"
+    if name.endswith("Error"):
+        room = "errors"
+    elif name in ("Pacer", "observe"):
+        room = "pacing"
     value = getattr(import_module(f"holdfast.{room}"), name)
     globals()[name] = value
     return value

@@ -5,6 +5,7 @@ HoldfastError
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
+├── EndpointDownError   nothing has got through for a long time: stop, resume later
 ├── CallCancelledError  somebody asked for this one call to be cancelled
 └── InterruptedRunError a signal asked the run to stop: run it again to go on
 
@@ -60,6 +61,10 @@ class PermanentError(HoldfastError):
 
 class QuotaExhaustedError(HoldfastError):
     """The account has nothing left to spend. It stops the run; what is finished is kept."""
+
+
+class EndpointDownError(HoldfastError):
+    """No call has got through for a long time. It stops the run; what is finished is kept."""
 
 
 class CallCancelledError(HoldfastError):

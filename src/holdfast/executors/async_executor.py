@@ -25,7 +25,7 @@ import asyncio
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 from holdfast.arguments import (
     function,
@@ -38,6 +38,7 @@ from holdfast.arguments import (
 from holdfast.executors.attempts import Call, Finished, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
 from holdfast.executors.dispatch import Dispatch
+from holdfast.executors.gate import CostOf
 from holdfast.executors.hooks import Hooks, OnAttempt, OnComplete
 from holdfast.executors.inputs import open_inputs
 from holdfast.executors.interrupts import hearing
@@ -46,6 +47,7 @@ from holdfast.executors.progress import Progress
 from holdfast.executors.retry import Backoff, Classify, RetryRules
 from holdfast.executors.settings import NO_SINK, Settings, Sink
 from holdfast.pacing.aimd import ConcurrencyController
+from holdfast.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
 DEFAULT_TIMEOUT_S = 60
 _COLLAPSE_WINDOW_S = 30.0  # the peer's executor asks its controller for twice its default
@@ -56,7 +58,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     Args:
         generation_fn: The function: one input in, an awaitable out.
-        concurrency: How many calls may be in flight.
+        concurrency: How many calls may be in flight; "auto": as many as the provider takes,
+            found and held by a pacer.
         tqdm_bar_format: The format of the progress bar; None: no bar.
         max_retries: How often a failed input is tried again before it is FAILED.
         exit_on_error: Stop the run at the first input that is FAILED. What was finished is
@@ -75,6 +78,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         dynamic_inactive_check_interval: Accepted for compatibility; nothing polls.
         max_timeouts: How often a timed-out input is run again before it is FAILED; None: as
             often as `max_retries`.
+        max_concurrency: With "auto", how many calls may be in flight at most.
+        cost: With a pacer, the estimated cost of an input: a number of tokens, or a mapping by
+            dimension.
+        pacer: The pacer to use: share one between all who call the same endpoint. With a number
+            for `concurrency`, that is the most in flight.
         classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
             None to leave it to us.
         backoff: The waits between retries, where the server names none.
@@ -92,7 +100,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     def __init__(
         self,
         generation_fn: Callable[[InputT], Awaitable[OutputT]],
-        concurrency: int = 3,
+        concurrency: int | Literal["auto"] = 3,
         tqdm_bar_format: str | None = None,
         max_retries: int = 10,
         exit_on_error: bool = True,  # noqa: FBT001, FBT002 - the contract's positions
@@ -107,6 +115,9 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         dynamic_decrease_ratio: float = 0.5,
         dynamic_inactive_check_interval: float = 1.0,
         max_timeouts: int | None = None,
+        max_concurrency: int = MAX_IN_FLIGHT,
+        cost: CostOf | None = None,
+        pacer: Pacer | None = None,
         classify: Classify | None = None,
         backoff: Backoff | None = None,
         on_complete: OnComplete | None = None,
@@ -114,7 +125,12 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         on_attempt_end: OnAttempt | None = None,
     ) -> None:
         self.generation_fn = function(generation_fn=generation_fn)
-        self.concurrency = whole_number_from(1, concurrency=concurrency)
+        self.concurrency = _checked_concurrency(concurrency)
+        self.max_concurrency = whole_number_from(1, max_concurrency=max_concurrency)
+        self.cost = None if cost is None else function(cost=cost)
+        self.pacer = _checked_pacer(pacer)
+        if pacer is None and concurrency == "auto":
+            self.pacer = Pacer(max_in_flight=self.max_concurrency)
         self.tqdm_bar_format = tqdm_bar_format
         self.max_retries = whole_number_from(0, max_retries=max_retries)
         self.exit_on_error = exit_on_error
@@ -145,12 +161,13 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self._latest: Dispatch | None = None
 
     def _settled(self) -> Settings:
+        most = self.max_concurrency if self.concurrency == "auto" else self.concurrency
         controller = None
-        if self.enable_dynamic_concurrency:
+        if self.enable_dynamic_concurrency and self.pacer is None:
             first = self.dynamic_initial_target
             controller = ConcurrencyController(
-                max_concurrency=self.concurrency,
-                initial_target=self.concurrency if first is None else first,
+                max_concurrency=most,
+                initial_target=most if first is None else first,
                 window_seconds=self.dynamic_window_seconds,
                 increase_step=self.dynamic_increase_step,
                 decrease_ratio=self.dynamic_decrease_ratio,
@@ -162,7 +179,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 function(**{hook: getattr(self, hook)})
         return Settings(
             function=self.generation_fn,
-            concurrency=self.concurrency,
+            concurrency=most,
             controller=controller,
             timeout_s=self.timeout,
             max_timeouts=self.max_timeouts,
@@ -170,6 +187,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             exit_on_error=self.exit_on_error,
             fallback=self.fallback_return_value,
             hooks=Hooks(self.on_complete, self.on_attempt_start, self.on_attempt_end),
+            pacer=self.pacer,
+            cost=self.cost,
         )
 
     # ---- running ------------------------------------------------------------------------
@@ -309,6 +328,22 @@ class _Results(Generic[InputT, OutputT]):
             self._outputs.append(self._fallback)
             self._details.append(ExecutionDetails())
         return self._outputs, self._details
+
+
+def _checked_concurrency(concurrency: Any) -> int | Literal["auto"]:
+    if concurrency == "auto":
+        return "auto"
+    if isinstance(concurrency, str):
+        raise TypeError(
+            f'concurrency={concurrency!r}: must be a whole number, 1 or more, or "auto"'
+        )
+    return whole_number_from(1, concurrency=concurrency)
+
+
+def _checked_pacer(pacer: Any) -> Pacer | None:
+    if pacer is not None and not isinstance(pacer, Pacer):
+        raise TypeError(f"pacer={pacer!r}: must be a Pacer or None")
+    return pacer
 
 
 def _stop_at_once(run: Dispatch) -> None:

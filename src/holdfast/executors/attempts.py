@@ -6,6 +6,8 @@ from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from holdfast.executors.details import ExecutionDetails, Unset
+from holdfast.pacing.observation import Observation
+from holdfast.pacing.pacer import Ticket
 from holdfast.pacing.signals import FailureKind
 
 InputT = TypeVar("InputT")
@@ -23,7 +25,7 @@ class Cancelled(Enum):
 class Call:
     """One input on its way through the run, however many attempts it takes."""
 
-    __slots__ = ("details", "index", "input", "retries", "timeouts")
+    __slots__ = ("deferred", "details", "index", "input", "refusals", "retries", "timeouts")
 
     def __init__(self, index: int, input: Any) -> None:  # noqa: A002 - the contract's word
         self.index = index
@@ -31,6 +33,8 @@ class Call:
         self.details = ExecutionDetails()
         self.retries = 0
         self.timeouts = 0
+        self.refusals = 0
+        self.deferred = False
 
     @property
     def priority(self) -> int:
@@ -61,16 +65,18 @@ class Attempt:
         "index",
         "kind",
         "number",
+        "observation",
         "retry_in",
         "seconds",
         "started_at",
         "task",
+        "ticket",
     )
 
-    def __init__(self, call: Call, started_at: float) -> None:
+    def __init__(self, call: Call, number: int, started_at: float) -> None:
         self.call = call
         self.index = call.index
-        self.number = call.retries + call.timeouts + 1
+        self.number = number
         self.started_at = started_at
         self.seconds: float | None = None
         self.error: BaseException | None = None
@@ -80,6 +86,8 @@ class Attempt:
         self.grace: asyncio.TimerHandle | None = None
         self.begun = False
         self.task: asyncio.Task[None] | None = None
+        self.ticket: Ticket | None = None
+        self.observation: Observation | None = None
 
     @property
     def input(self) -> Any:

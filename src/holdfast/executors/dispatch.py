@@ -1,8 +1,9 @@
-"""Which call starts next, and what becomes of each attempt?
+"""Which call starts next?
 
 A Dispatch is one run of an AsyncExecutor. It has no workers: whenever an attempt settles, an
-input arrives, a wait is over or the target changes, `pump` starts what may start. So there is
-nothing to poll, and the run ends in the same turn of the event loop as its last call.
+input arrives, a wait is over, the pacer gives leave or the target changes, `pump` starts what may
+start. So there is nothing to poll, and the run ends in the same turn of the event loop as its
+last call.
 
 What the run holds (ready, waiting, in flight, fetched ahead, finished but not yet handed over)
 stays within five times the concurrency; a new input is taken only when there is room.
@@ -14,17 +15,20 @@ from typing import Any
 
 from holdfast.executors import reasons
 from holdfast.executors.attempts import Attempt, Call, Cancelled, Finished
-from holdfast.executors.flight import CANCEL_GRACE_S, Flight, NotAwaitableError
+from holdfast.executors.flight import CANCEL_GRACE_S, Flight
+from holdfast.executors.gate import Gate
 from holdfast.executors.hooks import Telling
 from holdfast.executors.inputs import NOTHING, Inputs
 from holdfast.executors.progress import Progress
 from holdfast.executors.queue import CallQueue
-from holdfast.executors.retry import Verdict
 from holdfast.executors.settings import NO_SINK, Settings, Sink
-from holdfast.pacing.signals import FailureKind
+from holdfast.executors.verdicts import Judge, Then, Verdict
+from holdfast.pacing.pacer import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight may go on when the run stops in good order."""
+MOST_DEFERRED = 1000
+"""How many failed calls are kept for a second pass; memory must not grow with the inputs."""
 
 
 class Dispatch:
@@ -48,7 +52,12 @@ class Dispatch:
         self._sink = sink
         self._progress = progress
         self._telling = Telling(settings.hooks, progress, self.pump)
+        self._judge = Judge(settings, progress)
         self._queue = CallQueue(self.pump)
+        self._gate: Gate | None = None
+        if settings.pacer is not None:
+            self._gate = Gate(settings.pacer, settings.cost, self._start_and_pump)
+        self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = False
         self._stop_timer: asyncio.TimerHandle | None = None
@@ -126,9 +135,13 @@ class Dispatch:
         if self.flight.cancel(index, Cancelled.REQUEST):
             return True
         call = self._queue.remove(index)
+        if call is None and self._gate is not None:
+            call = self._gate.remove(index)
         if call is None:
             return False
-        self._fail(call, reasons.cancelled_on_request(index), on_request=True)
+        error = reasons.cancelled_on_request(index)
+        call.details.log_exception(error)
+        self._carry_out(call, Verdict(Then.FAIL, error, on_request=True), None)
         self.pump()
         return True
 
@@ -151,18 +164,33 @@ class Dispatch:
         finally:
             self._pumping = False
         # Once it stops, the run no longer waits for its hooks here: `close` does, for a while.
-        busy = self.flight or self._queue or (self._telling and not self._stopping)
-        if self._inputs.exhausted and not busy:
-            self._end()
-        else:
+        waits = self._queue or self._at_gate or (self._telling and not self._stopping)
+        if not self._inputs.exhausted or self.flight or waits:
             self._inputs.refill()
+        elif self._deferred:
+            self._begin_second_pass()
+        else:
+            self._end()
 
     def _start_what_may(self) -> None:
-        while not self._stopping and len(self.flight) < self._target():
+        while not self._stopping and not self._at_gate and len(self.flight) < self._target():
             call = self._next()
             if call is None:
                 return
-            self._telling.started(self.flight.start(call))
+            ticket = None
+            if self._gate is not None:
+                ticket = self._gate.ask(call)
+                if ticket is None:
+                    return  # it waits at the gate
+            self._telling.started(self.flight.start(call, ticket))
+
+    def _start_and_pump(self, call: Call, ticket: Ticket) -> None:
+        self._telling.started(self.flight.start(call, ticket))
+        self.pump()
+
+    @property
+    def _at_gate(self) -> int:
+        return 0 if self._gate is None or self._gate.waiting is None else 1
 
     def _pump_soon(self) -> None:
         # Not at once, as the target mostly changes while an attempt is being settled; and on our
@@ -175,8 +203,9 @@ class Dispatch:
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _has_room(self) -> bool:
-        held = len(self.flight) + len(self._queue) + len(self._telling) + self._inputs.fetched
-        return held + self._sink.backlog() < 5 * self._settings.concurrency
+        held = len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
+        held += self._inputs.fetched + self._sink.backlog()
+        return held < 5 * self._settings.concurrency
 
     def _next(self) -> Call | None:
         back = self._queue.pop()
@@ -197,95 +226,76 @@ class Dispatch:
     def _settle(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         outer, self._settling = self._settling, True
         try:
-            # What a cancelled call returned is no answer: code that catches everything answers
-            # a cancellation with None.
-            if attempt.cancelled is not None:
-                self._settle_cancelled(attempt)
-            elif error is None:
-                self._settle_completed(attempt, value)
-            elif isinstance(error, asyncio.CancelledError):
-                self._settle_failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
-            elif isinstance(error, Exception):
-                self._settle_failed(attempt, error)
-            else:
-                self._crash(error)
+            verdict = self._judge.decide(attempt, error)
+            self._note(attempt, verdict)
+            self._telling.ended(attempt)
+            self._carry_out(attempt.call, verdict, value)
         except BaseException as bug:  # noqa: BLE001 - the run raises it: it must not hang on it
             self._crash(bug)
         finally:
             self._settling = outer
         self.pump()
 
-    def _settle_completed(self, attempt: Attempt, value: Any) -> None:
-        if self._settings.controller is not None:
-            self._settings.controller.record_success(attempt.seconds or 0.0)
-        attempt.call.details.complete()
-        self._telling.ended(attempt)
-        self._finish(attempt.call, value, None)
-
-    def _settle_failed(self, attempt: Attempt, error: Exception) -> None:
-        call = attempt.call
-        if isinstance(error, NotAwaitableError) and call.index == 0 and attempt.number == 1:
-            self._crash(error)
-            return
-        call.details.log_exception(error)
-        verdict = self._settings.rules.judge(error, call.retries, self._progress)
-        attempt.error, attempt.kind = error, verdict.kind
-        if verdict.kind is FailureKind.RATE_LIMIT and self._settings.controller is not None:
-            self._settings.controller.record_error()
-        if not self._stopping:
+    def _note(self, attempt: Attempt, verdict: Verdict) -> None:
+        """Write into the attempt and the call's details what was decided."""
+        attempt.error = verdict.error
+        details = attempt.call.details
+        if verdict.then is Then.COMPLETE:
+            details.complete()
+        # Of a stop, the call remembers what it met, not what the run made of it.
+        met = verdict.error
+        if met is not None and verdict.then is Then.STOP:
+            met = met.__cause__ or met
+        if isinstance(met, Exception):
+            details.log_exception(met)
+        if verdict.then is Then.AGAIN and not self._stopping:
             attempt.retry_in = verdict.wait_s
-        self._telling.ended(attempt)
-        self._after_failure(call, error, verdict)
 
-    def _after_failure(self, call: Call, error: Exception, verdict: Verdict) -> None:
-        if verdict.kind is FailureKind.QUOTA:
-            self._stop(reasons.quota_exhausted(error), grace_s=STOP_GRACE_S)
-        elif verdict.wait_s is None:
-            self._fail(call, error)
+    def _carry_out(self, call: Call, verdict: Verdict, value: Any) -> None:
+        error = verdict.error
+        if verdict.then is Then.COMPLETE:
+            self._finish(call, value, None)
+        elif verdict.then is Then.CRASH:
+            self._crash(error or AssertionError("a crash has a reason"))
+        elif not isinstance(error, Exception):
+            return  # it did not run
+        elif verdict.then is Then.STOP:
+            self._stop(error, grace_s=STOP_GRACE_S)
+        elif verdict.then is Then.FAIL:
+            self._fail(call, error, verdict)
         elif not self._stopping:
             self._progress.say_retry(call, error, verdict.wait_s)
-            call.retries += 1
+            call.retries += verdict.charge == "retries"
+            call.timeouts += verdict.charge == "timeouts"
             self._queue.put_later(call, verdict.wait_s)
-
-    def _settle_cancelled(self, attempt: Attempt) -> None:
-        if attempt.cancelled is Cancelled.TIMEOUT:
-            self._settle_timed_out(attempt)
-            return
-        on_request = attempt.cancelled is Cancelled.REQUEST
-        attempt.error = reasons.cancelled_on_request(attempt.index) if on_request else None
-        self._telling.ended(attempt)
-        if attempt.error is not None:
-            self._fail(attempt.call, attempt.error, on_request=True)
-
-    def _settle_timed_out(self, attempt: Attempt) -> None:
-        call = attempt.call
-        error = reasons.overdue(call.index, attempt.number, self._settings.timeout_s)
-        call.details.log_exception(error)
-        if self._settings.controller is not None:
-            self._settings.controller.record_timeout()
-        call.timeouts += 1
-        spent = call.timeouts > self._settings.max_timeouts
-        attempt.error = error
-        attempt.retry_in = None if spent or self._stopping else 0.0
-        self._telling.ended(attempt)
-        if spent:
-            self._fail(call, error)
-        elif not self._stopping:
-            self._progress.say_retry(call, error, 0.0)
-            self._queue.put(call)
 
     # ---- finishing ----------------------------------------------------------------------
 
-    def _fail(self, call: Call, error: Exception, *, on_request: bool = False) -> None:
-        details = call.details
-        if not details.exceptions or details.exceptions[-1] is not error:
-            details.log_exception(error)
-        details.fail()
+    def _fail(self, call: Call, error: Exception, verdict: Verdict) -> None:
+        if verdict.may_heal and self._may_defer(call):
+            call.deferred = True
+            self._deferred.append(call)
+            return
+        call.details.fail()
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
         # If it stops already, it does so at that stop's own pace.
-        if self._settings.exit_on_error and not on_request and not self._stopping:
+        if self._settings.exit_on_error and not verdict.on_request and not self._stopping:
             self._stop(error, grace_s=0)
+
+    def _may_defer(self, call: Call) -> bool:
+        """Tell whether a failed call gets a second pass: once, if the run goes on without it."""
+        goes_on = self._gate is not None and not self._settings.exit_on_error
+        return goes_on and not call.deferred and len(self._deferred) < MOST_DEFERRED
+
+    def _begin_second_pass(self) -> None:
+        """Try once more what a bad spell of the provider's had used up."""
+        calls, self._deferred = self._deferred, []
+        self._progress.say_second_pass(len(calls))
+        for call in calls:
+            call.retries = call.timeouts = call.refusals = 0
+            self._queue.put(call)
+        self._pump_soon()
 
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
@@ -319,6 +329,9 @@ class Dispatch:
         self._stopping = True
         self._inputs.close()
         self._queue.clear()
+        self._deferred.clear()
+        if self._gate is not None:
+            self._gate.close()
         if grace_s == 0:
             self.flight.cancel_all()
         elif self._stop_timer is None:

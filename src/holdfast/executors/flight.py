@@ -17,6 +17,9 @@ from typing import Any
 from holdfast.errors import PermanentError
 from holdfast.executors.attempts import Attempt, Call, Cancelled
 from holdfast.executors.loops import silence
+from holdfast.pacing import observation
+from holdfast.pacing.observation import Observation
+from holdfast.pacing.pacer import Ticket
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call may take to end before it is abandoned."""
@@ -74,9 +77,11 @@ class Flight:
         now = self._loop.time()
         return {index: now - one.started_at for index, one in self._attempts.items()}
 
-    def start(self, call: Call) -> Attempt:
-        """Start the call's next attempt."""
-        attempt = Attempt(call, self._loop.time())
+    def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
+        """Start the call's next attempt, on the pacer's leave if there is a pacer."""
+        attempt = Attempt(call, len(call.details.exceptions) + 1, self._loop.time())
+        if ticket is not None:
+            attempt.ticket, attempt.observation = ticket, Observation()
         self._attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
@@ -87,6 +92,8 @@ class Flight:
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
+        if attempt.observation is not None:
+            observation.begin(attempt.observation)
         value, error = None, None
         try:
             awaitable = self._function(attempt.call.input)

@@ -54,6 +54,11 @@ class Progress:
         attempts = "1 attempt" if count == 1 else f"{count} attempts"
         self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
 
+    def say_second_pass(self, count: int) -> None:
+        """Everything else is done: what failed in passing is tried once more."""
+        inputs = "1 input" if count == 1 else f"{count} inputs"
+        self._say(logging.INFO, "second pass: %s that failed in passing", inputs)
+
     def say_abandoned(self, attempt: Attempt) -> None:
         """A call would not end."""
         self._say(

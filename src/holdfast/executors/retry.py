@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.arguments import function, number_from, whole_number_from
 from holdfast.executors.progress import Progress
@@ -35,14 +35,6 @@ class Backoff:
         return self.rng.uniform(0, min(self.cap_s, self.base_s * 2.0 ** min(retries, 60)))
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What an error means, and the seconds until the next attempt; None: there is none."""
-
-    kind: FailureKind
-    wait_s: float | None
-
-
 class RetryRules:
     """Judges failed attempts, for the async and the sync executor alike."""
 
@@ -53,15 +45,23 @@ class RetryRules:
             raise TypeError(f"backoff={backoff!r}: must be a Backoff or None")
         self._backoff = backoff
 
-    def judge(self, error: BaseException, retries: int, progress: Progress) -> Verdict:
-        """Say whether and when to try again, after `retries` retries so far."""
+    def judge(
+        self, error: BaseException, retries: int, progress: Progress
+    ) -> tuple[Signal, float | None]:
+        """Say what an error means, and the seconds until the next attempt; None: there is none.
+
+        Args:
+            error: What the attempt raised.
+            retries: How often the call was tried again before.
+            progress: Where to report a fault of the user's own judgement.
+        """
         signal = self._signal(error, progress)
         again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
         if not again or retries >= self.max_retries:
-            return Verdict(signal.kind, None)
+            return signal, None
         if signal.retry_after_s is not None:
-            return Verdict(signal.kind, signal.retry_after_s)
-        return Verdict(signal.kind, self._backoff.wait_s(retries))
+            return signal, signal.retry_after_s
+        return signal, self._backoff.wait_s(retries)
 
     def _signal(self, error: BaseException, progress: Progress) -> Signal:
         ours = signals.classify(error)
@@ -72,8 +72,9 @@ class RetryRules:
             if theirs is None:
                 return ours
             if isinstance(theirs, Signal):
-                return Signal(FailureKind(theirs.kind), signals.sane_wait_s(theirs.retry_after_s))
-            return Signal(FailureKind(theirs), ours.retry_after_s)
+                wait = signals.sane_wait_s(theirs.retry_after_s)
+                return replace(theirs, kind=FailureKind(theirs.kind), retry_after_s=wait)
+            return replace(ours, kind=FailureKind(theirs))
         except Exception as fault:  # noqa: BLE001 - logged; a faulty judge must not take the run down
             progress.log_fault(
                 fault,

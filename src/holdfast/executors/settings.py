@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.executors.attempts import Call, Finished
+from holdfast.executors.gate import CostOf
 from holdfast.executors.hooks import Hooks
 from holdfast.executors.retry import RetryRules
 from holdfast.pacing.aimd import ConcurrencyController
+from holdfast.pacing.pacer import Pacer
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,8 @@ class Settings:
     exit_on_error: bool
     fallback: Any
     hooks: Hooks
+    pacer: Pacer | None = None
+    cost: CostOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

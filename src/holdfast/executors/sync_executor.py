@@ -158,19 +158,19 @@ class _SyncRun(Generic[InputT, OutputT]):
         return value
 
     def _goes_on(self, call: Call, error: Exception) -> bool:
-        verdict = self._executor.rules.judge(error, call.retries, self._progress)
-        if verdict.kind is FailureKind.QUOTA:
-            self._stop(reasons.quota_exhausted(error))
+        signal, wait_s = self._executor.rules.judge(error, call.retries, self._progress)
+        if signal.kind is FailureKind.QUOTA:
+            self._stop(reasons.quota_exhausted(error, signal.retry_after_s))
             return False
-        if verdict.wait_s is None:
+        if wait_s is None:
             call.details.fail()
             self._progress.say_failed(call, error)
             self._progress.advance()
             if self._executor.exit_on_error:
                 self._stop(error)
             return False
-        self._progress.say_retry(call, error, verdict.wait_s)
-        self._rest(verdict.wait_s)
+        self._progress.say_retry(call, error, wait_s)
+        self._rest(wait_s)
         return not self._stopping()
 
     def _rest(self, wait_s: float) -> None:

@@ -5,11 +5,9 @@ library is imported and any client's errors are understood. What user code and p
 an exception is hostile input: reading it never raises.
 """
 
-import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -22,21 +20,42 @@ from holdfast.errors import (
     TransientError,
 )
 from holdfast.pacing import clock
+from holdfast.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
 QUOTA_STATUSES = frozenset({402})
-QUOTA_CODES = frozenset(
+OVERLOADED_STATUSES = frozenset({529})  # Anthropic
+LONGEST_WAIT_S = 600.0
+"""A wait beyond this is no pushback: the run stops, to be resumed."""
+
+# What an error code or type says, wherever it stands: lower case, a part is enough.
+QUOTA_WORDS = (
+    "insufficient_quota",
+    "insufficient_balance",
+    "quota_exceeded",
+    "exceeded_current_quota",
+    "billing_hard_limit",
+    "billing_not_active",
+    "perday",  # Gemini: GenerateRequestsPerDayPerProject
+    "per day",  # OpenAI: "on requests per day (RPD)"
+)
+THROTTLE_CODES = frozenset(
     {
-        "insufficient_quota",
-        "insufficient_balance",
-        "quota_exceeded",
-        "exceeded_current_quota_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
+        "throttling",
+        "throttlingexception",
+        "throttledexception",
+        "toomanyrequestsexception",
+        "requestlimitexceeded",
+        "slowdown",
+        "resource_exhausted",
+        "provisionedthroughputexceededexception",
     }
 )
+OVERLOAD_CODES = frozenset({"overloaded_error", "overloaded", "slow_down"})
 # In user code these are mistakes that the next attempt would only repeat.
 PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
+# A client's own names for a connection that broke, beside the built-in ones.
+OUTAGE_NAMES = re.compile(r"(Connect|Connection|Network|Transport|Timeout|Protocol|Disconnected)")
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
 _HEADER_LIMIT = 500
@@ -53,7 +72,7 @@ class FailureKind(StrEnum):
     PERMANENT = "permanent"
     """Fail at once: another attempt cannot help."""
     QUOTA = "quota"
-    """Stop the run: nothing will work until the account is topped up."""
+    """Stop the run: nothing will work until the account is topped up or the day is over."""
 
 
 # When several calls inside one attempt failed, the gravest decides.
@@ -67,10 +86,21 @@ _GRAVEST_FIRST = (
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """What a failure means, and the wait in seconds that the server named, if it did."""
+    """What a failure means.
+
+    Attributes:
+        kind: What to do about it.
+        retry_after_s: The wait in seconds that the server named, if it did.
+        overloaded: The server pushes back, though it calls it no rate limit.
+        outage: It looks as if the server itself were down: 5xx, a broken connection, a time-out.
+        limits: What the response said of the provider's limits.
+    """
 
     kind: FailureKind
     retry_after_s: float | None = None
+    overloaded: bool = False
+    outage: bool = False
+    limits: tuple[Limit, ...] = ()
 
 
 def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = None) -> Signal:
@@ -93,38 +123,110 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = N
 
 def sane_wait_s(value: object) -> float | None:
     """Return a wait if it is one: a finite number of seconds, 0 or more."""
-    return _number(value)
+    return number(value)
 
 
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
     """Return the wait that a response's headers ask for, in seconds, or None.
 
-    `retry-after-ms` is preferred as the finer one; `retry-after` is a number of seconds or an
+    The finer ones in milliseconds are preferred; `retry-after` is a number of seconds or an
     HTTP date, counted from the response's own `Date`. Header names must be in lower case.
     """
-    fine = _number(headers.get("retry-after-ms"))
-    if fine is not None:
-        return fine / 1000
+    for name in ("retry-after-ms", "grpc-retry-pushback-ms"):
+        fine = number(headers.get(name))
+        if fine is not None:
+            return fine / 1000
     named = headers.get("retry-after")
-    plain = _number(named)
+    plain = number(named)
     if plain is not None:
         return plain
-    until = _timestamp(named)
+    until = http_date(named)
     if until is None:
         return None
-    answered_at = _timestamp(headers.get("date"))
+    answered_at = http_date(headers.get("date"))
     return max(0.0, until - (wall_clock() if answered_at is None else answered_at))
 
 
-def _kind_of(exc: BaseException) -> FailureKind | None:
+def lower_cased(headers: Any) -> dict[str, str]:
+    """Read headers of any client's: any mapping, or pairs; at most some hundreds of them."""
+    try:
+        pairs = headers.items() if hasattr(headers, "items") else headers
+        return {_decoded(k).lower(): _decoded(v) for k, v in islice(pairs, _HEADER_LIMIT)}
+    except Exception:  # noqa: BLE001 - no headers after all: then they tell nothing
+        return {}
+
+
+# ---- the chain of exceptions -----------------------------------------------------------------
+
+
+def _first_recognised(
+    error: BaseException | None, wall_clock: Callable[[], float], seen: set[int]
+) -> Signal | None:
+    # The limits and `seen` end chains that are circular or so long that somebody means harm.
+    for _ in range(_CHAIN_LIMIT):
+        if error is None or id(error) in seen or len(seen) >= _TOTAL_LIMIT:
+            return None
+        seen.add(id(error))
+        if isinstance(error, BaseExceptionGroup):
+            inner = [_first_recognised(one, wall_clock, seen) for one in error.exceptions]
+            found = _gravest([signal for signal in inner if signal is not None])
+        else:
+            found = _signal_of(error, wall_clock)
+        if found is not None:
+            return found
+        error = error.__cause__
+    return None
+
+
+def _gravest(signals: list[Signal]) -> Signal | None:
+    if not signals:
+        return None
+    waits = [signal.retry_after_s for signal in signals if signal.retry_after_s is not None]
+    return Signal(
+        min((signal.kind for signal in signals), key=_GRAVEST_FIRST.index),
+        max(waits, default=None),
+        overloaded=any(signal.overloaded for signal in signals),
+        outage=any(signal.outage for signal in signals),
+    )
+
+
+# ---- one exception -----------------------------------------------------------------------------
+
+
+def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | None:
+    status, headers = _status_of(exc), _headers_of(exc)
+    kind = _kind_of(exc, status, headers)
+    outage = _is_outage(exc, status)
+    if kind is None and not outage:
+        return None
+    wait = _wait_named_by(exc, headers, wall_clock)
+    codes = set(_codes_of(exc))
+    return Signal(
+        kind or FailureKind.TRANSIENT,
+        wait,
+        overloaded=status in OVERLOADED_STATUSES
+        or bool(codes & OVERLOAD_CODES)
+        or (status == 503 and wait is not None),  # noqa: PLR2004 - the status is the name
+        outage=outage,
+        limits=tuple(read_limits(headers, wall_clock)),
+    )
+
+
+def _kind_of(
+    exc: BaseException, status: int | None, headers: Mapping[str, str]
+) -> FailureKind | None:
     own = _kind_by_type(exc)
     if own is not None:
         return own
     names = {cls.__name__ for cls in type(exc).__mro__}
-    status = _status_of(exc)
-    if status == 429 or "RateLimitError" in names:  # noqa: PLR2004 - the status is the name
+    refused = status == 429 or "RateLimitError" in names  # noqa: PLR2004 - the status is the name
+    if refused or THROTTLE_CODES.intersection(_codes_of(exc)):
         return FailureKind.QUOTA if _says_quota(exc) else FailureKind.RATE_LIMIT
-    if "PhoenixException" in names or status in PERMANENT_STATUSES:
+    if "PhoenixException" in names or headers.get("x-should-retry") == "false":
+        return FailureKind.PERMANENT
+    if headers.get("x-should-retry") == "true":
+        return FailureKind.TRANSIENT
+    if status in PERMANENT_STATUSES:
         return FailureKind.PERMANENT
     if status in QUOTA_STATUSES:
         return FailureKind.QUOTA
@@ -144,32 +246,12 @@ def _kind_by_type(exc: BaseException) -> FailureKind | None:
     return FailureKind.PERMANENT if isinstance(exc, PERMANENT_TYPES) else None
 
 
-def _first_recognised(
-    error: BaseException | None, wall_clock: Callable[[], float], seen: set[int]
-) -> Signal | None:
-    # The limits and `seen` end chains that are circular or so long that somebody means harm.
-    for _ in range(_CHAIN_LIMIT):
-        if error is None or id(error) in seen or len(seen) >= _TOTAL_LIMIT:
-            return None
-        seen.add(id(error))
-        if isinstance(error, BaseExceptionGroup):
-            inner = [_first_recognised(one, wall_clock, seen) for one in error.exceptions]
-            found = _gravest([signal for signal in inner if signal is not None])
-        else:
-            kind = _kind_of(error)
-            found = None if kind is None else Signal(kind, _wait_named_by(error, wall_clock))
-        if found is not None:
-            return found
-        error = error.__cause__
-    return None
-
-
-def _gravest(signals: list[Signal]) -> Signal | None:
-    if not signals:
-        return None
-    kind = min((signal.kind for signal in signals), key=_GRAVEST_FIRST.index)
-    waits = [signal.retry_after_s for signal in signals if signal.retry_after_s is not None]
-    return Signal(kind, max(waits, default=None))
+def _is_outage(exc: BaseException, status: int | None) -> bool:
+    if status is not None:
+        return status >= 500 or status == 408  # noqa: PLR2004 - the statuses are the names
+    if isinstance(exc, ConnectionError | TimeoutError):
+        return True
+    return any(OUTAGE_NAMES.search(cls.__name__) for cls in type(exc).__mro__)
 
 
 def _status_of(exc: BaseException) -> int | None:
@@ -188,70 +270,81 @@ def _status_of(exc: BaseException) -> int | None:
     return None
 
 
-def _says_quota(exc: BaseException) -> bool:
+def _codes_of(exc: BaseException) -> Iterator[str]:
+    """Yield the error codes and types that an exception carries, in lower case."""
     body = _get(exc, "body")
-    inner = _get(body, "error")
-    for holder in (exc, body, inner):
-        for name in ("code", "type"):
+    holders = (exc, body, _get(body, "error"), _get(_get(exc, "response"), "Error"))
+    for holder in holders:
+        for name in ("code", "type", "status", "Code"):
             value = _get(holder, name)
-            if isinstance(value, str) and value.lower() in QUOTA_CODES:
-                return True
+            if callable(value):  # gRPC: code() is an enum
+                value = _get(_called(value), "name")
+            if isinstance(value, str):
+                yield value.lower()
+
+
+def _says_quota(exc: BaseException) -> bool:
     # Wrappers such as litellm keep only the text of the provider's answer. httpx and requests
     # keep its bytes, here once they were read; their public names would read them now.
     raw = _get(_get(exc, "response"), "_content")
-    text = _text(exc) + (_decoded(raw[:_TEXT_LIMIT]).lower() if isinstance(raw, bytes) else "")
-    return any(code in text for code in QUOTA_CODES)
+    told = [*_codes_of(exc), *_gemini_quota_ids(exc), _text(exc)]
+    if isinstance(raw, bytes):
+        told.append(_decoded(raw[:_TEXT_LIMIT]).lower())
+    return any(word in one for word in QUOTA_WORDS for one in told)
 
 
-def _wait_named_by(exc: BaseException, wall_clock: Callable[[], float]) -> float | None:
-    named = _number(_get(exc, "retry_after"))
+# ---- waits and headers -------------------------------------------------------------------------
+
+
+def _wait_named_by(
+    exc: BaseException, headers: Mapping[str, str], wall_clock: Callable[[], float]
+) -> float | None:
+    named = number(_get(exc, "retry_after"))
+    if named is None:
+        named = retry_after_s(headers, wall_clock=wall_clock)
     if named is not None:
         return named
-    response = _get(exc, "response")
-    for found in (
-        _get(response, "headers"),
-        _get(exc, "headers"),
-        _get(_get(response, "ResponseMetadata"), "HTTPHeaders"),
-    ):
-        if found is not None:
-            wait = retry_after_s(_lower_cased(found), wall_clock=wall_clock)
-            if wait is not None:
-                return wait
+    for detail in _gemini_details(exc):
+        delay = _get(detail, "retryDelay")
+        if isinstance(delay, str):
+            return duration_s(delay)
     return None
 
 
-def _lower_cased(headers: Any) -> dict[str, str]:
-    try:
-        pairs = islice(headers.items(), _HEADER_LIMIT)
-        return {_decoded(name).lower(): _decoded(value) for name, value in pairs}
-    except Exception:  # noqa: BLE001 - not a mapping after all: then it names no wait
-        return {}
+def _headers_of(exc: BaseException) -> dict[str, str]:
+    response = _get(exc, "response")
+    trailing = _get(exc, "trailing_metadata")
+    merged: dict[str, str] = {}
+    for found in (
+        _called(trailing) if callable(trailing) else None,  # gRPC
+        _get(_get(response, "ResponseMetadata"), "HTTPHeaders"),  # botocore
+        _get(exc, "headers"),
+        _get(response, "headers"),
+    ):
+        if found is not None:
+            merged.update(lower_cased(found))
+    return merged
 
 
-def _decoded(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+def _gemini_details(exc: BaseException) -> list[Any]:
+    for name in ("details", "response_json", "body"):
+        found = _get(exc, name)
+        details = _get(_get(found, "error"), "details") if isinstance(found, Mapping) else found
+        if isinstance(details, list):
+            return details[:20]
+    return []
 
 
-def _number(value: Any) -> float | None:
-    """Read a finite number, 0 or more; anything else is no number."""
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return None
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return number if math.isfinite(number) and number >= 0 else None
+def _gemini_quota_ids(exc: BaseException) -> Iterator[str]:
+    for detail in _gemini_details(exc):
+        violations = _get(detail, "violations")
+        for violation in violations[:20] if isinstance(violations, list) else ():
+            quota = _get(violation, "quotaId")
+            if isinstance(quota, str):
+                yield quota.lower()
 
 
-def _timestamp(value: str | None) -> float | None:
-    """Read an HTTP date as seconds since the epoch."""
-    if not value:
-        return None
-    try:
-        date = parsedate_to_datetime(value)
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+# ---- reading what may bite -----------------------------------------------------------------------
 
 
 def _get(holder: Any, name: str) -> Any:
@@ -264,6 +357,17 @@ def _get(holder: Any, name: str) -> Any:
         return getattr(holder, name, None)
     except Exception:  # noqa: BLE001 - a foreign property may raise anything; then it tells nothing
         return None
+
+
+def _called(function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Exception:  # noqa: BLE001 - it wanted arguments, or it bites; then it tells nothing
+        return None
+
+
+def _decoded(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
 def _text(exc: BaseException) -> str:

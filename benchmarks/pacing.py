@@ -1,0 +1,183 @@
+"""How close to a provider's limit does `concurrency="auto"` run, and how often is it refused?
+
+Every model of `providers`, in virtual time, through the public AsyncExecutor: exact, and the same
+on every machine.
+
+  python benchmarks/pacing.py                       all models, 5 seeds
+  python benchmarks/pacing.py --models P2,P4        by prefix
+  python benchmarks/pacing.py --seeds 1 --count 2000
+"""
+
+import argparse
+import asyncio
+import math
+import statistics
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import providers as p
+from machine import describe, print_table
+
+from holdfast import AsyncExecutor, Pacer
+
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+import virtual_time
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model, and what must be reached on it."""
+
+    model: type[p.Provider]
+    efficiency: float
+    refused: float
+    t90_s: float = math.inf
+    latency_s: float = math.inf
+    in_outage: float = math.inf
+    warm: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.model.name + (", with memory" if self.warm else "")
+
+
+CASES = [
+    Case(p.TokenBucket, 0.97, 0.007, 20),
+    Case(p.NamedWait, 0.96, 0.007, 20),
+    Case(p.MinuteBurst, 0.97, 0.010, 20),
+    Case(p.StrictBucket, 0.90, 0.007, 150),
+    Case(p.SlidingMinute, 0.93, 0.008, 15),
+    Case(p.FixedMinute, 0.94, 0.006, 15),
+    Case(p.InFlightCap, 0.95, 0.005, 50),
+    Case(p.MovingCap, 0.92, 0.007, 50),
+    Case(p.TokensPerMinute, 0.96, 0.012, 15),
+    Case(p.TokensKnown, 0.97, 0.010, 15),
+    Case(p.QueueingServer, 0.95, 0.002, 25, latency_s=3.5),
+    Case(p.MovingRate, 0.95, 0.008, 20),
+    Case(p.Noise, 0.96, 0.013, 40),
+    Case(p.Outage, 0.97, 0.008, 20, in_outage=150),
+    Case(p.HangingOutage, 0.97, 0.010, 20),
+    Case(p.NamedLimits, 0.98, 0.001, 30),
+    Case(p.Slow, 0.92, 0.010),
+    Case(p.VerySlow, 0.78, 0.010),
+    Case(p.Slow, 0.96, 0.010, warm=True),
+    Case(p.VerySlow, 0.88, 0.010, warm=True),
+    Case(p.FewPerMinute, 0.92, 0.040),
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run over one model."""
+
+    efficiency: float
+    refused: float
+    lost: int
+    t90_s: float
+    latency_s: float
+    in_outage: int
+    memory: dict[str, Any]
+
+
+def run(model: p.Provider, memory: dict[str, Any] | None = None) -> Result:
+    """Run the model's items through the executor."""
+    pacer = Pacer()
+    pacer.memory = memory or {}
+
+    async def main() -> tuple[list[Any], list[Any]]:
+        executor: AsyncExecutor[p.Item, int] = AsyncExecutor(
+            model.call,
+            "auto",
+            pacer=pacer,
+            cost=(lambda item: item.estimate) if model.costs else None,
+            timeout=model.timeout_s,
+            exit_on_error=False,
+            termination_signal=None,
+        )
+        return await asyncio.wait_for(executor.execute(model.items), 40 * model.oracle())
+
+    outputs, _ = virtual_time.run(main())
+    done = sum(output == index for index, output in enumerate(outputs))
+    times = sorted(model.done_at)
+    return Result(
+        efficiency=model.oracle() / times[-1] * done / len(outputs),
+        refused=(model.seen["429"] + model.seen["timeout"]) / len(outputs),
+        lost=len(outputs) - done,
+        t90_s=t90(times, model.capacity()),
+        latency_s=model.latency_sum / max(1, done),
+        in_outage=model.seen["in the outage"],
+        memory=pacer.memory,
+    )
+
+
+def t90(times: list[float], capacity: float, window_s: float = 10.0) -> float:
+    """Return the first moment at which 90% of the capacity was reached over the last 10 s."""
+    need = max(1, int(0.9 * capacity * window_s))
+    for last in range(need - 1, len(times)):
+        if times[last] - times[last - need + 1] <= window_s:
+            return times[last]
+    return math.inf
+
+
+def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]:
+    results = []
+    for seed in range(seeds):
+        memory = run(case.model(seed + 100, count)).memory if case.warm else None
+        results.append(run(case.model(seed, count), memory))
+    efficiency = min(one.efficiency for one in results)
+    refused = max(one.refused for one in results)
+    lost = sum(one.lost for one in results)
+    reached_s = statistics.median(one.t90_s for one in results)
+    latency = max(one.latency_s for one in results)
+    outage = max(one.in_outage for one in results)
+    good = (
+        efficiency >= case.efficiency
+        and refused <= case.refused
+        and lost == 0
+        and reached_s <= case.t90_s
+        and latency <= case.latency_s
+        and outage <= case.in_outage
+    )
+    notes = []
+    if case.latency_s < math.inf:
+        notes.append(f"mean latency {latency:.2f} s (≤ {case.latency_s})")
+    if case.in_outage < math.inf:
+        notes.append(f"{outage} requests in the outage (≤ {case.in_outage:.0f})")
+    row = [
+        case.name,
+        f"{efficiency:.1%} (≥ {case.efficiency:.0%})",
+        f"{refused:.2%} (≤ {case.refused:.1%})",
+        str(lost),
+        f"{reached_s:.0f} s" + (f" (≤ {case.t90_s:.0f})" if case.t90_s < math.inf else ""),
+        "; ".join(notes),
+        "yes" if good else "**no**",
+    ]
+    return row, good
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--models", default="")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--count", type=int)
+    options = parser.parse_args()
+    prefixes = tuple(options.models.split(","))
+    rows, all_good = [], True
+    for case in CASES:
+        if not options.models or case.name.startswith(prefixes):
+            row, good = measure(case, options.seeds, options.count)
+            print("  ".join(row), file=sys.stderr, flush=True)
+            rows.append(row)
+            all_good = all_good and good
+    print("## Pacing\n")
+    print(describe("holdfast") + f"; {options.seeds} seeds, the worst of them (t90: the median)\n")
+    header = ["model", "efficiency", "refused", "lost", "t90", "", "reached"]
+    print_table(header, rows)
+    if not all_good:
+        sys.exit("a figure was missed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""May this call start now? The executor's side of the pacer.
+
+One call at a time stands at the gate and waits for leave; it holds no slot. What became of each
+call is told to the pacer here, which in return says whether the call is to be charged for it.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.executors.attempts import Attempt, Call
+from holdfast.pacing.pacer import Cost, Pacer, Ticket
+from holdfast.pacing.signals import FailureKind, Signal
+
+MOST_REFUSALS = 30
+"""Refusals of one call, while others got through, until it is its own fault: too large, say."""
+
+CostOf = Callable[[Any], Cost]
+
+
+class Gate:
+    """Asks the pacer for leave, one call at a time.
+
+    Args:
+        pacer: Who decides.
+        cost: The estimated cost of an input; None: each costs the same.
+        start: Called with a call and its ticket, when it has waited for it.
+    """
+
+    def __init__(
+        self, pacer: Pacer, cost: CostOf | None, start: Callable[[Call, Ticket], None]
+    ) -> None:
+        self.pacer = pacer
+        self._cost = cost
+        self._start = start
+        self.waiting: Call | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def ask(self, call: Call) -> Ticket | None:
+        """Return leave if it can be had at once; else the call waits here until `start`."""
+        cost = 1.0 if self._cost is None else self._cost(call.input)
+        ticket = self.pacer.acquire_nowait(cost, owner=call)
+        if ticket is None:
+            self.waiting = call
+            self._task = asyncio.get_running_loop().create_task(self._wait(call, cost))
+        return ticket
+
+    async def _wait(self, call: Call, cost: Cost) -> None:
+        ticket = await self.pacer.acquire(cost, owner=call)
+        if self.waiting is not call:
+            ticket.void()
+            return
+        self.waiting = None
+        self._start(call, ticket)
+
+    def remove(self, index: int) -> Call | None:
+        """Take the call away from the gate, if it is this one."""
+        call = self.waiting
+        if call is None or call.index != index:
+            return None
+        self.close()
+        return call
+
+    def close(self) -> None:
+        """Send away whoever waits."""
+        self.waiting = None
+        if self._task is not None:
+            self._task.cancel()
+
+
+def report_answer(attempt: Attempt) -> None:
+    """Tell the pacer that a call was answered."""
+    if attempt.ticket is not None:
+        seen = attempt.observation
+        attempt.ticket.ok(headers=seen and seen.headers, usage=seen and seen.usage)
+
+
+def report_void(attempt: Attempt) -> None:
+    """Tell the pacer that we cancelled a call ourselves."""
+    if attempt.ticket is not None:
+        attempt.ticket.void()
+
+
+def report_timeout(attempt: Attempt) -> bool:
+    """Tell the pacer of a time-out; returns whether the call is to be charged."""
+    return attempt.ticket is None or attempt.ticket.failed(timeout=True)
+
+
+def report_failure(attempt: Attempt, signal: Signal) -> bool:
+    """Tell the pacer of a failure; returns whether the call is to be charged."""
+    ticket, call = attempt.ticket, attempt.call
+    if ticket is None:
+        return True
+    if signal.kind is FailureKind.RATE_LIMIT or signal.overloaded:
+        others_pass = ticket.refused(retry_after=signal.retry_after_s, limits=signal.limits)
+        call.refusals += others_pass
+        return call.refusals > MOST_REFUSALS
+    if signal.outage and signal.kind is FailureKind.TRANSIENT:
+        return ticket.failed()
+    # The endpoint did its part: what went wrong is between the call and its own code.
+    report_answer(attempt)
+    return True

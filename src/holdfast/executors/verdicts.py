@@ -1,0 +1,131 @@
+"""What becomes of a call, now that an attempt of it has ended?
+
+Here it is decided, and the pacer or the controller is told; `dispatch` carries it out.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from holdfast.executors import gate, reasons
+from holdfast.executors.attempts import Attempt, Cancelled
+from holdfast.executors.flight import NotAwaitableError
+from holdfast.executors.progress import Progress
+from holdfast.executors.settings import Settings
+from holdfast.pacing.signals import LONGEST_WAIT_S, FailureKind
+
+OUTAGE_PATIENCE_S = 600.0
+"""When nothing has got through for this long, the run stops, to be resumed."""
+
+
+class Then(Enum):
+    """What to do with the call."""
+
+    COMPLETE = auto()
+    AGAIN = auto()
+    FAIL = auto()
+    LEAVE = auto()
+    """It did not run: the run stops."""
+    STOP = auto()
+    """As above, and this is why."""
+    CRASH = auto()
+    """The run raises the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do with the call, and why.
+
+    Attributes:
+        then: What to do.
+        error: Why, unless it completed.
+        wait_s: Seconds until the next attempt, if there is one.
+        charge: What the attempt counts against, "retries" or "timeouts"; None: it is not the
+            call's own fault.
+        may_heal: Time may heal the failure, so that a second pass is worth while.
+        on_request: Somebody asked for the failure, so that it does not end the run.
+    """
+
+    then: Then
+    error: BaseException | None = None
+    wait_s: float = 0.0
+    charge: str | None = None
+    may_heal: bool = False
+    on_request: bool = False
+
+
+COMPLETE = Verdict(Then.COMPLETE)
+
+
+class Judge:
+    """Decides what becomes of calls, by the rules the executor was given."""
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
+        self._settings = settings
+        self._progress = progress
+
+    def decide(self, attempt: Attempt, error: BaseException | None) -> Verdict:
+        """Say what becomes of the call; `error` is what the attempt raised."""
+        match attempt.cancelled:
+            # What a cancelled call returned is no answer: code that catches everything answers
+            # a cancellation with None.
+            case Cancelled.TIMEOUT:
+                return self._timed_out(attempt)
+            case Cancelled.REQUEST:
+                gate.report_void(attempt)
+                error = reasons.cancelled_on_request(attempt.index)
+                return Verdict(Then.FAIL, error, on_request=True)
+            case Cancelled.STOP:
+                gate.report_void(attempt)
+                return Verdict(Then.LEAVE)
+        if error is None:
+            return self._completed(attempt)
+        if isinstance(error, asyncio.CancelledError):
+            return self._failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
+        if isinstance(error, Exception):
+            return self._failed(attempt, error)
+        return Verdict(Then.CRASH, error)
+
+    def _completed(self, attempt: Attempt) -> Verdict:
+        if self._settings.controller is not None:
+            self._settings.controller.record_success(attempt.seconds or 0.0)
+        gate.report_answer(attempt)
+        return COMPLETE
+
+    def _timed_out(self, attempt: Attempt) -> Verdict:
+        settings, call = self._settings, attempt.call
+        error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
+        if settings.controller is not None:
+            settings.controller.record_timeout()
+        charged = gate.report_timeout(attempt)
+        if charged and call.timeouts >= settings.max_timeouts:
+            return Verdict(Then.FAIL, error, may_heal=True)
+        charge = "timeouts" if charged else None
+        return self._unless_blocked(Verdict(Then.AGAIN, error, charge=charge))
+
+    def _failed(self, attempt: Attempt, error: Exception) -> Verdict:
+        if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
+            return Verdict(Then.CRASH, error)
+        settings, call = self._settings, attempt.call
+        signal, wait_s = settings.rules.judge(error, call.retries, self._progress)
+        attempt.kind = signal.kind
+        if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
+            settings.controller.record_error()
+        charged = gate.report_failure(attempt, signal)
+        # Without a pacer, a wait the server named is honoured exactly, whatever it is.
+        endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
+        if signal.kind is FailureKind.QUOTA or (endless and wait_s is not None):
+            return Verdict(Then.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
+        if not charged:
+            return self._unless_blocked(Verdict(Then.AGAIN, error))
+        if wait_s is None:
+            return Verdict(Then.FAIL, error, may_heal=signal.kind is FailureKind.TRANSIENT)
+        return Verdict(Then.AGAIN, error, wait_s, charge="retries")
+
+    def _unless_blocked(self, verdict: Verdict) -> Verdict:
+        """Stop instead, if nothing has got through for very long."""
+        pacer = self._settings.pacer
+        if pacer is None or pacer.blocked_s < OUTAGE_PATIENCE_S:
+            return verdict
+        assert isinstance(verdict.error, Exception)
+        return Verdict(Then.STOP, reasons.nothing_gets_through(pacer.blocked_s, verdict.error))

@@ -1,0 +1,318 @@
+"""How fast may we go, on a provider that does not tell?
+
+The problem. A provider refuses what is too much, and says little about what would be just right:
+requests or tokens a second, a bucket of unknown size, a window of a minute, a number of requests
+in flight, or nothing at all but a queue that grows. The limit may move. We want to use all of it
+and be refused hardly ever.
+
+What does not work. To halve after a refusal and creep up again (AIMD, on concurrency) spends half
+its time far below the limit, and does not see a limit on the rate at all: concurrency is only rate
+times latency. To pace by a guessed rate needs the guess. To watch latency (Vegas, Gradient) sees a
+queue but no bucket.
+
+What we do. We measure. Between two moments at which the provider's bucket was empty (two first
+refusals), what it accepted divided by the time between *is* its refill rate, whatever the size of
+the bucket. So a refusal is a measurement, and a dip of 2% under it replaces a halving under a
+guess. There are three ceilings of one shape (`ceiling`): the rate in cost per second, the number
+in flight, and the cost per minute. Which of them a refusal speaks of:
+
+- refused again and again above a number in flight that is otherwise accepted: that number is a cap;
+- blocked for longer than a few seconds, or near what a minute is known to hold: a quota per minute;
+- else: the rate.
+
+Around them: slow start while more concurrency buys more throughput (`rounds`); one cut for each
+episode, since what was sent before a cut is late news; a breaker that sends one probe at a time
+when nothing gets through; and a copy of the provider's own buckets where its headers tell
+(`mirror`).
+
+Known gaps. Two of these on one limit are unfair to the later one: there must be one for each
+endpoint. A cap below two calls in flight is met by refusals of every second call until it is
+known. Nothing here was tried against a live provider.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from holdfast.pacing.ceiling import DIP, Ceiling
+from holdfast.pacing.limits import Limit
+from holdfast.pacing.mirror import Mirror
+from holdfast.pacing.rounds import Rounds
+
+FIRST_WINDOW = 16
+"""Calls in flight to begin with."""
+QUOTA_WINDOW_S = 60.0
+"""Providers count by the minute, where they count by windows."""
+LONG_BLOCK_S = 4.0
+"""Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
+SILENCE_S = (0.5, 15.0)
+"""Silence after a refusal nothing explains, and between two probes at most."""
+TRUST = 10
+"""Accepted requests that make a measurement; calls failing in a row that make an outage."""
+
+
+class Sent:
+    """One request: when it was sent, what it cost, and how full it was at that moment."""
+
+    __slots__ = ("at", "cost", "in_flight", "owner", "predictions", "refused")
+
+    def __init__(self, at: float, cost: float, in_flight: int, owner: object) -> None:
+        self.at = at
+        self.cost = cost
+        self.in_flight = in_flight
+        self.owner = owner
+        self.refused = False
+        self.predictions: dict[str, tuple[float, float, float]] = {}
+
+
+class AdaptiveLimits:
+    """Finds and holds the limits of one endpoint. Plain arithmetic over a clock; nothing waits.
+
+    Attributes:
+        rate: Cost a second.
+        in_flight_cap: Requests in flight.
+        quota: Cost a minute.
+        blocked: Why only probes are sent, "refused" or "down"; None while calls get through.
+        blocked_since: When that began.
+    """
+
+    def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
+        self.clock = clock
+        self.max_in_flight = max_in_flight
+        self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
+        self.in_flight = 0
+        self.latency_s, self.mean_cost = 1.0, 1.0
+        self.mirrors: dict[str, Mirror] = {}
+        self.blocked: str | None = None
+        self.blocked_since = 0.0
+        self.hold_until = 0.0
+        self._probe_gap_s = 0.0
+        self._blocker: Sent | None = None
+        self._failing: set[object] = set()  # who failed since the last success
+        self._log: deque[Sent] = deque()  # the last two minutes
+        self._minute: deque[Sent] = deque()  # the last minute
+        self._minute_cost = 0.0
+        self._empty_at: float | None = None  # when the provider's bucket was last seen empty
+        self._refusals: deque[Sent] = deque(maxlen=3)  # the first of each of the last episodes
+        self._cut_at = self._sent_at = -math.inf
+        self.rounds = Rounds(clock(), FIRST_WINDOW)
+
+    # ---- may a call start? ----------------------------------------------------------------
+
+    def limit(self) -> int:
+        """Return how many calls may be in flight now."""
+        if self.blocked:
+            return 1
+        now = self.clock()
+        allowed = min(self.rounds.window, self.in_flight_cap.at(now), self.max_in_flight)
+        return max(1, round(allowed))
+
+    def pace(self) -> float:
+        """Return the cost per second at which calls may start now."""
+        # While nothing is known, a window is spread over a round trip, so that the first ones
+        # are answered before the last are sent; later twice that, so that it never binds.
+        unknown = not self.rate.known and not self.in_flight_cap.known
+        spread = (1.25 if unknown else 2) * self.limit() / self.latency_s * self.mean_cost
+        return min(self.rate.at(self.clock()), 2 * self.quota.top / QUOTA_WINDOW_S, spread)
+
+    def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
+        """Return the seconds until a call may start, 0 for now; None: when another has ended."""
+        now = self.clock()
+        if now < self.hold_until:
+            return self.hold_until - now
+        if self.in_flight >= self.limit():
+            self.rounds.full = True
+            return None
+        wait = self._sent_at + cost / self.pace() - now
+        self._forget_old(now)
+        if self._minute and self._minute_cost + cost > self.quota.at(now):
+            wait = max(wait, self._minute[0].at + QUOTA_WINDOW_S - now)
+        for name, mirror in self.mirrors.items():
+            wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
+        return max(0.0, wait)
+
+    def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
+        """Note that a call starts now."""
+        now = self.clock()
+        sent = Sent(now, cost, self.in_flight, owner)
+        for name, mirror in self.mirrors.items():
+            sent.predictions[name] = mirror.take(costs.get(name, mirror.mean_cost), now)
+        self._forget_old(now)
+        self._log.append(sent)
+        self._minute.append(sent)
+        self._minute_cost += cost
+        self.in_flight += 1
+        self._sent_at = now
+        self.mean_cost += (cost - self.mean_cost) / min(100, len(self._log))
+        return sent
+
+    def binding(self) -> str:
+        """Say in a word what holds the pace now."""
+        now = self.clock()
+        if self.blocked:
+            return self.blocked
+        if now < self.hold_until:
+            return "hold"
+        if any(mirror.wait_s(mirror.mean_cost, now) > 0 for mirror in self.mirrors.values()):
+            return "headers"
+        if self.in_flight >= self.limit():
+            return "in_flight" if self.in_flight_cap.known else "start"
+        if self.quota.known and self._minute_cost + self.mean_cost > self.quota.at(now):
+            return "quota"
+        if self._sent_at + self.mean_cost / self.pace() > now:
+            return "rate" if self.rate.known else "start"
+        return "nothing"
+
+    def calls_per_s(self) -> float:
+        """Return the calls started per second over the last minute, or since the first."""
+        now = self.clock()
+        self._forget_old(now)
+        if not self._minute:
+            return 0.0
+        return len(self._minute) / max(1.0, now - self._minute[0].at)
+
+    def unsend(self, sent: Sent) -> None:
+        """Take back a call that was never made."""
+        self.in_flight -= 1
+        if sent in self._log:
+            self._log.remove(sent)
+        if sent in self._minute:
+            self._minute.remove(sent)
+            self._minute_cost -= sent.cost
+
+    def _forget_old(self, now: float) -> None:
+        while self._minute and self._minute[0].at <= now - QUOTA_WINDOW_S:
+            self._minute_cost -= self._minute.popleft().cost
+        while self._log and self._log[0].at < now - 2 * QUOTA_WINDOW_S:
+            self._log.popleft()
+
+    # ---- what became of it? ---------------------------------------------------------------
+
+    def ok(self, sent: Sent, limits: Iterable[Limit] = ()) -> None:
+        """The call was answered."""
+        now = self.clock()
+        self.in_flight -= 1
+        self._failing.clear()
+        self.latency_s += 0.1 * (now - sent.at - self.latency_s)
+        self._take_in(sent, limits)
+        if self.blocked and sent.at > self._cut_at:
+            self._resume(now)
+        self.rounds.answered(now - sent.at)
+        if self.rounds.complete:
+            self._close_round(now)
+
+    def refused(self, sent: Sent, retry_after_s: float, limits: Iterable[Limit] = ()) -> bool:
+        """The call was refused; returns whether others got through, so that it is not just us."""
+        now = self.clock()
+        self.in_flight -= 1
+        sent.refused = True
+        self._take_in(sent, limits)
+        if sent.at > self._cut_at:  # else it was sent before the last cut: late news
+            self._cut(sent, now, retry_after_s)
+        self.hold_until = max(self.hold_until, now + retry_after_s)
+        return not self.blocked
+
+    def failed(self, sent: Sent, *, timeout: bool) -> bool:
+        """The call failed or timed out; returns whether that is its own fault."""
+        now = self.clock()
+        self.in_flight -= 1
+        # One call that fails again and again is no outage, however often it does.
+        self._failing.add(sent.owner)
+        self.rounds.timeouts += timeout
+        if self.blocked or len(self._failing) >= TRUST:
+            if not self.blocked or sent.at > self._cut_at:
+                self._probe(sent, now, "down")
+            return False
+        if timeout and self.rounds.many_timeouts and sent.at > self._cut_at:
+            self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
+            self._cut_at = now
+        return True
+
+    def _take_in(self, sent: Sent, limits: Iterable[Limit]) -> None:
+        for limit in limits:
+            mirror = self.mirrors.get(limit.name)
+            if mirror is None:
+                self.mirrors[limit.name] = mirror = Mirror(limit, self.clock())
+            mirror.correct(limit, sent.predictions.get(limit.name))
+
+    # ---- the cut --------------------------------------------------------------------------
+
+    def _cut(self, refusal: Sent, now: float, retry_after_s: float) -> None:
+        since = -math.inf if self._empty_at is None else self._empty_at
+        got = [one for one in self._log if since < one.at < refusal.at and not one.refused]
+        if self.blocked or (self._empty_at is not None and not got):
+            self._probe(refusal, now, "refused")
+            return
+        if retry_after_s > LONG_BLOCK_S or self._minute_cost > 0.7 * self.quota.top:
+            self._cut_quota(refusal, now)
+            return
+        self.quota, self._cut_at = Ceiling(), now
+        self._refusals.append(refusal)
+        if self._is_cap():
+            self.in_flight_cap.lower_to(refusal.in_flight, now, self._requests_per_s())
+            self.rate = Ceiling()
+        else:
+            self._cut_rate(refusal, got, now)
+
+    def _is_cap(self) -> bool:
+        """Tell whether nothing was ever accepted above what was refused."""
+        lowest = min(one.in_flight for one in self._refusals)
+        first = self._refusals[0]
+        above = (one.in_flight for one in self._log if one.at > first.at and not one.refused)
+        full = len(self._refusals) == self._refusals.maxlen
+        return full and lowest > 0 and max(above, default=math.inf) <= 1.05 * lowest + 1
+
+    def _cut_rate(self, refusal: Sent, got: list[Sent], now: float) -> None:
+        if self._empty_at is not None and len(got) >= TRUST:
+            # Empty then and empty now: what was accepted in between is what it refills.
+            span = refusal.at - max(self._empty_at, self._log[0].at)
+            top = (1 + DIP / 2) * sum(one.cost for one in got) / span
+            self._empty_at = refusal.at
+        else:
+            # No measurement yet: fall back, be silent until the bucket has something again.
+            flowing = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
+            top = 0.85 * min(self.rate.at(now), flowing)
+            self._empty_at = refusal.at if self._empty_at is None else self._empty_at
+            self.hold_until = max(self.hold_until, now + SILENCE_S[0])
+        self.rate.lower_to(top, now, self._requests_per_s())
+        enough = math.ceil(2 * top / self.mean_cost * self.latency_s)  # Little's law, with room
+        self.rounds.window = min(self.rounds.window, max(FIRST_WINDOW, enough))
+
+    def _cut_quota(self, refusal: Sent, now: float) -> None:
+        start = refusal.at - QUOTA_WINDOW_S
+        good = sum(
+            one.cost for one in self._log if start <= one.at < refusal.at and not one.refused
+        )
+        self.quota.lower_to(max(good, refusal.cost), now, math.inf, plateau_s=2 * QUOTA_WINDOW_S)
+        self.rate, self._cut_at, self._empty_at = Ceiling(), now, None
+
+    def _requests_per_s(self) -> float:
+        return len(self._log) / max(1.0, self.clock() - self._log[0].at) if self._log else math.inf
+
+    # ---- nothing gets through -------------------------------------------------------------
+
+    def _probe(self, sent: Sent, now: float, why: str) -> None:
+        """Send one request at a time, each after twice the silence of the last."""
+        if not self.blocked:
+            self.blocked, self.blocked_since, self._blocker = why, now, sent
+            self._probe_gap_s = SILENCE_S[0]
+        else:
+            self._probe_gap_s = min(SILENCE_S[1], 2 * self._probe_gap_s)
+        self._cut_at = now
+        self.hold_until = max(self.hold_until, now + self._probe_gap_s)
+
+    def _resume(self, now: float) -> None:
+        if self.blocked == "down":
+            self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
+        elif self._probe_gap_s >= LONG_BLOCK_S and self._blocker is not None:
+            self._cut_quota(self._blocker, now)
+        self.blocked, self._blocker, self._empty_at = None, None, None
+        self.rounds.open(now, self.limit())
+
+    def _close_round(self, now: float) -> None:
+        quiet = max(self.hold_until, self._cut_at) < self.rounds.opened_at and not self.blocked
+        if quiet and self.rounds.full:
+            lower = self.rounds.judge(now, cap_known=self.in_flight_cap.known)
+            if lower is not None:
+                self.in_flight_cap.lower_to(lower, now, self._requests_per_s())
+        self.rounds.open(now, self.limit())

@@ -1,0 +1,46 @@
+"""What has a pacer learned that a later one can start from?"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.pacing.adaptive import AdaptiveLimits
+from holdfast.pacing.ceiling import Ceiling
+from holdfast.pacing.limits import number
+
+VERSION = 1
+
+
+def save(limits: AdaptiveLimits) -> dict[str, Any]:
+    """Return what was learned, as plain JSON."""
+    tops = {name: ceiling.top for name, ceiling in _ceilings(limits).items() if ceiling.known}
+    return {
+        "version": VERSION,
+        **tops,
+        "latency_s": limits.latency_s,
+        "mean_cost": limits.mean_cost,
+        "window": limits.rounds.window,
+    }
+
+
+def restore(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
+    """Start from what was learned. What makes no sense, or is of another version, is left out."""
+    if learned.get("version") != VERSION:
+        return
+    now = limits.clock()
+    for name in ("latency_s", "mean_cost"):
+        value = number(learned.get(name))
+        if value:
+            setattr(limits, name, value)
+    for name, ceiling in _ceilings(limits).items():
+        top = number(learned.get(name))
+        if top:
+            ceiling.lower_to(top, now, math.inf)
+    window = number(learned.get("window"))
+    if window:
+        limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))
+    limits.rounds.open(now, limits.limit())
+
+
+def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:
+    return {"rate": limits.rate, "in_flight": limits.in_flight_cap, "per_minute": limits.quota}

@@ -124,7 +124,7 @@ def t90(times: list[float], capacity: float, window_s: float = 10.0) -> float:
 def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]:
     results = []
     for seed in range(seeds):
-        memory = run(case.model(seed + 100, count)).memory if case.warm else None
+        memory = run(case.model(seed, count)).memory if case.warm else None
         results.append(run(case.model(seed, count), memory))
     efficiency = min(one.efficiency for one in results)
     refused = max(one.refused for one in results)

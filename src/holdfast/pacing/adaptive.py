@@ -47,6 +47,13 @@ LONG_BLOCK_S = 4.0
 """Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
 SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
+LONGEST_SPREAD_S = 4.0
+CLIMBS = 3
+"""Refusals at the same number in flight that make a cap."""
+LATELY_S = 2.0
+"""What counts as of late, where the flow is measured."""
+TELLING_S = 1.5
+"""A span from which on it tells something that little was accepted."""
 TRUST = 10
 """Accepted requests that make a measurement; calls failing in a row that make an outage."""
 
@@ -82,18 +89,23 @@ class AdaptiveLimits:
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self.in_flight = 0
         self.latency_s, self.mean_cost = 1.0, 1.0
+        self.steady_latency_s = 1.0  # not of the last calls of all, of which only the slow are left
+        self.steady_rate = 0.0  # cost per second over the last minute in which calls were sent
         self.mirrors: dict[str, Mirror] = {}
         self.blocked: str | None = None
         self.blocked_since = 0.0
-        self.hold_until = 0.0
+        self.hold_until = -math.inf
         self._probe_gap_s = 0.0
+        self._probe_refused_at: float | None = None
         self._blocker: Sent | None = None
         self._failing: set[object] = set()  # who failed since the last success
         self._log: deque[Sent] = deque()  # the last two minutes
         self._minute: deque[Sent] = deque()  # the last minute
         self._minute_cost = 0.0
         self._empty_at: float | None = None  # when the provider's bucket was last seen empty
-        self._refusals: deque[Sent] = deque(maxlen=3)  # the first of each of the last episodes
+        self._braked_at: float | None = None  # since when the window has been the brake
+        self._braked_s = 0.0  # for how long it was, since the bucket was last seen empty
+        self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first of each episode
         self._cut_at = self._sent_at = -math.inf
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
@@ -110,9 +122,11 @@ class AdaptiveLimits:
     def pace(self) -> float:
         """Return the cost per second at which calls may start now."""
         # While nothing is known, a window is spread over a round trip, so that the first ones
-        # are answered before the last are sent; later twice that, so that it never binds.
+        # are answered before the last are sent; later twice that, so that it never binds. A long
+        # round trip is not waited for: if that is too fast, a refusal tells us, and measures.
         unknown = not self.rate.known and not self.in_flight_cap.known
-        spread = (1.25 if unknown else 2) * self.limit() / self.latency_s * self.mean_cost
+        round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
+        spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
         return min(self.rate.at(self.clock()), 2 * self.quota.top / QUOTA_WINDOW_S, spread)
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
@@ -122,7 +136,11 @@ class AdaptiveLimits:
             return self.hold_until - now
         if self.in_flight >= self.limit():
             self.rounds.full = True
+            self._braked_at = now if self._braked_at is None else self._braked_at
             return None
+        if self._braked_at is not None:
+            self._braked_s += now - self._braked_at
+            self._braked_at = None
         wait = self._sent_at + cost / self.pace() - now
         self._forget_old(now)
         if self._minute and self._minute_cost + cost > self.quota.at(now):
@@ -143,6 +161,9 @@ class AdaptiveLimits:
         self._minute_cost += cost
         self.in_flight += 1
         self._sent_at = now
+        self.steady_latency_s = self.latency_s
+        if self._log[0].at <= now - QUOTA_WINDOW_S:
+            self.steady_rate = self._minute_cost / QUOTA_WINDOW_S
         self.mean_cost += (cost - self.mean_cost) / min(100, len(self._log))
         return sent
 
@@ -258,25 +279,63 @@ class AdaptiveLimits:
         """Tell whether nothing was ever accepted above what was refused."""
         lowest = min(one.in_flight for one in self._refusals)
         first = self._refusals[0]
-        above = (one.in_flight for one in self._log if one.at > first.at and not one.refused)
-        full = len(self._refusals) == self._refusals.maxlen
-        return full and lowest > 0 and max(above, default=math.inf) <= 1.05 * lowest + 1
+        passed = [one.in_flight for one in self._log if one.at > first.at and not one.refused]
+        if len(self._refusals) < CLIMBS or lowest == 0 or not passed:
+            return False
+        # With long calls the number in flight hardly moves, and says nothing: it must have come
+        # down and climbed to the same height again.
+        climbed = self.in_flight_cap.known or min(passed) <= 0.75 * lowest
+        return climbed and max(passed) <= 1.05 * lowest + 1
 
     def _cut_rate(self, refusal: Sent, got: list[Sent], now: float) -> None:
-        if self._empty_at is not None and len(got) >= TRUST:
+        # While the window was the brake, the bucket may have run over: then it refilled more than
+        # was accepted.
+        steady = self._empty_at is None or self._braked_s < 0.1 * (refusal.at - self._empty_at)
+        if self._empty_at is not None and len(got) >= TRUST and steady:
             # Empty then and empty now: what was accepted in between is what it refills.
-            span = refusal.at - max(self._empty_at, self._log[0].at)
-            top = (1 + DIP / 2) * sum(one.cost for one in got) / span
+            cost = sum(one.cost for one in got)
+            top = (1 + DIP / 2) * cost / self._span_since_empty(refusal.at)
             self._empty_at = refusal.at
         else:
             # No measurement yet: fall back, be silent until the bucket has something again.
-            flowing = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
-            top = 0.85 * min(self.rate.at(now), flowing)
-            self._empty_at = refusal.at if self._empty_at is None else self._empty_at
+            top = 0.85 * min(self.rate.at(now), self._flowing(refusal))
+            top = min(top, self._most_since_empty(refusal.at, sum(one.cost for one in got)))
+            if self._empty_at is None or not steady:
+                self._empty_at = refusal.at
             self.hold_until = max(self.hold_until, now + SILENCE_S[0])
         self.rate.lower_to(top, now, self._requests_per_s())
-        enough = math.ceil(2 * top / self.mean_cost * self.latency_s)  # Little's law, with room
-        self.rounds.window = min(self.rounds.window, max(FIRST_WINDOW, enough))
+        self._braked_s = 0.0
+        # By Little's law, with room: now that the rate is the brake, the window need not be.
+        enough = max(FIRST_WINDOW, math.ceil(2 * top / self.mean_cost * self.latency_s))
+        self.rounds.window = float(min(enough, self.max_in_flight))
+
+    def _flowing(self, refusal: Sent) -> float:
+        """Return the cost per second that flows: by Little's law, or as it was sent of late.
+
+        The law does not hold yet while long calls are being started and none has ended.
+        """
+        by_law = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
+        late = 0.0
+        for one in reversed(self._minute):
+            if one.at < refusal.at - LATELY_S:
+                break
+            late += one.cost
+        return max(by_law, late / LATELY_S)
+
+    def _most_since_empty(self, at: float, got: float) -> float:
+        """Return the most that the rate can be, if the bucket was empty then and is empty `at`.
+
+        It refilled what was accepted, and less than one request more. Over a short span that says
+        little: the silence after a refusal weighs too much in it.
+        """
+        if self._empty_at is None or at - self._empty_at < TELLING_S:
+            return math.inf
+        return (got + self.mean_cost) / self._span_since_empty(at)
+
+    def _span_since_empty(self, at: float) -> float:
+        """Return the seconds that the log covers of the time since the bucket was empty."""
+        assert self._empty_at is not None
+        return at - max(self._empty_at, self._log[0].at)
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
         start = refusal.at - QUOTA_WINDOW_S
@@ -296,8 +355,10 @@ class AdaptiveLimits:
         if not self.blocked:
             self.blocked, self.blocked_since, self._blocker = why, now, sent
             self._probe_gap_s = SILENCE_S[0]
+            self._probe_refused_at = None
         else:
             self._probe_gap_s = min(SILENCE_S[1], 2 * self._probe_gap_s)
+            self._probe_refused_at = sent.at if why == "refused" else None
         self._cut_at = now
         self.hold_until = max(self.hold_until, now + self._probe_gap_s)
 
@@ -306,13 +367,22 @@ class AdaptiveLimits:
             self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
         elif self._probe_gap_s >= LONG_BLOCK_S and self._blocker is not None:
             self._cut_quota(self._blocker, now)
-        self.blocked, self._blocker, self._empty_at = None, None, None
+        elif self._probe_refused_at is not None:
+            # Still empty when the last probe was refused: it cannot refill fast.
+            most = self._most_since_empty(self._probe_refused_at, 0.0)
+            if most < self.rate.at(now):
+                self.rate.lower_to(most, now, self._requests_per_s())
+        if self._probe_refused_at is None:
+            self._empty_at = None
+        self.blocked, self._blocker = None, None
         self.rounds.open(now, self.limit())
 
     def _close_round(self, now: float) -> None:
         quiet = max(self.hold_until, self._cut_at) < self.rounds.opened_at and not self.blocked
         if quiet and self.rounds.full:
-            lower = self.rounds.judge(now, cap_known=self.in_flight_cap.known)
+            lower = self.rounds.judge(
+                now, cap_known=self.in_flight_cap.known, latency_s=self.latency_s
+            )
             if lower is not None:
                 self.in_flight_cap.lower_to(lower, now, self._requests_per_s())
         self.rounds.open(now, self.limit())

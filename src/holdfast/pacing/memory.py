@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.pacing.adaptive import AdaptiveLimits
-from holdfast.pacing.ceiling import Ceiling
+from holdfast.pacing.ceiling import PLATEAU_S, Ceiling
 from holdfast.pacing.limits import number
 
 VERSION = 1
@@ -17,8 +17,9 @@ def save(limits: AdaptiveLimits) -> dict[str, Any]:
     return {
         "version": VERSION,
         **tops,
-        "latency_s": limits.latency_s,
+        "latency_s": limits.steady_latency_s,
         "mean_cost": limits.mean_cost,
+        "steady_rate": limits.steady_rate,
         "window": limits.rounds.window,
     }
 
@@ -32,10 +33,13 @@ def restore(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
         value = number(learned.get(name))
         if value:
             setattr(limits, name, value)
+    tops = dict(learned)
+    # Where no limit on the rate was met, what flowed is still the best place to start from.
+    tops.setdefault("rate", learned.get("steady_rate"))
     for name, ceiling in _ceilings(limits).items():
-        top = number(learned.get(name))
+        top = number(tops.get(name))
         if top:
-            ceiling.lower_to(top, now, math.inf)
+            ceiling.lower_to(top, now, math.inf, plateau_s=PLATEAU_S[1])
     window = number(learned.get("window"))
     if window:
         limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))

@@ -13,6 +13,10 @@ PAYS = 0.25
 """The share of a window's growth that must show in throughput."""
 PAYS_IN_FULL = 0.75
 """From this share on, nothing queues at the latency that was seen."""
+QUEUES = 1.25
+"""The growth in latency without which there is no queue, whatever the throughput looks like."""
+LONG_CALL_S = 4.0
+"""Calls from here on make rounds so long that each takes a larger step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +58,16 @@ class Rounds:
     @property
     def complete(self) -> bool:
         """The round has its answers."""
-        return self._answers >= max(self._limit, self._least)
+        # The first has nothing to be compared with: half of them will do.
+        share = 1.0 if self._paid else 0.5
+        return self._answers >= share * max(self._limit, self._least)
 
     @property
     def many_timeouts(self) -> bool:
         """So many time-outs that they are no accident."""
         return self.timeouts >= max(3, 0.1 * self._answers)
 
-    def judge(self, now: float, *, cap_known: bool) -> float | None:
+    def judge(self, now: float, *, cap_known: bool, latency_s: float) -> float | None:
         """Move the window by what this full round has shown; returns a cap if one was seen."""
         level = _Level(
             self._limit,
@@ -71,6 +77,8 @@ class Rounds:
         paid = self._paid or level
         grown = level.window / paid.window
         gain = (level.throughput / paid.throughput - 1) / (grown - 1) if grown >= 1.5 else 1.0
+        if gain < PAYS and level.latency_s < QUEUES * paid.latency_s:
+            return None  # a full window and no queue, yet no more throughput: noise; look again
         if gain < PAYS:
             return self._fall_back(level, paid)
         least_latency = min(paid.latency_s, level.latency_s)
@@ -79,7 +87,8 @@ class Rounds:
         elif grown >= 1.5:
             latency = level.latency_s if gain >= PAYS_IN_FULL else least_latency
             self._paid = _Level(level.window, level.throughput, latency)
-        self.window = math.ceil((1.5 if cap_known else 2) * level.window)
+        step = 1.5 if cap_known else 2 + min(2.0, math.log2(max(1.0, latency_s / LONG_CALL_S)))
+        self.window = math.ceil(step * level.window)
         return None
 
     def _fall_back(self, level: _Level, paid: _Level) -> float:

@@ -486,3 +486,34 @@ class FewPerMinute(TokenBucket):
     count = 300
     rate = 0.2
     burst = 12.0
+
+
+class Unforeseen(InFlightCap):
+    """A provider drawn at random: a rate, a burst, perhaps a cap, and a latency of any kind."""
+
+    name = "drawn at random"
+
+    def __init__(self, seed: int) -> None:
+        rng = random.Random(seed + 7)
+        self.latency_s = 10 ** rng.uniform(-0.7, 1.3)
+        rate = 10 ** rng.uniform(-0.3, min(2.0, math.log10(500 / self.latency_s)))
+        self.bucket = Bucket(rate, max(2.0, rate * 10 ** rng.uniform(0, 1.5)))
+        capped = rng.random() < 0.5
+        self.cap = int(10 ** rng.uniform(0.6, 2.5)) if capped else 10**9
+        self.timeout_s = 100 * self.latency_s + 60
+        lasting = max(1000.0, self.capacity() * 60 * self.latency_s + self.bucket.burst)
+        super().__init__(seed, int(min(20_000.0, lasting)))
+
+    def admit(self, item: Item, now: float) -> Answer:
+        while self.busy and self.busy[0] <= now:
+            heapq.heappop(self.busy)
+        if len(self.busy) >= self.cap or not self.bucket.take(now):
+            return 429, {}, 0.0
+        return super().admit(item, now)
+
+    def capacity(self) -> float:
+        return min(self.bucket.rate, super().capacity())
+
+    def oracle(self) -> float:
+        by_rate = max(0.0, len(self.items) - self.bucket.burst) / self.bucket.rate
+        return max(by_rate, len(self.items) / super().capacity())

@@ -47,7 +47,10 @@ LONG_BLOCK_S = 4.0
 """Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
 SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
+PROBE_PATIENCE_S = 2.0
+"""A probe that was not refused within this time has got through."""
 LONGEST_SPREAD_S = 4.0
+"""A window is spread over a round trip, but over no more than this."""
 CLIMBS = 3
 """Refusals at the same number in flight that make a cap."""
 LATELY_S = 2.0
@@ -89,6 +92,7 @@ class AdaptiveLimits:
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self.in_flight = 0
         self.latency_s, self.mean_cost = 1.0, 1.0
+        self._refusal_s = 0.05
         self.steady_latency_s = 1.0  # not of the last calls of all, of which only the slow are left
         self.steady_rate = 0.0  # cost per second over the last minute in which calls were sent
         self.mirrors: dict[str, Mirror] = {}
@@ -97,7 +101,9 @@ class AdaptiveLimits:
         self.hold_until = -math.inf
         self._probe_gap_s = 0.0
         self._probe_refused_at: float | None = None
+        self._least_blocked = 0  # the fewest in flight at which a probe was refused
         self._blocker: Sent | None = None
+        self._probe_sent: Sent | None = None
         self._failing: set[object] = set()  # who failed since the last success
         self._log: deque[Sent] = deque()  # the last two minutes
         self._minute: deque[Sent] = deque()  # the last minute
@@ -113,8 +119,6 @@ class AdaptiveLimits:
 
     def limit(self) -> int:
         """Return how many calls may be in flight now."""
-        if self.blocked:
-            return 1
         now = self.clock()
         allowed = min(self.rounds.window, self.in_flight_cap.at(now), self.max_in_flight)
         return max(1, round(allowed))
@@ -134,7 +138,9 @@ class AdaptiveLimits:
         now = self.clock()
         if now < self.hold_until:
             return self.hold_until - now
-        if self.in_flight >= self.limit():
+        if self.blocked and self._probe_sent is not None:
+            return self._wait_for_probe(now)
+        if self.in_flight >= self.limit() and not self.blocked:
             self.rounds.full = True
             self._braked_at = now if self._braked_at is None else self._braked_at
             return None
@@ -149,12 +155,28 @@ class AdaptiveLimits:
             wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
         return max(0.0, wait)
 
+    def _wait_for_probe(self, now: float) -> float | None:
+        """Wait for the answer to the probe; a refusal would have come back by now, an answer not.
+
+        Called again when the wait is over, it finds that calls get through.
+        """
+        assert self._probe_sent is not None
+        left = self._probe_sent.at + PROBE_PATIENCE_S - now
+        if self.blocked == "down":
+            return None
+        if left > 0:
+            return left
+        self._resume(now)
+        return 0.0
+
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
         """Note that a call starts now."""
         now = self.clock()
         sent = Sent(now, cost, self.in_flight, owner)
         for name, mirror in self.mirrors.items():
             sent.predictions[name] = mirror.take(costs.get(name, mirror.mean_cost), now)
+        if self.blocked:
+            self._probe_sent = sent
         self._forget_old(now)
         self._log.append(sent)
         self._minute.append(sent)
@@ -219,7 +241,7 @@ class AdaptiveLimits:
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
         self.rounds.answered(now - sent.at)
-        if self.rounds.complete:
+        if self.rounds.complete(now):
             self._close_round(now)
 
     def refused(self, sent: Sent, retry_after_s: float, limits: Iterable[Limit] = ()) -> bool:
@@ -227,6 +249,7 @@ class AdaptiveLimits:
         now = self.clock()
         self.in_flight -= 1
         sent.refused = True
+        self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         self._take_in(sent, limits)
         if sent.at > self._cut_at:  # else it was sent before the last cut: late news
             self._cut(sent, now, retry_after_s)
@@ -282,10 +305,10 @@ class AdaptiveLimits:
         passed = [one.in_flight for one in self._log if one.at > first.at and not one.refused]
         if len(self._refusals) < CLIMBS or lowest == 0 or not passed:
             return False
-        # With long calls the number in flight hardly moves, and says nothing: it must have come
-        # down and climbed to the same height again.
-        climbed = self.in_flight_cap.known or min(passed) <= 0.75 * lowest
-        return climbed and max(passed) <= 1.05 * lowest + 1
+        # What we take for in flight is partly on its way to or from the provider; a refusal is
+        # nothing but that way.
+        on_the_way = lowest * self._refusal_s / self.latency_s
+        return max(passed) <= lowest - 1 + 2 * on_the_way
 
     def _cut_rate(self, refusal: Sent, got: list[Sent], now: float) -> None:
         # While the window was the brake, the bucket may have run over: then it refilled more than
@@ -339,10 +362,13 @@ class AdaptiveLimits:
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
         start = refusal.at - QUOTA_WINDOW_S
-        good = sum(
+        good = [
             one.cost for one in self._log if start <= one.at < refusal.at and not one.refused
-        )
-        self.quota.lower_to(max(good, refusal.cost), now, math.inf, plateau_s=2 * QUOTA_WINDOW_S)
+        ]
+        # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
+        requests_per_s = max(1.0, len(good) / QUOTA_WINDOW_S)
+        top = max(math.fsum(good), refusal.cost)
+        self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * QUOTA_WINDOW_S)
         self.rate, self._cut_at, self._empty_at = Ceiling(), now, None
 
     def _requests_per_s(self) -> float:
@@ -356,17 +382,23 @@ class AdaptiveLimits:
             self.blocked, self.blocked_since, self._blocker = why, now, sent
             self._probe_gap_s = SILENCE_S[0]
             self._probe_refused_at = None
+            self._least_blocked = sent.in_flight
         else:
+            self._least_blocked = min(self._least_blocked, sent.in_flight)
             self._probe_gap_s = min(SILENCE_S[1], 2 * self._probe_gap_s)
             self._probe_refused_at = sent.at if why == "refused" else None
-        self._cut_at = now
+        self._cut_at, self._probe_sent = now, None
         self.hold_until = max(self.hold_until, now + self._probe_gap_s)
 
     def _resume(self, now: float) -> None:
         if self.blocked == "down":
             self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
         elif self._probe_gap_s >= LONG_BLOCK_S and self._blocker is not None:
-            self._cut_quota(self._blocker, now)
+            if self._freed_by_an_answer():
+                self.in_flight_cap.lower_to(self._least_blocked, now, self._requests_per_s())
+                self.rate = Ceiling()
+            else:
+                self._cut_quota(self._blocker, now)
         elif self._probe_refused_at is not None:
             # Still empty when the last probe was refused: it cannot refill fast.
             most = self._most_since_empty(self._probe_refused_at, 0.0)
@@ -374,8 +406,13 @@ class AdaptiveLimits:
                 self.rate.lower_to(most, now, self._requests_per_s())
         if self._probe_refused_at is None:
             self._empty_at = None
-        self.blocked, self._blocker = None, None
+        self.blocked, self._blocker, self._probe_sent = None, None, None
         self.rounds.open(now, self.limit())
+
+    def _freed_by_an_answer(self) -> bool:
+        """Tell whether we were blocked at a number in flight, and not any more below it."""
+        through = self._probe_sent
+        return through is not None and max(1, through.in_flight) < self._least_blocked
 
     def _close_round(self, now: float) -> None:
         quiet = max(self.hold_until, self._cut_at) < self.rounds.opened_at and not self.blocked

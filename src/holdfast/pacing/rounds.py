@@ -15,6 +15,8 @@ PAYS_IN_FULL = 0.75
 """From this share on, nothing queues at the latency that was seen."""
 QUEUES = 1.25
 """The growth in latency without which there is no queue, whatever the throughput looks like."""
+SHORTEST_ROUND_S = 1.0
+"""With short calls the window would double so fast that a whole burst runs into the limit."""
 LONG_CALL_S = 4.0
 """Calls from here on make rounds so long that each takes a larger step."""
 
@@ -55,9 +57,10 @@ class Rounds:
         self._answers += 1
         self._latency_sum += latency_s
 
-    @property
-    def complete(self) -> bool:
-        """The round has its answers."""
+    def complete(self, now: float) -> bool:
+        """Tell whether the round has its answers."""
+        if now - self.opened_at < SHORTEST_ROUND_S:
+            return False
         # The first has nothing to be compared with: half of them will do.
         share = 1.0 if self._paid else 0.5
         return self._answers >= share * max(self._limit, self._least)

@@ -497,9 +497,9 @@ class Unforeseen(InFlightCap):
         rng = random.Random(seed + 7)
         self.latency_s = 10 ** rng.uniform(-0.7, 1.3)
         rate = 10 ** rng.uniform(-0.3, min(2.0, math.log10(500 / self.latency_s)))
-        self.bucket = Bucket(rate, max(2.0, rate * 10 ** rng.uniform(0, 1.5)))
+        self.bucket = Bucket(rate, max(2.0, rate * 10 ** rng.uniform(0, 1)))
         capped = rng.random() < 0.5
-        self.cap = int(10 ** rng.uniform(0.6, 2.5)) if capped else 10**9
+        self.cap = int(10 ** rng.uniform(1.1, 2.5)) if capped else 10**9
         self.timeout_s = 100 * self.latency_s + 60
         lasting = max(1000.0, self.capacity() * 60 * self.latency_s + self.bucket.burst)
         super().__init__(seed, int(min(20_000.0, lasting)))

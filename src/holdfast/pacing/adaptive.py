@@ -319,14 +319,18 @@ class AdaptiveLimits:
             cost = sum(one.cost for one in got)
             top = (1 + DIP / 2) * cost / self._span_since_empty(refusal.at)
             self._empty_at = refusal.at
+            requests_per_s = self._requests_per_s()
         else:
             # No measurement yet: fall back, be silent until the bucket has something again.
             top = 0.85 * min(self.rate.at(now), self._flowing(refusal))
-            top = min(top, self._most_since_empty(refusal.at, sum(one.cost for one in got)))
+            bound = self._most_since_empty(refusal.at, sum(one.cost for one in got))
+            # A guess is not worth a long stay.
+            requests_per_s = math.inf if bound > top else self._requests_per_s()
+            top = min(top, bound)
             if self._empty_at is None or not steady:
                 self._empty_at = refusal.at
             self.hold_until = max(self.hold_until, now + SILENCE_S[0])
-        self.rate.lower_to(top, now, self._requests_per_s())
+        self.rate.lower_to(top, now, requests_per_s)
         self._braked_s = 0.0
         # By Little's law, with room: now that the rate is the brake, the window need not be.
         enough = max(FIRST_WINDOW, math.ceil(2 * top / self.mean_cost * self.latency_s))

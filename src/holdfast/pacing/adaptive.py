@@ -366,9 +366,7 @@ class AdaptiveLimits:
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
         start = refusal.at - QUOTA_WINDOW_S
-        good = [
-            one.cost for one in self._log if start <= one.at < refusal.at and not one.refused
-        ]
+        good = [one.cost for one in self._log if start <= one.at < refusal.at and not one.refused]
         # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
         requests_per_s = max(1.0, len(good) / QUOTA_WINDOW_S)
         top = max(math.fsum(good), refusal.cost)

@@ -16,7 +16,8 @@ from holdfast.errors import HoldfastError
 from holdfast.pacing import clock, memory
 from holdfast.pacing.adaptive import AdaptiveLimits, Sent
 from holdfast.pacing.limits import Limit, read_limits
-from holdfast.pacing.signals import LONGEST_WAIT_S, lower_cased, sane_wait_s
+from holdfast.pacing.shapes import lower_cased
+from holdfast.pacing.signals import LONGEST_WAIT_S, sane_wait_s
 from holdfast.pacing.state import PaceEvent, PacerState, describe
 
 logger = logging.getLogger("holdfast.pacing")
@@ -273,7 +274,7 @@ class Pacer:
             except Exception:
                 logger.exception("a listener of the pacer %r failed", self.key)
 
-    # ---- remembering ------------------------------------------------------------------------------
+    # ---- remembering ----------------------------------------------------------------------------
 
     @property
     def memory(self) -> dict[str, Any]:

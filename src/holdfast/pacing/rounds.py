@@ -17,6 +17,8 @@ QUEUES = 1.25
 """The growth in latency without which there is no queue, whatever the throughput looks like."""
 SHORTEST_ROUND_S = 1.0
 """With short calls the window would double so fast that a whole burst runs into the limit."""
+SAME, GROWN = 1.05, 1.5
+"""Up to the one a window is the same as before; from the other on it tells something."""
 LONG_CALL_S = 4.0
 """Calls from here on make rounds so long that each takes a larger step."""
 
@@ -79,15 +81,15 @@ class Rounds:
         )
         paid = self._paid or level
         grown = level.window / paid.window
-        gain = (level.throughput / paid.throughput - 1) / (grown - 1) if grown >= 1.5 else 1.0
+        gain = (level.throughput / paid.throughput - 1) / (grown - 1) if grown >= GROWN else 1.0
         if gain < PAYS and level.latency_s < QUEUES * paid.latency_s:
             return None  # a full window and no queue, yet no more throughput: noise; look again
         if gain < PAYS:
             return self._fall_back(level, paid)
         least_latency = min(paid.latency_s, level.latency_s)
-        if grown <= 1.05:
+        if grown <= SAME:
             self._paid = _Level(level.window, level.throughput, least_latency)
-        elif grown >= 1.5:
+        elif grown >= GROWN:
             latency = level.latency_s if gain >= PAYS_IN_FULL else least_latency
             self._paid = _Level(level.window, level.throughput, latency)
         step = 1.5 if cap_known else 2 + min(2.0, math.log2(max(1.0, latency_s / LONG_CALL_S)))

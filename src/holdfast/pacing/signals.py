@@ -6,11 +6,9 @@ an exception is hostile input: reading it never raises.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import islice
-from typing import Any
 
 from holdfast.errors import (
     CallCancelledError,
@@ -19,7 +17,7 @@ from holdfast.errors import (
     RateLimitError,
     TransientError,
 )
-from holdfast.pacing import clock
+from holdfast.pacing import clock, shapes
 from holdfast.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
@@ -58,8 +56,6 @@ PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
 OUTAGE_NAMES = re.compile(r"(Connect|Connection|Network|Transport|Timeout|Protocol|Disconnected)")
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
-_HEADER_LIMIT = 500
-_TEXT_LIMIT = 4000
 
 
 class FailureKind(StrEnum):
@@ -75,6 +71,10 @@ class FailureKind(StrEnum):
     """Stop the run: nothing will work until the account is topped up or the day is over."""
 
 
+_KIND_BY_STATUS = {
+    **dict.fromkeys(PERMANENT_STATUSES, FailureKind.PERMANENT),
+    **dict.fromkeys(QUOTA_STATUSES, FailureKind.QUOTA),
+}
 # When several calls inside one attempt failed, the gravest decides.
 _GRAVEST_FIRST = (
     FailureKind.QUOTA,
@@ -147,15 +147,6 @@ def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]
     return max(0.0, until - (wall_clock() if answered_at is None else answered_at))
 
 
-def lower_cased(headers: Any) -> dict[str, str]:
-    """Read headers of any client's: any mapping, or pairs; at most some hundreds of them."""
-    try:
-        pairs = headers.items() if hasattr(headers, "items") else headers
-        return {_decoded(k).lower(): _decoded(v) for k, v in islice(pairs, _HEADER_LIMIT)}
-    except Exception:  # noqa: BLE001 - no headers after all: then they tell nothing
-        return {}
-
-
 # ---- the chain of exceptions -----------------------------------------------------------------
 
 
@@ -194,13 +185,13 @@ def _gravest(signals: list[Signal]) -> Signal | None:
 
 
 def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | None:
-    status, headers = _status_of(exc), _headers_of(exc)
+    status, headers = shapes.status_of(exc), shapes.headers_of(exc)
     kind = _kind_of(exc, status, headers)
     outage = _is_outage(exc, status)
     if kind is None and not outage:
         return None
     wait = _wait_named_by(exc, headers, wall_clock)
-    codes = set(_codes_of(exc))
+    codes = set(shapes.codes_of(exc))
     return Signal(
         kind or FailureKind.TRANSIENT,
         wait,
@@ -220,17 +211,13 @@ def _kind_of(
         return own
     names = {cls.__name__ for cls in type(exc).__mro__}
     refused = status == 429 or "RateLimitError" in names  # noqa: PLR2004 - the status is the name
-    if refused or THROTTLE_CODES.intersection(_codes_of(exc)):
+    if refused or THROTTLE_CODES.intersection(shapes.codes_of(exc)):
         return FailureKind.QUOTA if _says_quota(exc) else FailureKind.RATE_LIMIT
     if "PhoenixException" in names or headers.get("x-should-retry") == "false":
         return FailureKind.PERMANENT
-    if headers.get("x-should-retry") == "true":
-        return FailureKind.TRANSIENT
-    if status in PERMANENT_STATUSES:
-        return FailureKind.PERMANENT
-    if status in QUOTA_STATUSES:
-        return FailureKind.QUOTA
-    return None if status is None else FailureKind.TRANSIENT
+    if status is None or headers.get("x-should-retry") == "true":
+        return None if status is None else FailureKind.TRANSIENT
+    return _KIND_BY_STATUS.get(status, FailureKind.TRANSIENT)
 
 
 def _kind_by_type(exc: BaseException) -> FailureKind | None:
@@ -254,124 +241,26 @@ def _is_outage(exc: BaseException, status: int | None) -> bool:
     return any(OUTAGE_NAMES.search(cls.__name__) for cls in type(exc).__mro__)
 
 
-def _status_of(exc: BaseException) -> int | None:
-    response = _get(exc, "response")
-    found = (
-        _get(exc, "status_code"),
-        _get(exc, "status"),
-        _get(response, "status_code"),
-        _get(response, "status"),
-        _get(exc, "code"),  # google-api-core and urllib keep the status there
-        _get(_get(response, "ResponseMetadata"), "HTTPStatusCode"),  # botocore
-    )
-    for value in found:
-        if isinstance(value, int) and not isinstance(value, bool) and 400 <= value <= 599:  # noqa: PLR2004 - HTTP's own range of errors
-            return int(value)
-    return None
-
-
-def _codes_of(exc: BaseException) -> Iterator[str]:
-    """Yield the error codes and types that an exception carries, in lower case."""
-    body = _get(exc, "body")
-    holders = (exc, body, _get(body, "error"), _get(_get(exc, "response"), "Error"))
-    for holder in holders:
-        for name in ("code", "type", "status", "Code"):
-            value = _get(holder, name)
-            if callable(value):  # gRPC: code() is an enum
-                value = _get(_called(value), "name")
-            if isinstance(value, str):
-                yield value.lower()
-
-
 def _says_quota(exc: BaseException) -> bool:
     # Wrappers such as litellm keep only the text of the provider's answer. httpx and requests
     # keep its bytes, here once they were read; their public names would read them now.
-    raw = _get(_get(exc, "response"), "_content")
-    told = [*_codes_of(exc), *_gemini_quota_ids(exc), _text(exc)]
+    raw = shapes.get(shapes.get(exc, "response"), "_content")
+    told = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), shapes.text_of(exc)]
     if isinstance(raw, bytes):
-        told.append(_decoded(raw[:_TEXT_LIMIT]).lower())
+        told.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
     return any(word in one for word in QUOTA_WORDS for one in told)
-
-
-# ---- waits and headers -------------------------------------------------------------------------
 
 
 def _wait_named_by(
     exc: BaseException, headers: Mapping[str, str], wall_clock: Callable[[], float]
 ) -> float | None:
-    named = number(_get(exc, "retry_after"))
+    named = number(shapes.get(exc, "retry_after"))
     if named is None:
         named = retry_after_s(headers, wall_clock=wall_clock)
     if named is not None:
         return named
-    for detail in _gemini_details(exc):
-        delay = _get(detail, "retryDelay")
+    for detail in shapes.gemini_details(exc):
+        delay = shapes.get(detail, "retryDelay")
         if isinstance(delay, str):
             return duration_s(delay)
     return None
-
-
-def _headers_of(exc: BaseException) -> dict[str, str]:
-    response = _get(exc, "response")
-    trailing = _get(exc, "trailing_metadata")
-    merged: dict[str, str] = {}
-    for found in (
-        _called(trailing) if callable(trailing) else None,  # gRPC
-        _get(_get(response, "ResponseMetadata"), "HTTPHeaders"),  # botocore
-        _get(exc, "headers"),
-        _get(response, "headers"),
-    ):
-        if found is not None:
-            merged.update(lower_cased(found))
-    return merged
-
-
-def _gemini_details(exc: BaseException) -> list[Any]:
-    for name in ("details", "response_json", "body"):
-        found = _get(exc, name)
-        details = _get(_get(found, "error"), "details") if isinstance(found, Mapping) else found
-        if isinstance(details, list):
-            return details[:20]
-    return []
-
-
-def _gemini_quota_ids(exc: BaseException) -> Iterator[str]:
-    for detail in _gemini_details(exc):
-        violations = _get(detail, "violations")
-        for violation in violations[:20] if isinstance(violations, list) else ():
-            quota = _get(violation, "quotaId")
-            if isinstance(quota, str):
-                yield quota.lower()
-
-
-# ---- reading what may bite -----------------------------------------------------------------------
-
-
-def _get(holder: Any, name: str) -> Any:
-    """Read an attribute or a key; what is not there, or raises when asked, is None."""
-    if holder is None:
-        return None
-    try:
-        if isinstance(holder, Mapping):
-            return holder.get(name)
-        return getattr(holder, name, None)
-    except Exception:  # noqa: BLE001 - a foreign property may raise anything; then it tells nothing
-        return None
-
-
-def _called(function: Callable[[], Any]) -> Any:
-    try:
-        return function()
-    except Exception:  # noqa: BLE001 - it wanted arguments, or it bites; then it tells nothing
-        return None
-
-
-def _decoded(value: Any) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
-
-
-def _text(exc: BaseException) -> str:
-    try:
-        return str(exc)[:_TEXT_LIMIT].lower()
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        return ""

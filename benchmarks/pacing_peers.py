@@ -116,7 +116,8 @@ def main() -> None:
     parser.add_argument("--cell", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cell:
-        print(run_here(*options.cell, options.count))
+        name, column = options.cell
+        print(run_here(name, column, options.count))
         return
     prefixes = tuple(options.models.split(","))
     names = [name for name, model in MODELS.items() if model.name.startswith(prefixes)]

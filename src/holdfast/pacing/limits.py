@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 
 LONGEST_RESET_S = 86_400.0
 MOST_LIMITS = 16
+_LONGEST_DURATION = 40  # characters
 _EPOCH_FROM = 1e9  # a reset this large is a moment, not a number of seconds
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
@@ -96,7 +97,9 @@ def number(value: object) -> float | None:
 
 def duration_s(text: str) -> float | None:
     """Read a duration as Go writes it ("12ms", "6m0s"), or a plain number of seconds."""
-    text = text.strip()[:40]
+    text = text.strip()
+    if len(text) > _LONGEST_DURATION:
+        return None
     if not _DURATIONS.fullmatch(text):
         return number(text)
     return number(sum(float(count) * _UNITS[unit] for count, unit in _DURATION.findall(text)))

@@ -2,6 +2,8 @@
 
 from holdfast.pacing.limits import Limit
 
+LONGEST_WAIT_S = 60.0
+"""Then a call is made all the same, whatever the headers said: a refusal is news, too."""
 RESERVE = 0.01
 """The share of the bucket that is never touched: others may draw on it too."""
 
@@ -27,6 +29,7 @@ class Mirror:
         self._refill(now)
         # More than the whole bucket cannot be had: what is refused then is not ours to judge.
         needed = min(cost + RESERVE * self.limit, self.limit)
+        self._level = max(self._level, needed - LONGEST_WAIT_S * self._rate)
         return max(0.0, needed - self._level) / self._rate
 
     def take(self, cost: float, now: float) -> tuple[float, float, float]:

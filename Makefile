@@ -32,6 +32,7 @@ format: $(DEV_READY)  ## Format the code and mend what the linter can
 
 bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/executors.py
+	@$(BIN)/python benchmarks/pacing.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

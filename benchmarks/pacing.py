@@ -78,6 +78,7 @@ class Result:
     t90_s: float
     latency_s: float
     in_outage: int
+    perfect: float
     memory: dict[str, Any]
 
 
@@ -108,6 +109,7 @@ def run(model: p.Provider, memory: dict[str, Any] | None = None) -> Result:
         t90_s=t90(times, model.capacity()),
         latency_s=model.latency_sum / max(1, done),
         in_outage=model.seen["in the outage"],
+        perfect=model.oracle() / model.perfect() if isinstance(model, p.TokenBucket) else 1.0,
         memory=pacer.memory,
     )
 
@@ -132,8 +134,12 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     reached_s = statistics.median(one.t90_s for one in results)
     latency = max(one.latency_s for one in results)
     outage = max(one.in_outage for one in results)
+    # With long calls, the luck of the last ones decides: no client can be better than perfect.
     good = (
-        efficiency >= case.efficiency
+        all(
+            one.efficiency >= min(case.efficiency, 0.995 * one.perfect if case.warm else 1.0)
+            for one in results
+        )
         and refused <= case.refused
         and lost == 0
         and reached_s <= case.t90_s
@@ -143,6 +149,9 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     notes = []
     if case.latency_s < math.inf:
         notes.append(f"mean latency {latency:.2f} s (≤ {case.latency_s})")
+    if case.warm:
+        worst = min(results, key=lambda one: one.efficiency)
+        notes.append(f"a client that knew the limit: {worst.perfect:.1%}")
     if case.in_outage < math.inf:
         notes.append(f"{outage} requests in the outage (≤ {case.in_outage:.0f})")
     row = [

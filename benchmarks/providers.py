@@ -103,6 +103,7 @@ class Provider:
     costs: ClassVar[bool] = False
 
     def __init__(self, seed: int = 0, count: int | None = None) -> None:
+        self.seed = seed
         self.rng = random.Random(seed)
         self.items = make_items(count or self.count, seed)
         self.seen: Counter[str] = Counter()
@@ -178,6 +179,16 @@ class TokenBucket(Provider):
 
     def oracle(self) -> float:
         return max(0.0, len(self.items) - self.burst) / self.rate
+
+    def perfect(self) -> float:
+        """Return when a client that knew the limit would have its last answer.
+
+        The oracle does not count the time of the last calls, which is luck: this does, with the
+        same luck.
+        """
+        fresh = type(self)(self.seed, len(self.items))
+        sent = (max(0.0, (n + 1 - self.burst) / self.rate) for n in range(len(self.items)))
+        return max(at + 2 * ONE_WAY_S + fresh.service(fresh.items[0]) for at in sent)
 
 
 class NamedWait(TokenBucket):

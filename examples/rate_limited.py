@@ -11,7 +11,7 @@ from collections import Counter
 
 from aiohttp import ClientSession, web
 
-from holdfast import AsyncExecutor, RateLimitError, TransientError
+from holdfast import AsyncExecutor, Pacer, RateLimitError, TransientError
 
 QUESTIONS = [f"What is {n} + {n}?" for n in range(240)]
 RATE, BURST, LATENCY_S = 40.0, 10.0, 0.15
@@ -79,13 +79,14 @@ async def main() -> None:
                 return answer
 
         print(f"{len(QUESTIONS)} questions for a provider at {url}: {RATE:.0f}/s and no more\n")
+        pacer = Pacer("stand-in")
         executor = AsyncExecutor(
             ask,
-            concurrency=8,
+            concurrency="auto",
+            pacer=pacer,
             tqdm_bar_format="{l_bar}{bar:30}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]",
             timeout=3,
             exit_on_error=False,
-            dynamic_window_seconds=1,
         )
         started = time.monotonic()
         outputs, details = await executor.execute(QUESTIONS)
@@ -100,6 +101,8 @@ async def main() -> None:
     seen = provider.seen
     print(f"  {seen['refused']} refused, {seen['broken']} broken, {seen['hung']} hung: tried again")
     print(f"  {len(QUESTIONS) / fits:.0%} of what the provider would have taken in that time")
+    found = pacer.state.rate
+    print("  the pacer " + (f"found {found:.0f} calls a second" if found else "met no limit"))
     if right != len(QUESTIONS):
         raise SystemExit("an answer was lost")
 

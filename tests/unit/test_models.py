@@ -1,4 +1,4 @@
-"""A fast part of benchmarks/pacing.py: every provider's kind, 2,000 items, exact in virtual time."""
+"""A fast part of benchmarks/pacing.py: every kind of provider, few items, exact in virtual time."""
 
 import sys
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 The models of `providers` in virtual time: Phoenix's executor at three concurrencies, and ours. The
 peer asks the module `time` for the time; it is given the virtual clock. Each run is a process of
-its own, two at a time, and is ended after a minute: some runs of the peer never end.
+its own, two at a time, and is ended after a minute: a run of the peer might never end.
 
   python benchmarks/pacing_peers.py
   python benchmarks/pacing_peers.py --models P2,P4 --count 4000

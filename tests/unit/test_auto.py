@@ -367,3 +367,270 @@ def test_bad_arguments(arguments, message):
     with pytest.raises((TypeError, ValueError)) as caught:
         AsyncExecutor(fn, **arguments)
     assert str(caught.value).startswith(message)
+
+
+# ---- what a review found -------------------------------------------------------------------
+
+
+async def run_with_bad_inputs(bad, count, status):
+    async def fn(x):
+        await asyncio.sleep(0.2)
+        if x in bad:
+            raise HttpError(status)
+        await asyncio.sleep(0.8)
+        return x
+
+    executor = auto(fn)
+    _, details = await executor.execute(range(count))
+    return statuses(details), executor
+
+
+@pytest.mark.parametrize(
+    ("bad", "count", "status"),
+    [
+        (range(1), 600, 429),
+        (range(3), 600, 429),
+        (range(10), 300, 500),
+        (range(0, 300, 30), 300, 500),
+    ],
+    ids=["1 refused", "3 refused", "10 broken", "every 30th broken"],
+)
+@in_virtual_time
+async def test_a_few_bad_inputs_do_not_stop_a_healthy_run(bad, count, status):
+    ended, executor = await run_with_bad_inputs(bad, count, status)
+    assert executor.stop_reason is None
+    assert [ended[x] for x in bad] == [FAILED] * len(bad)
+    assert ended.count(FAILED) == len(bad)
+
+
+@in_virtual_time
+async def test_inputs_that_always_hang_end_failed():
+    async def fn(x):
+        await asyncio.sleep(1e6 if x < 12 else 1)
+        return x
+
+    executor = auto(fn, timeout=5, max_retries=3)
+    _, details = await executor.execute(range(300))
+    assert executor.stop_reason is None
+    assert statuses(details) == [FAILED] * 12 + [COMPLETED] * 288
+
+
+@pytest.mark.parametrize("how", ["interrupt", "quota"])
+@in_virtual_time
+async def test_a_failure_within_the_grace_of_a_stop_does_not_hang_it(how):
+    async def fn(x):
+        await asyncio.sleep(1 if x == 0 else 2)
+        raise HttpError(402) if how == "quota" and x == 0 else ValueError
+
+    executor = auto(fn, max_retries=0)
+    task = asyncio.ensure_future(executor.execute(range(3)))
+    await asyncio.sleep(1)
+    if how == "interrupt":
+        executor._latest.interrupt()
+    await asyncio.wait_for(task, 60)
+
+
+@in_virtual_time
+async def test_an_answer_and_a_stop_in_the_same_turn():
+    answer = asyncio.Event()
+
+    async def fn(x):
+        await answer.wait()
+        return x
+
+    executor = auto(fn)
+    task = asyncio.ensure_future(executor.execute(range(100)))
+    await asyncio.sleep(5)
+    executor._latest.interrupt()
+    answer.set()
+    outputs, _ = await task
+    assert outputs[:16] == list(range(16))
+
+
+@pytest.mark.parametrize("retry_after", [30, 60, 110])
+@in_virtual_time
+async def test_a_short_incident_with_long_waits_does_not_ruin_the_run(retry_after):
+    async def fn(x):
+        await asyncio.sleep(0.2)
+        if 1 <= now() < 120:
+            raise HttpError(429, {"retry-after": str(retry_after)})
+        return x
+
+    outputs, _ = await auto(fn, max_concurrency=20).execute(range(400))
+    assert outputs == list(range(400))
+    assert now() < 1000  # it looks like a quota per minute at first; it was hours once
+
+
+@in_virtual_time
+async def test_endless_refusals_with_a_named_wait_stop_the_run_too():
+    async def fn(x):
+        await asyncio.sleep(0.2)
+        if now() > 1:
+            raise HttpError(429, {"retry-after": "30"})
+        return x
+
+    executor = auto(fn)
+    await executor.execute(range(400))
+    assert isinstance(executor.stop_reason, holdfast.EndpointDownError)
+    assert now() < 1000
+
+
+@in_virtual_time
+async def test_a_wait_beyond_ten_minutes_stops_the_run_with_no_retries_left_either():
+    async def fn(x):
+        raise HttpError(429, {"retry-after": "3600"})
+
+    executor = auto(fn, max_retries=0)
+    await executor.execute(range(10))
+    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+
+
+@in_virtual_time
+async def test_permanent_is_permanent_even_when_overloaded():
+    calls = []
+
+    async def fn(x):
+        calls.append(x)
+        raise HttpError(529)
+
+    executor = auto(fn, classify=lambda _: "permanent")
+    _, details = await executor.execute([1])
+    assert statuses(details) == [FAILED]
+    assert len(calls) == 1
+
+
+@in_virtual_time
+async def test_the_pacer_does_not_keep_inputs_alive():
+    import gc
+    import weakref
+
+    class Input:
+        pass
+
+    alive = weakref.WeakSet()
+
+    def inputs():
+        for _ in range(1000):
+            one = Input()
+            alive.add(one)
+            yield one
+
+    async def fn(x):
+        await asyncio.sleep(0.1)
+
+    most = 0
+    async for _ in auto(fn, max_concurrency=10).stream(inputs()):
+        most = max(most, len(alive))
+    gc.collect()
+    assert most <= 60
+
+
+@pytest.mark.parametrize("estimate", [1 / 3, None, "abc", {"tokens": None}, float("inf"), 1e9])
+@in_virtual_time
+async def test_an_odd_estimate_of_one_input_does_not_take_the_run_down(estimate, caplog):
+    async def fn(x):
+        await asyncio.sleep(0.1)
+        return x
+
+    def cost(x):
+        if x == 5:
+            return estimate
+        if x == 6:
+            raise KeyError("no such size")
+        return 100
+
+    outputs, _ = await auto(fn, cost=cost).execute(range(30))
+    assert outputs == list(range(30))
+    assert now() < 300
+    assert "KeyError: 'no such size'" in caplog.text
+
+
+@in_virtual_time
+async def test_a_voided_probe_makes_room_for_the_next():
+    pacer = Pacer()
+    for _ in range(10):
+        (await pacer.acquire()).failed()
+    probe = await pacer.acquire()
+    waiting = asyncio.ensure_future(pacer.acquire())
+    await asyncio.sleep(1)
+    probe.void()
+    (await asyncio.wait_for(waiting, 60)).ok()
+    assert not pacer.blocked
+
+
+@in_virtual_time
+async def test_cancelling_and_settling_in_the_same_turn():
+    pacer = Pacer(max_in_flight=1)
+    ticket = await pacer.acquire()
+    waiting = asyncio.ensure_future(pacer.acquire())
+    await asyncio.sleep(1)
+    waiting.cancel()
+    ticket.ok()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert pacer.state.in_flight == 0
+    assert pacer.state.failed == 0
+
+
+def test_a_ticket_of_a_closed_loop_does_not_disturb_the_next():
+    import virtual_time
+
+    pacer, old = Pacer(max_in_flight=2), []
+
+    async def one():
+        old.append(await pacer.acquire())
+
+    async def two():
+        tickets = [await pacer.acquire() for _ in range(2)]
+        old[0].ok()
+        assert pacer.state.in_flight == 2
+        tickets[0].ok()
+
+    virtual_time.run(one())
+    virtual_time.run(two())
+    with pytest.raises(holdfast.HoldfastError, match="settled already"):
+        virtual_time.run(settle(old[0]))
+
+
+async def settle(ticket):
+    ticket.ok()
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        {"rate": 1e-300},
+        {"per_minute": 1e-9},
+        {"rate": 1e-6},
+        {"mean_cost": 1e300},
+        {"latency_s": 1.7e308},
+        {"rate": 0.2, "mean_cost": 1.0},
+    ],
+    ids=str,
+)
+@in_virtual_time
+async def test_no_memory_makes_a_run_crawl_or_crash(memory):
+    async def fn(x):
+        await asyncio.sleep(0.1)
+        if x == 9 and now() < 5:
+            raise HttpError(429)
+        return x
+
+    pacer = Pacer()
+    pacer.memory = {"version": 1, **memory}
+    outputs, _ = await auto(fn, pacer=pacer).execute(range(20))
+    assert outputs == list(range(20))
+    assert now() < 3600
+
+
+@in_virtual_time
+async def test_calls_that_take_no_time_at_all_break_nothing():
+    async def fn(x):
+        if x == 9500 and not refused:
+            refused.append(x)
+            raise HttpError(429)
+        return x
+
+    refused = []
+    outputs, _ = await auto(fn).execute(range(10_000))
+    assert outputs == list(range(10_000))

@@ -23,9 +23,25 @@ class Cancelled(Enum):
 
 
 class Call:
-    """One input on its way through the run, however many attempts it takes."""
+    """One input on its way through the run, however many attempts it takes.
 
-    __slots__ = ("deferred", "details", "index", "input", "refusals", "retries", "timeouts")
+    Attributes:
+        refusals: Times it was refused and has itself to blame.
+        seen_completed: How many calls the run had completed when this one first failed; -1: it
+            never did.
+        deferred: It is in its second pass.
+    """
+
+    __slots__ = (
+        "deferred",
+        "details",
+        "index",
+        "input",
+        "refusals",
+        "retries",
+        "seen_completed",
+        "timeouts",
+    )
 
     def __init__(self, index: int, input: Any) -> None:  # noqa: A002 - the contract's word
         self.index = index
@@ -34,6 +50,7 @@ class Call:
         self.retries = 0
         self.timeouts = 0
         self.refusals = 0
+        self.seen_completed = -1
         self.deferred = False
 
     @property

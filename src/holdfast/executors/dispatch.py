@@ -52,11 +52,12 @@ class Dispatch:
         self._sink = sink
         self._progress = progress
         self._telling = Telling(settings.hooks, progress, self.pump)
-        self._judge = Judge(settings, progress)
+        self._judge = Judge(settings, progress, self._has_itself_to_blame)
+        self._completed = 0
         self._queue = CallQueue(self.pump)
         self._gate: Gate | None = None
         if settings.pacer is not None:
-            self._gate = Gate(settings.pacer, settings.cost, self._start_and_pump)
+            self._gate = Gate(settings.pacer, settings.cost, self._start_and_pump, progress)
         self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = False
@@ -138,7 +139,10 @@ class Dispatch:
         if call is None and self._gate is not None:
             call = self._gate.remove(index)
         if call is None:
-            return False
+            call = next((one for one in self._deferred if one.index == index), None)
+            if call is None:
+                return False
+            self._deferred.remove(call)
         error = reasons.cancelled_on_request(index)
         call.details.log_exception(error)
         self._carry_out(call, Verdict(Then.FAIL, error, on_request=True), None)
@@ -212,10 +216,10 @@ class Dispatch:
         if back is not None:
             return back
         if not self._inputs.fetched and not self._has_room():
-            return None
+            return self._queue.pop_last()
         taken = self._inputs.take()
         if taken is NOTHING:
-            return None
+            return self._queue.pop_last()
         call = Call(self._taken, taken)
         self._taken += 1
         self._sink.take(call)
@@ -267,7 +271,13 @@ class Dispatch:
             self._progress.say_retry(call, error, verdict.wait_s)
             call.retries += verdict.charge == "retries"
             call.timeouts += verdict.charge == "timeouts"
-            self._queue.put_later(call, verdict.wait_s)
+            if call.seen_completed < 0:
+                call.seen_completed = self._completed
+            if self._gate is not None and self._gate.pacer.blocked:
+                # Another call is to probe: perhaps it is just this one that cannot pass.
+                self._queue.put_last(call)
+            else:
+                self._queue.put_later(call, verdict.wait_s)
 
     # ---- finishing ----------------------------------------------------------------------
 
@@ -285,8 +295,13 @@ class Dispatch:
 
     def _may_defer(self, call: Call) -> bool:
         """Tell whether a failed call gets a second pass: once, if the run goes on without it."""
-        goes_on = self._gate is not None and not self._settings.exit_on_error
-        return goes_on and not call.deferred and len(self._deferred) < MOST_DEFERRED
+        goes_on = not self._settings.exit_on_error and not self._stopping
+        fits = not call.deferred and len(self._deferred) < MOST_DEFERRED
+        return self._gate is not None and goes_on and fits
+
+    def _has_itself_to_blame(self, call: Call) -> bool:
+        """Tell whether a call fails on its own: others passed since it first failed."""
+        return 0 <= call.seen_completed < self._completed
 
     def _begin_second_pass(self) -> None:
         """Try once more what a bad spell of the provider's had used up."""
@@ -294,11 +309,13 @@ class Dispatch:
         self._progress.say_second_pass(len(calls))
         for call in calls:
             call.retries = call.timeouts = call.refusals = 0
+            call.seen_completed = 0
             self._queue.put(call)
         self._pump_soon()
 
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
+        self._completed += error is None
         self._sink.finish(finished)
         self._progress.advance()
         self._telling.completed(finished)

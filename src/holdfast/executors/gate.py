@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.executors.attempts import Attempt, Call
+from holdfast.executors.progress import Progress
 from holdfast.pacing.pacer import Cost, Pacer, Ticket
 from holdfast.pacing.signals import FailureKind, Signal
 
-MOST_REFUSALS = 30
-"""Refusals of one call, while others got through, until it is its own fault: too large, say."""
+MOST_REFUSALS = 10
+"""Refusals of one call that has itself to blame: it is too large, say."""
 
 CostOf = Callable[[Any], Cost]
 
@@ -25,11 +26,17 @@ class Gate:
         pacer: Who decides.
         cost: The estimated cost of an input; None: each costs the same.
         start: Called with a call and its ticket, when it has waited for it.
+        progress: Where to report a fault of `cost`.
     """
 
     def __init__(
-        self, pacer: Pacer, cost: CostOf | None, start: Callable[[Call, Ticket], None]
+        self,
+        pacer: Pacer,
+        cost: CostOf | None,
+        start: Callable[[Call, Ticket], None],
+        progress: Progress,
     ) -> None:
+        self._progress = progress
         self.pacer = pacer
         self._cost = cost
         self._start = start
@@ -38,15 +45,27 @@ class Gate:
 
     def ask(self, call: Call) -> Ticket | None:
         """Return leave if it can be had at once; else the call waits here until `start`."""
-        cost = 1.0 if self._cost is None else self._cost(call.input)
-        ticket = self.pacer.acquire_nowait(cost, owner=call)
+        cost = self._cost_of(call)
+        # Not the call itself: the pacer remembers for minutes, and would keep the input alive.
+        owner = (id(self), call.index)
+        ticket = self.pacer.acquire_nowait(cost, owner=owner)
         if ticket is None:
             self.waiting = call
-            self._task = asyncio.get_running_loop().create_task(self._wait(call, cost))
+            waiting = self._wait(call, cost, owner)
+            self._task = asyncio.get_running_loop().create_task(waiting)
         return ticket
 
-    async def _wait(self, call: Call, cost: Cost) -> None:
-        ticket = await self.pacer.acquire(cost, owner=call)
+    def _cost_of(self, call: Call) -> Cost:
+        if self._cost is None:
+            return 1.0
+        try:
+            return self._cost(call.input)
+        except Exception as fault:  # noqa: BLE001 - logged; an estimate must not take the run down
+            self._progress.log_fault(fault, "cost=%s failed on input %s", self._cost, call.index)
+            return 1.0
+
+    async def _wait(self, call: Call, cost: Cost, owner: object) -> None:
+        ticket = await self.pacer.acquire(cost, owner=owner)
         if self.waiting is not call:
             ticket.void()
             return
@@ -88,13 +107,12 @@ def report_timeout(attempt: Attempt) -> bool:
 
 def report_failure(attempt: Attempt, signal: Signal) -> bool:
     """Tell the pacer of a failure; returns whether the call is to be charged."""
-    ticket, call = attempt.ticket, attempt.call
+    ticket = attempt.ticket
     if ticket is None:
         return True
-    if signal.kind is FailureKind.RATE_LIMIT or signal.overloaded:
-        others_pass = ticket.refused(retry_after=signal.retry_after_s, limits=signal.limits)
-        call.refusals += others_pass
-        return call.refusals > MOST_REFUSALS
+    if signal.pushback:
+        ticket.refused(retry_after=signal.retry_after_s, limits=signal.limits)
+        return False
     if signal.outage and signal.kind is FailureKind.TRANSIENT:
         return ticket.failed()
     # The endpoint did its part: what went wrong is between the call and its own code.

@@ -7,6 +7,7 @@ its turn has come, and only calls that come back are kept here.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
@@ -21,10 +22,11 @@ class CallQueue:
         self._on_due = on_due
         self._ready: list[tuple[int, int, Call]] = []  # a heap by (priority, index)
         self._waiting: list[tuple[float, int, Call]] = []  # a heap by (when it is due, index)
+        self._last: deque[Call] = deque()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._ready) + len(self._waiting)
+        return len(self._ready) + len(self._waiting) + len(self._last)
 
     def put(self, call: Call) -> None:
         """Have the call run as soon as its priority allows."""
@@ -40,6 +42,14 @@ class CallQueue:
         if self._waiting[0][2] is call:
             self._set_timer()
 
+    def put_last(self, call: Call) -> None:
+        """Have the call run when there is no other."""
+        self._last.append(call)
+
+    def pop_last(self) -> Call | None:
+        """Take the next of those that are to run when there is no other."""
+        return self._last.popleft() if self._last else None
+
     def pop(self) -> Call | None:
         """Take the next call that is ready."""
         return heappop(self._ready)[2] if self._ready else None
@@ -54,12 +64,17 @@ class CallQueue:
                     heapify(heap)
                     self._set_timer()
                     return call
+        for call in self._last:
+            if call.index == index:
+                self._last.remove(call)
+                return call
         return None
 
     def clear(self) -> None:
         """Forget every call."""
         self._ready.clear()
         self._waiting.clear()
+        self._last.clear()
         self._set_timer()
 
     def _set_timer(self) -> None:

@@ -73,7 +73,8 @@ class RetryRules:
                 return ours
             if isinstance(theirs, Signal):
                 wait = signals.sane_wait_s(theirs.retry_after_s)
-                return replace(theirs, kind=FailureKind(theirs.kind), retry_after_s=wait)
+                kind = FailureKind(theirs.kind)
+                return replace(theirs, kind=kind, retry_after_s=wait, limits=tuple(theirs.limits))
             return replace(ours, kind=FailureKind(theirs))
         except Exception as fault:  # noqa: BLE001 - logged; a faulty judge must not take the run down
             progress.log_fault(

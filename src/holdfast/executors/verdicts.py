@@ -4,12 +4,14 @@ Here it is decided, and the pacer or the controller is told; `dispatch` carries 
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from holdfast.executors import gate, reasons
-from holdfast.executors.attempts import Attempt, Cancelled
+from holdfast.executors.attempts import Attempt, Call, Cancelled
 from holdfast.executors.flight import NotAwaitableError
+from holdfast.executors.gate import MOST_REFUSALS
 from holdfast.executors.progress import Progress
 from holdfast.executors.settings import Settings
 from holdfast.pacing.signals import LONGEST_WAIT_S, FailureKind
@@ -55,14 +57,18 @@ class Verdict:
 
 
 COMPLETE = Verdict(Then.COMPLETE)
+_PUSHBACK = (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
 
 
 class Judge:
     """Decides what becomes of calls, by the rules the executor was given."""
 
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress, has_itself_to_blame: Callable[[Call], bool]
+    ) -> None:
         self._settings = settings
         self._progress = progress
+        self._has_itself_to_blame = has_itself_to_blame
 
     def decide(self, attempt: Attempt, error: BaseException | None) -> Verdict:
         """Say what becomes of the call; `error` is what the attempt raised."""
@@ -84,6 +90,7 @@ class Judge:
             return self._failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
+        gate.report_void(attempt)
         return Verdict(Then.CRASH, error)
 
     def _completed(self, attempt: Attempt) -> Verdict:
@@ -97,7 +104,7 @@ class Judge:
         error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        charged = gate.report_timeout(attempt)
+        charged = gate.report_timeout(attempt) or self._has_itself_to_blame(call)
         if charged and call.timeouts >= settings.max_timeouts:
             return Verdict(Then.FAIL, error, may_heal=True)
         charge = "timeouts" if charged else None
@@ -105,6 +112,7 @@ class Judge:
 
     def _failed(self, attempt: Attempt, error: Exception) -> Verdict:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
+            gate.report_void(attempt)
             return Verdict(Then.CRASH, error)
         settings, call = self._settings, attempt.call
         signal, wait_s = settings.rules.judge(error, call.retries, self._progress)
@@ -112,11 +120,16 @@ class Judge:
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
         charged = gate.report_failure(attempt, signal)
+        blamed = self._has_itself_to_blame(call)
         # Without a pacer, a wait the server named is honoured exactly, whatever it is.
         endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
-        if signal.kind is FailureKind.QUOTA or (endless and wait_s is not None):
+        if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
             return Verdict(Then.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
-        if not charged:
+        if not charged and blamed and signal.pushback:
+            # Others pass and this one is refused: some refusals are bad luck, many are not.
+            call.refusals += 1
+            return Verdict(Then.FAIL if call.refusals > MOST_REFUSALS else Then.AGAIN, error)
+        if not charged and not blamed:
             return self._unless_blocked(Verdict(Then.AGAIN, error))
         if wait_s is None:
             return Verdict(Then.FAIL, error, may_heal=signal.kind is FailureKind.TRANSIENT)

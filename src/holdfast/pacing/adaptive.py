@@ -34,19 +34,23 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
-from holdfast.pacing.ceiling import DIP, Ceiling
-from holdfast.pacing.limits import Limit
+from holdfast.pacing.ceiling import DIP, FULL_SPEED, Ceiling
+from holdfast.pacing.limits import MOST_LIMITS, Limit
 from holdfast.pacing.mirror import Mirror
 from holdfast.pacing.rounds import Rounds
 
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
+MANY_A_MINUTE = 120
 QUOTA_WINDOW_S = 60.0
 """Providers count by the minute, where they count by windows."""
 LONG_BLOCK_S = 4.0
 """Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
 SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
+LEAST_LATENCY_S = 0.001
+LONGEST_PACE_S = 120.0
+"""No single call waits longer for its turn, however large somebody thinks it is."""
 PROBE_PATIENCE_S = 2.0
 """A probe that was not refused within this time has got through."""
 LONGEST_SPREAD_S = 4.0
@@ -113,6 +117,7 @@ class AdaptiveLimits:
         self._braked_s = 0.0  # for how long it was, since the bucket was last seen empty
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first of each episode
         self._cut_at = self._sent_at = -math.inf
+        self._cuts = 0
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
     # ---- may a call start? ----------------------------------------------------------------
@@ -147,7 +152,7 @@ class AdaptiveLimits:
         if self._braked_at is not None:
             self._braked_s += now - self._braked_at
             self._braked_at = None
-        wait = self._sent_at + cost / self.pace() - now
+        wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
         self._forget_old(now)
         if self._minute and self._minute_cost + cost > self.quota.at(now):
             wait = max(wait, self._minute[0].at + QUOTA_WINDOW_S - now)
@@ -217,6 +222,8 @@ class AdaptiveLimits:
     def unsend(self, sent: Sent) -> None:
         """Take back a call that was never made."""
         self.in_flight -= 1
+        if sent is self._probe_sent:
+            self._probe_sent = None
         if sent in self._log:
             self._log.remove(sent)
         if sent in self._minute:
@@ -236,7 +243,7 @@ class AdaptiveLimits:
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
-        self.latency_s += 0.1 * (now - sent.at - self.latency_s)
+        self.latency_s += 0.1 * (max(LEAST_LATENCY_S, now - sent.at) - self.latency_s)
         self._take_in(sent, limits)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
@@ -275,6 +282,8 @@ class AdaptiveLimits:
     def _take_in(self, sent: Sent, limits: Iterable[Limit]) -> None:
         for limit in limits:
             mirror = self.mirrors.get(limit.name)
+            if mirror is None and len(self.mirrors) >= MOST_LIMITS:
+                continue
             if mirror is None:
                 self.mirrors[limit.name] = mirror = Mirror(limit, self.clock())
             mirror.correct(limit, sent.predictions.get(limit.name))
@@ -284,9 +293,13 @@ class AdaptiveLimits:
     def _cut(self, refusal: Sent, now: float, retry_after_s: float) -> None:
         since = -math.inf if self._empty_at is None else self._empty_at
         got = [one for one in self._log if since < one.at < refusal.at and not one.refused]
-        if self.blocked or (self._empty_at is not None and not got):
+        silent = not any(
+            self._cut_at < one.at < refusal.at and not one.refused for one in self._log
+        )
+        if self.blocked or (self._empty_at is not None and not got) or (self._cuts and silent):
             self._probe(refusal, now, "refused")
             return
+        self._cuts += 1
         if retry_after_s > LONG_BLOCK_S or self._minute_cost > 0.7 * self.quota.top:
             self._cut_quota(refusal, now)
             return
@@ -357,7 +370,8 @@ class AdaptiveLimits:
         """
         if self._empty_at is None or at - self._empty_at < TELLING_S:
             return math.inf
-        return (got + self.mean_cost) / self._span_since_empty(at)
+        span = self._span_since_empty(at)
+        return (got + self.mean_cost) / span if span > 0 else math.inf
 
     def _span_since_empty(self, at: float) -> float:
         """Return the seconds that the log covers of the time since the bucket was empty."""
@@ -365,10 +379,12 @@ class AdaptiveLimits:
         return at - max(self._empty_at, self._log[0].at)
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
-        start = refusal.at - QUOTA_WINDOW_S
-        good = [one.cost for one in self._log if start <= one.at < refusal.at and not one.refused]
+        # Counted back from the last that was accepted: silence is no measurement.
+        accepted = [one for one in self._log if one.at < refusal.at and not one.refused]
+        start = accepted[-1].at - QUOTA_WINDOW_S if accepted else 0.0
+        good = [one.cost for one in accepted if one.at >= start]
         # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
-        requests_per_s = max(1.0, len(good) / QUOTA_WINDOW_S)
+        requests_per_s = max(1.0, FULL_SPEED * len(good) / MANY_A_MINUTE)
         top = max(math.fsum(good), refusal.cost)
         self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * QUOTA_WINDOW_S)
         self.rate, self._cut_at, self._empty_at = Ceiling(), now, None

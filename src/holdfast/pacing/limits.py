@@ -15,6 +15,7 @@ LONGEST_RESET_S = 86_400.0
 MOST_LIMITS = 16
 _LONGEST_DURATION = 40  # characters
 _EPOCH_FROM = 1e9  # a reset this large is a moment, not a number of seconds
+_EPOCH_MS_FROM = 1e11
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
@@ -109,6 +110,8 @@ def seconds_until(text: str, now: Callable[[], float]) -> float:
     """Read a reset: a duration, a moment since the epoch, or a date; 0 if it is none of them."""
     plain = duration_s(text)
     if plain is not None:
+        if plain > _EPOCH_MS_FROM:
+            plain /= 1000
         return max(0.0, plain - now()) if plain > _EPOCH_FROM else plain
     moment = _iso_date(text) or http_date(text)
     return 0.0 if moment is None else max(0.0, moment - now())

@@ -29,21 +29,26 @@ def restore(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     if learned.get("version") != VERSION:
         return
     now = limits.clock()
-    for name in ("latency_s", "mean_cost"):
-        value = number(learned.get(name))
-        if value:
-            setattr(limits, name, value)
+    limits.latency_s = limits.steady_latency_s = _within(learned, "latency_s", 1e-3, 3600.0)
+    limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
+    limits.steady_rate = number(learned.get("steady_rate")) or 0.0
     tops = dict(learned)
     # Where no limit on the rate was met, what flowed is still the best place to start from.
     tops.setdefault("rate", learned.get("steady_rate"))
     for name, ceiling in _ceilings(limits).items():
         top = number(tops.get(name))
-        if top:
+        # Less than one call in ten minutes is no ceiling anybody learned.
+        if top and top >= limits.mean_cost / 600:
             ceiling.lower_to(top, now, math.inf, plateau_s=PLATEAU_S[1])
     window = number(learned.get("window"))
     if window:
         limits.rounds.window = min(max(limits.rounds.window, window), float(limits.max_in_flight))
     limits.rounds.open(now, limits.limit())
+
+
+def _within(learned: Mapping[str, Any], name: str, least: float, most: float) -> float:
+    value = number(learned.get(name))
+    return 1.0 if value is None else min(max(value, least), most)
 
 
 def _ceilings(limits: AdaptiveLimits) -> dict[str, Ceiling]:

@@ -15,7 +15,7 @@ from holdfast.arguments import whole_number_from
 from holdfast.errors import HoldfastError
 from holdfast.pacing import clock, memory
 from holdfast.pacing.adaptive import AdaptiveLimits, Sent
-from holdfast.pacing.limits import Limit, read_limits
+from holdfast.pacing.limits import Limit, number, read_limits
 from holdfast.pacing.shapes import lower_cased
 from holdfast.pacing.signals import LONGEST_WAIT_S, sane_wait_s
 from holdfast.pacing.state import PaceEvent, PacerState, describe
@@ -23,6 +23,7 @@ from holdfast.pacing.state import PaceEvent, PacerState, describe
 logger = logging.getLogger("holdfast.pacing")
 
 MAX_IN_FLIGHT = 1000
+MOST_USAGES = 20
 Cost = float | Mapping[str, float]
 
 
@@ -32,15 +33,18 @@ class Ticket:
     One that is dropped without a word is settled as failed, so that its place is not lost.
     """
 
-    __slots__ = ("__weakref__", "_pacer", "_sent")
+    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent")
 
-    def __init__(self, pacer: "Pacer", sent: Sent) -> None:
+    def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
         self._pacer = pacer
+        self._limits = limits
         self._sent: Sent | None = sent
 
     def ok(self, *, headers: object = None, usage: object = None) -> None:
         """The call was answered; what its response said helps the pacer."""
-        self._pacer._settle_ok(self._take(), headers, usage)  # noqa: SLF001 - its other half
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_ok(sent, headers, usage)  # noqa: SLF001 - its other half
 
     def refused(
         self,
@@ -50,25 +54,38 @@ class Ticket:
         limits: tuple[Limit, ...] = (),
     ) -> bool:
         """The call was refused; returns whether other calls get through meanwhile."""
-        return self._pacer._settle_refused(self._take(), retry_after, headers, limits)  # noqa: SLF001
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self._pacer._settle_refused(sent, retry_after, headers, limits)  # noqa: SLF001
 
     def failed(self, *, timeout: bool = False) -> bool:
         """The call failed; returns whether to charge it: in an outage, it is not its own fault."""
-        return self._pacer._settle_failed(self._take(), timeout=timeout)  # noqa: SLF001
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self._pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
 
     def void(self) -> None:
         """The call was not made, or cancelled by ourselves: it says nothing of the endpoint."""
-        self._pacer._settle_void(self._take())  # noqa: SLF001
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_void(sent)  # noqa: SLF001
 
     def _take(self) -> Sent:
-        sent, self._sent = self._sent, None
-        if sent is None:
+        if self._sent is None:
             raise HoldfastError("this ticket is settled already")
+        asyncio.get_running_loop()  # off the loop this raises, and the ticket stays good
+        sent, self._sent = self._sent, None
         return sent
 
+    def _is_current(self) -> bool:
+        """Tell whether the pacer still is on the event loop that this ticket is from."""
+        return self._pacer._limits is self._limits  # noqa: SLF001
+
     def __del__(self) -> None:
-        if self._sent is not None:
-            self._pacer._settle_dropped(self._take())  # noqa: SLF001
+        if self._sent is not None and self._is_current():
+            self._pacer._settle_dropped(self._sent)  # noqa: SLF001
 
 
 class _Waiter:
@@ -131,7 +148,7 @@ class Pacer:
         except asyncio.CancelledError:
             if waiter.future.done() and not waiter.future.cancelled():
                 waiter.future.result().void()  # granted and cancelled in the same turn
-            else:
+            elif waiter in self._waiters:
                 self._waiters.remove(waiter)
                 self._grant()
             raise
@@ -150,13 +167,17 @@ class Pacer:
         self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object
     ) -> Ticket:
         self._counts["sent"] += 1
-        return Ticket(self, limits.send(cost, costs, object() if owner is None else owner))
+        sent = limits.send(cost, costs, object() if owner is None else owner)
+        return Ticket(self, limits, sent)
 
     def _grant(self) -> None:
         """Give leave to whoever is first in line, as far as it goes; set the timer for the rest."""
         limits = self._bound()
         while self._waiters:
             first = self._waiters[0]
+            if first.future.done():  # cancelled, and not yet awake to leave by itself
+                self._waiters.popleft()
+                continue
             if limits.wait_s(first.cost, first.costs) != 0:
                 break
             self._waiters.popleft()
@@ -181,12 +202,14 @@ class Pacer:
         loop = asyncio.get_running_loop()
         if self._limits is not None and loop is self._loop:
             return self._limits
-        if self._limits is not None and self._limits.in_flight and not self._is_over():
+        busy = self._waiters or (self._limits is not None and self._limits.in_flight)
+        if busy and not self._is_over():
             raise HoldfastError(
                 f"the pacer {self.key!r} is in use on another event loop",
                 hint="use one pacer per event loop",
             )
         learned = self.memory
+        self._waiters.clear()  # of a loop that was closed without them
         self._loop = loop
         self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
         memory.restore(self._limits, learned)
@@ -201,8 +224,9 @@ class Pacer:
         limits = self._bound()
         limits.ok(sent, self._read(headers))
         if isinstance(usage, Mapping):
-            for name, amount in list(usage.items())[:20]:
-                self._usage[str(name)] = self._usage.get(str(name), 0) + (sane_wait_s(amount) or 0)
+            for name, amount in list(usage.items())[:MOST_USAGES]:
+                if name in self._usage or len(self._usage) < MOST_USAGES:
+                    self._usage[str(name)] = self._usage.get(str(name), 0) + (number(amount) or 0)
         self._after("answered")
 
     def _settle_refused(
@@ -250,6 +274,11 @@ class Pacer:
         return describe(self._limits, len(self._waiters), self._counts, self._usage)
 
     @property
+    def blocked(self) -> bool:
+        """Nothing gets through, and only probes are sent."""
+        return self._limits is not None and self._limits.blocked is not None
+
+    @property
     def blocked_s(self) -> float:
         """For how many seconds nothing has got through; 0 while calls do."""
         limits = self._limits
@@ -288,15 +317,19 @@ class Pacer:
             memory.restore(self._limits, self._memory)
 
 
-def _priced(cost: Cost) -> tuple[float, Mapping[str, float]]:
-    """Return the cost by which the rate is paced, and the cost of each dimension by its name."""
+def _priced(cost: object) -> tuple[float, Mapping[str, float]]:
+    """Return the cost by which the rate is paced, and the cost of each dimension by its name.
+
+    An estimate is user code's: one that makes no sense counts as one request.
+    """
     if isinstance(cost, Mapping):
-        amounts = {name: max(0.0, float(amount)) for name, amount in cost.items()}
-        main = amounts.get("tokens") or math.fsum(
-            amount for name, amount in amounts.items() if "tokens" in name
+        amounts = {str(name): number(amount) for name, amount in cost.items()}
+        known = {name: amount for name, amount in amounts.items() if amount is not None}
+        tokens = known.get("tokens") or math.fsum(
+            amount for name, amount in known.items() if "tokens" in name
         )
-        return main or 1.0, {"requests": 1.0, **amounts}
-    amount = float(cost)
-    if not math.isfinite(amount) or amount <= 0:
+        return tokens or 1.0, {"requests": 1.0, **known}
+    amount = number(cost)
+    if not amount or amount == 1:
         return 1.0, {"requests": 1.0}
-    return amount, {"requests": 1.0} if amount == 1 else {"requests": 1.0, "tokens": amount}
+    return amount, {"requests": 1.0, "tokens": amount}

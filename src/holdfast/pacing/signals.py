@@ -35,7 +35,7 @@ QUOTA_WORDS = (
     "billing_hard_limit",
     "billing_not_active",
     "perday",  # Gemini: GenerateRequestsPerDayPerProject
-    "per day",  # OpenAI: "on requests per day (RPD)"
+    "per_day",  # OpenAI: "on requests per day (RPD)"
 )
 THROTTLE_CODES = frozenset(
     {
@@ -49,11 +49,12 @@ THROTTLE_CODES = frozenset(
         "provisionedthroughputexceededexception",
     }
 )
+OUTAGE_CODES = frozenset({"unavailable", "deadline_exceeded"})  # gRPC
 OVERLOAD_CODES = frozenset({"overloaded_error", "overloaded", "slow_down"})
 # In user code these are mistakes that the next attempt would only repeat.
 PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
 # A client's own names for a connection that broke, beside the built-in ones.
-OUTAGE_NAMES = re.compile(r"(Connect|Connection|Network|Transport|Timeout|Protocol|Disconnected)")
+OUTAGE_NAMES = re.compile("Connect|Network|Transport|Timeout|Protocol|Disconnected|gaierror")
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
 
@@ -101,6 +102,12 @@ class Signal:
     overloaded: bool = False
     outage: bool = False
     limits: tuple[Limit, ...] = ()
+
+    @property
+    def pushback(self) -> bool:
+        """The server took no notice of the call, because it has enough of them."""
+        overload = self.overloaded and self.kind is FailureKind.TRANSIENT
+        return overload or self.kind is FailureKind.RATE_LIMIT
 
 
 def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = None) -> Signal:
@@ -238,6 +245,8 @@ def _is_outage(exc: BaseException, status: int | None) -> bool:
         return status >= 500 or status == 408  # noqa: PLR2004 - the statuses are the names
     if isinstance(exc, ConnectionError | TimeoutError):
         return True
+    if OUTAGE_CODES.intersection(shapes.codes_of(exc)):
+        return True
     return any(OUTAGE_NAMES.search(cls.__name__) for cls in type(exc).__mro__)
 
 
@@ -248,7 +257,8 @@ def _says_quota(exc: BaseException) -> bool:
     told = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), shapes.text_of(exc)]
     if isinstance(raw, bytes):
         told.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
-    return any(word in one for word in QUOTA_WORDS for one in told)
+    plain = [re.sub("[- ]", "_", one) for one in told]
+    return any(word in one for word in QUOTA_WORDS for one in plain)
 
 
 def _wait_named_by(

@@ -38,12 +38,12 @@ from holdfast.pacing.ceiling import DIP, FULL_SPEED, Ceiling
 from holdfast.pacing.limits import MOST_LIMITS, Limit
 from holdfast.pacing.mirror import Mirror
 from holdfast.pacing.rounds import Rounds
+from holdfast.pacing.traffic import MINUTE_S, Sent, Traffic
 
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
 MANY_A_MINUTE = 120
-QUOTA_WINDOW_S = 60.0
-"""Providers count by the minute, where they count by windows."""
+"""Requests a minute below which a try for more is made ever more rarely."""
 LONG_BLOCK_S = 4.0
 """Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
 SILENCE_S = (0.5, 15.0)
@@ -63,20 +63,6 @@ TELLING_S = 1.5
 """A span from which on it tells something that little was accepted."""
 TRUST = 10
 """Accepted requests that make a measurement; calls failing in a row that make an outage."""
-
-
-class Sent:
-    """One request: when it was sent, what it cost, and how full it was at that moment."""
-
-    __slots__ = ("at", "cost", "in_flight", "owner", "predictions", "refused")
-
-    def __init__(self, at: float, cost: float, in_flight: int, owner: object) -> None:
-        self.at = at
-        self.cost = cost
-        self.in_flight = in_flight
-        self.owner = owner
-        self.refused = False
-        self.predictions: dict[str, tuple[float, float, float]] = {}
 
 
 class AdaptiveLimits:
@@ -109,15 +95,13 @@ class AdaptiveLimits:
         self._blocker: Sent | None = None
         self._probe_sent: Sent | None = None
         self._failing: set[object] = set()  # who failed since the last success
-        self._log: deque[Sent] = deque()  # the last two minutes
-        self._minute: deque[Sent] = deque()  # the last minute
-        self._minute_cost = 0.0
+        self._traffic = Traffic()
         self._empty_at: float | None = None  # when the provider's bucket was last seen empty
         self._braked_at: float | None = None  # since when the window has been the brake
         self._braked_s = 0.0  # for how long it was, since the bucket was last seen empty
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first of each episode
         self._cut_at = self._sent_at = -math.inf
-        self._cuts = 0
+        self._quota_cut = False  # the last cut was one of the quota
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
     # ---- may a call start? ----------------------------------------------------------------
@@ -136,7 +120,7 @@ class AdaptiveLimits:
         unknown = not self.rate.known and not self.in_flight_cap.known
         round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
         spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
-        return min(self.rate.at(self.clock()), 2 * self.quota.top / QUOTA_WINDOW_S, spread)
+        return min(self.rate.at(self.clock()), 2 * self.quota.top / MINUTE_S, spread)
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
         """Return the seconds until a call may start, 0 for now; None: when another has ended."""
@@ -153,9 +137,10 @@ class AdaptiveLimits:
             self._braked_s += now - self._braked_at
             self._braked_at = None
         wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
-        self._forget_old(now)
-        if self._minute and self._minute_cost + cost > self.quota.at(now):
-            wait = max(wait, self._minute[0].at + QUOTA_WINDOW_S - now)
+        self._traffic.forget_old(now)
+        first = self._traffic.minute_since
+        if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
+            wait = max(wait, first + MINUTE_S - now)
         for name, mirror in self.mirrors.items():
             wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
         return max(0.0, wait)
@@ -182,16 +167,13 @@ class AdaptiveLimits:
             sent.predictions[name] = mirror.take(costs.get(name, mirror.mean_cost), now)
         if self.blocked:
             self._probe_sent = sent
-        self._forget_old(now)
-        self._log.append(sent)
-        self._minute.append(sent)
-        self._minute_cost += cost
+        self._traffic.add(sent)
         self.in_flight += 1
         self._sent_at = now
         self.steady_latency_s = self.latency_s
-        if self._log[0].at <= now - QUOTA_WINDOW_S:
-            self.steady_rate = self._minute_cost / QUOTA_WINDOW_S
-        self.mean_cost += (cost - self.mean_cost) / min(100, len(self._log))
+        if self._traffic.since <= now - MINUTE_S:
+            self.steady_rate = self._traffic.minute_cost / MINUTE_S
+        self.mean_cost += (cost - self.mean_cost) / min(100, len(self._traffic))
         return sent
 
     def binding(self) -> str:
@@ -205,7 +187,7 @@ class AdaptiveLimits:
             return "headers"
         if self.in_flight >= self.limit():
             return "in_flight" if self.in_flight_cap.known else "start"
-        if self.quota.known and self._minute_cost + self.mean_cost > self.quota.at(now):
+        if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"
         if self._sent_at + self.mean_cost / self.pace() > now:
             return "rate" if self.rate.known else "start"
@@ -213,28 +195,14 @@ class AdaptiveLimits:
 
     def calls_per_s(self) -> float:
         """Return the calls started per second over the last minute, or since the first."""
-        now = self.clock()
-        self._forget_old(now)
-        if not self._minute:
-            return 0.0
-        return len(self._minute) / max(1.0, now - self._minute[0].at)
+        return self._traffic.requests_per_s_of_the_minute(self.clock())
 
     def unsend(self, sent: Sent) -> None:
         """Take back a call that was never made."""
         self.in_flight -= 1
         if sent is self._probe_sent:
             self._probe_sent = None
-        if sent in self._log:
-            self._log.remove(sent)
-        if sent in self._minute:
-            self._minute.remove(sent)
-            self._minute_cost -= sent.cost
-
-    def _forget_old(self, now: float) -> None:
-        while self._minute and self._minute[0].at <= now - QUOTA_WINDOW_S:
-            self._minute_cost -= self._minute.popleft().cost
-        while self._log and self._log[0].at < now - 2 * QUOTA_WINDOW_S:
-            self._log.popleft()
+        self._traffic.remove(sent)
 
     # ---- what became of it? ---------------------------------------------------------------
 
@@ -292,18 +260,16 @@ class AdaptiveLimits:
 
     def _cut(self, refusal: Sent, now: float, retry_after_s: float) -> None:
         since = -math.inf if self._empty_at is None else self._empty_at
-        got = [one for one in self._log if since < one.at < refusal.at and not one.refused]
-        silent = not any(
-            self._cut_at < one.at < refusal.at and not one.refused for one in self._log
-        )
-        if self.blocked or (self._empty_at is not None and not got) or (self._cuts and silent):
+        got = self._traffic.accepted(since, refusal.at)
+        # After a cut of the quota nothing is known to be empty; then silence since is the sign.
+        silent = self._quota_cut and not self._traffic.accepted(self._cut_at, refusal.at)
+        if self.blocked or (self._empty_at is not None and not got) or silent:
             self._probe(refusal, now, "refused")
             return
-        self._cuts += 1
-        if retry_after_s > LONG_BLOCK_S or self._minute_cost > 0.7 * self.quota.top:
+        if retry_after_s > LONG_BLOCK_S or self._traffic.minute_cost > 0.7 * self.quota.top:
             self._cut_quota(refusal, now)
             return
-        self.quota, self._cut_at = Ceiling(), now
+        self.quota, self._cut_at, self._quota_cut = Ceiling(), now, False
         self._refusals.append(refusal)
         if self._is_cap():
             self.in_flight_cap.lower_to(refusal.in_flight, now, self._requests_per_s())
@@ -315,7 +281,7 @@ class AdaptiveLimits:
         """Tell whether nothing was ever accepted above what was refused."""
         lowest = min(one.in_flight for one in self._refusals)
         first = self._refusals[0]
-        passed = [one.in_flight for one in self._log if one.at > first.at and not one.refused]
+        passed = [one.in_flight for one in self._traffic.accepted(first.at, math.inf)]
         if len(self._refusals) < CLIMBS or lowest == 0 or not passed:
             return False
         # What we take for in flight is partly on its way to or from the provider; a refusal is
@@ -355,11 +321,7 @@ class AdaptiveLimits:
         The law does not hold yet while long calls are being started and none has ended.
         """
         by_law = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
-        late = 0.0
-        for one in reversed(self._minute):
-            if one.at < refusal.at - LATELY_S:
-                break
-            late += one.cost
+        late = self._traffic.cost_of_the_last(LATELY_S, refusal.at)
         return max(by_law, late / LATELY_S)
 
     def _most_since_empty(self, at: float, got: float) -> float:
@@ -376,21 +338,22 @@ class AdaptiveLimits:
     def _span_since_empty(self, at: float) -> float:
         """Return the seconds that the log covers of the time since the bucket was empty."""
         assert self._empty_at is not None
-        return at - max(self._empty_at, self._log[0].at)
+        return at - max(self._empty_at, self._traffic.since)
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
         # Counted back from the last that was accepted: silence is no measurement.
-        accepted = [one for one in self._log if one.at < refusal.at and not one.refused]
-        start = accepted[-1].at - QUOTA_WINDOW_S if accepted else 0.0
+        accepted = self._traffic.accepted(-math.inf, refusal.at)
+        start = accepted[-1].at - MINUTE_S if accepted else 0.0
         good = [one.cost for one in accepted if one.at >= start]
         # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
         requests_per_s = max(1.0, FULL_SPEED * len(good) / MANY_A_MINUTE)
         top = max(math.fsum(good), refusal.cost)
-        self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * QUOTA_WINDOW_S)
+        self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * MINUTE_S)
         self.rate, self._cut_at, self._empty_at = Ceiling(), now, None
+        self._quota_cut = True
 
     def _requests_per_s(self) -> float:
-        return len(self._log) / max(1.0, self.clock() - self._log[0].at) if self._log else math.inf
+        return self._traffic.requests_per_s(self.clock())
 
     # ---- nothing gets through -------------------------------------------------------------
 

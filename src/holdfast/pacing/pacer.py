@@ -14,11 +14,12 @@ from typing import Any
 from holdfast.arguments import whole_number_from
 from holdfast.errors import HoldfastError
 from holdfast.pacing import clock, memory
-from holdfast.pacing.adaptive import AdaptiveLimits, Sent
+from holdfast.pacing.adaptive import AdaptiveLimits
 from holdfast.pacing.limits import Limit, number, read_limits
 from holdfast.pacing.shapes import lower_cased
 from holdfast.pacing.signals import LONGEST_WAIT_S, sane_wait_s
 from holdfast.pacing.state import PaceEvent, PacerState, describe
+from holdfast.pacing.traffic import Sent
 
 logger = logging.getLogger("holdfast.pacing")
 

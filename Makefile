@@ -33,6 +33,8 @@ format: $(DEV_READY)  ## Format the code and mend what the linter can
 bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/executors.py
 	@$(BIN)/python benchmarks/pacing.py
+	@$(BIN)/python benchmarks/pacing_peers.py
+	@$(BIN)/python benchmarks/pacing_pictures.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -166,11 +166,32 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     return row, good
 
 
+def measure_unforeseen(count: int) -> tuple[list[str], bool]:
+    """Run providers drawn at random; those whose job lasts 50 latencies count."""
+    models = (p.Unforeseen(seed) for seed in range(count))
+    lasting = [model for model in models if model.oracle() >= 50 * model.latency_s]
+    results = [run(model) for model in lasting]
+    efficiency = [one.efficiency for one in results]
+    refused, lost = max(one.refused for one in results), sum(one.lost for one in results)
+    good = min(efficiency) >= 0.80 and refused <= 0.04 and lost == 0
+    row = [
+        f"{len(results)} drawn at random",
+        f"{min(efficiency):.1%} (≥ 80%)",
+        f"{refused:.2%} (≤ 4.0%)",
+        str(lost),
+        "",
+        f"median efficiency {statistics.median(efficiency):.1%}",
+        "yes" if good else "**no**",
+    ]
+    return row, good
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--count", type=int)
+    parser.add_argument("--random", type=int, default=100, help="providers to draw")
     options = parser.parse_args()
     prefixes = tuple(options.models.split(","))
     rows, all_good = [], True
@@ -180,6 +201,11 @@ def main() -> None:
             print("  ".join(row), file=sys.stderr, flush=True)
             rows.append(row)
             all_good = all_good and good
+    if not options.models and options.random:
+        row, good = measure_unforeseen(options.random)
+        print("  ".join(row), file=sys.stderr, flush=True)
+        rows.append(row)
+        all_good = all_good and good
     print("## Pacing\n")
     print(describe("holdfast") + f"; {options.seeds} seeds, the worst of them (t90: the median)\n")
     header = ["model", "efficiency", "refused", "lost", "t90", "", "reached"]

@@ -31,7 +31,7 @@ async def test_the_first_window_is_spread_over_a_round_trip():
         tickets.append(await pacer.acquire())
         started.append(now())
     assert started[0] == 0
-    assert started[-1] == pytest.approx(0.75, rel=0.01)
+    assert started[-1] == pytest.approx(0.75, rel=0.05)
     assert pacer.acquire_nowait() is None  # 16 in flight is where it begins
     tickets[0].ok()
     assert await pacer.acquire()

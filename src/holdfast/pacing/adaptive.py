@@ -49,7 +49,7 @@ LONG_BLOCK_S = 4.0
 SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
 LEAST_LATENCY_S = 0.001
-CATCH_UP_S = 0.02
+CATCH_UP_S = 0.005
 """How much lateness is made up for by sending faster."""
 LONGEST_PACE_S = 120.0
 """No single call waits longer for its turn, however large somebody thinks it is."""

@@ -49,8 +49,8 @@ LONG_BLOCK_S = 4.0
 SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
 LEAST_LATENCY_S = 0.001
-CATCH_UP_S = 0.005
-"""How much lateness is made up for by sending faster."""
+CATCH_UP_S = 0.02
+"""Lateness up to this is a timer's, and made up for; more is idleness, and is not."""
 LONGEST_PACE_S = 120.0
 """No single call waits longer for its turn, however large somebody thinks it is."""
 PROBE_PATIENCE_S = 2.0
@@ -177,7 +177,7 @@ class AdaptiveLimits:
         # A real loop's timers are a millisecond late or more; at thousands of calls a second that
         # would be the limit, if the time were not made up for.
         late = now - self._sent_at - self._spacing_s(cost)
-        self._sent_at = now - min(max(0.0, late), CATCH_UP_S)
+        self._sent_at = now - late if 0 < late < CATCH_UP_S else now
         self.steady_latency_s = self.latency_s
         if self._traffic.since <= now - MINUTE_S:
             self.steady_rate = self._traffic.minute_cost / MINUTE_S

@@ -50,7 +50,7 @@ SILENCE_S = (0.5, 15.0)
 """Silence after a refusal nothing explains, and between two probes at most."""
 LEAST_LATENCY_S = 0.001
 CATCH_UP_S = 0.02
-"""Lateness up to this is a timer's, and made up for; more is idleness, and is not."""
+"""How much of a timer's lateness is made up for."""
 LONGEST_PACE_S = 120.0
 """No single call waits longer for its turn, however large somebody thinks it is."""
 PROBE_PATIENCE_S = 2.0
@@ -91,6 +91,7 @@ class AdaptiveLimits:
         self.blocked: str | None = None
         self.blocked_since = 0.0
         self.hold_until = -math.inf
+        self.timer_late_s = 0.0  # how late the timer was that lets the next call start
         self._probe_gap_s = 0.0
         self._probe_refused_at: float | None = None
         self._least_blocked = 0  # the fewest in flight at which a probe was refused
@@ -138,7 +139,7 @@ class AdaptiveLimits:
         if self._braked_at is not None:
             self._braked_s += now - self._braked_at
             self._braked_at = None
-        wait = self._sent_at + self._spacing_s(cost) - now
+        wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
         self._traffic.forget_old(now)
         first = self._traffic.minute_since
         if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
@@ -146,9 +147,6 @@ class AdaptiveLimits:
         for name, mirror in self.mirrors.items():
             wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
         return max(0.0, wait)
-
-    def _spacing_s(self, cost: float) -> float:
-        return min(cost / self.pace(), LONGEST_PACE_S)
 
     def _wait_for_probe(self, now: float) -> float | None:
         """Wait for the answer to the probe; a refusal would have come back by now, an answer not.
@@ -176,8 +174,8 @@ class AdaptiveLimits:
         self.in_flight += 1
         # A real loop's timers are a millisecond late or more; at thousands of calls a second that
         # would be the limit, if the time were not made up for.
-        late = now - self._sent_at - self._spacing_s(cost)
-        self._sent_at = now - late if 0 < late < CATCH_UP_S else now
+        self._sent_at = now - min(self.timer_late_s, CATCH_UP_S)
+        self.timer_late_s = 0.0
         self.steady_latency_s = self.latency_s
         if self._traffic.since <= now - MINUTE_S:
             self.steady_rate = self._traffic.minute_cost / MINUTE_S

@@ -185,6 +185,11 @@ class Pacer:
             first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
         self._set_timer()
 
+    def _grant_in_time(self, due: float) -> None:
+        assert self._loop is not None
+        self._bound().timer_late_s = max(0.0, self._loop.time() - due)
+        self._grant()
+
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -196,7 +201,8 @@ class Pacer:
         if wait is not None:
             assert self._loop is not None
             # A hair later than asked: a timer may fire a tick early, and would find nothing yet.
-            self._timer = self._loop.call_at(self._loop.time() + wait + 1e-6, self._grant)
+            due = self._loop.time() + wait + 1e-6
+            self._timer = self._loop.call_at(due, self._grant_in_time, due)
 
     def _bound(self) -> AdaptiveLimits:
         """Return the limits, on the clock of the loop that runs now."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from holdfast.arguments import function, number_from, whole_number_from
 from holdfast.executors.progress import Progress
 from holdfast.pacing import signals
+from holdfast.pacing.limits import number
 from holdfast.pacing.signals import FailureKind, Signal
 
 Classify = Callable[[BaseException], Signal | FailureKind | str | None]
@@ -72,7 +73,7 @@ class RetryRules:
             if theirs is None:
                 return ours
             if isinstance(theirs, Signal):
-                wait = signals.sane_wait_s(theirs.retry_after_s)
+                wait = number(theirs.retry_after_s)
                 kind = FailureKind(theirs.kind)
                 return replace(theirs, kind=kind, retry_after_s=wait, limits=tuple(theirs.limits))
             return replace(ours, kind=FailureKind(theirs))

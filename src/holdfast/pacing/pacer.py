@@ -17,7 +17,7 @@ from holdfast.pacing import clock, memory
 from holdfast.pacing.adaptive import AdaptiveLimits
 from holdfast.pacing.limits import Limit, number, read_limits
 from holdfast.pacing.shapes import lower_cased
-from holdfast.pacing.signals import LONGEST_WAIT_S, sane_wait_s
+from holdfast.pacing.signals import LONGEST_WAIT_S
 from holdfast.pacing.state import PaceEvent, PacerState, describe
 from holdfast.pacing.traffic import Sent
 
@@ -244,7 +244,7 @@ class Pacer:
         told: tuple[Limit, ...],
     ) -> bool:
         self._counts["refused"] += 1
-        wait = min(sane_wait_s(retry_after) or 0.0, LONGEST_WAIT_S)
+        wait = min(number(retry_after) or 0.0, LONGEST_WAIT_S)
         others = self._bound().refused(sent, wait, [*told, *self._read(headers)])
         self._after("refused")
         return others

@@ -128,11 +128,6 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = N
     return found or Signal(FailureKind.TRANSIENT)
 
 
-def sane_wait_s(value: object) -> float | None:
-    """Return a wait if it is one: a finite number of seconds, 0 or more."""
-    return number(value)
-
-
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
     """Return the wait that a response's headers ask for, in seconds, or None.
 

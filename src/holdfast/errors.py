@@ -7,11 +7,18 @@ HoldfastError
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   nothing has got through for a long time: stop, resume later
 ├── CallCancelledError  somebody asked for this one call to be cancelled
-└── InterruptedRunError a signal asked the run to stop: run it again to go on
+├── InterruptedRunError a signal asked the run to stop: run it again to go on
+├── FunctionChangedError the results on disk are of other code: redo them, or keep them
+└── JournalError        the journal cannot be read or written as it is
+    ├── DiskFullError   there is no room: make some, and go on
+    └── RunIsLocked     another process writes there: wait for it
 
 The first three are also for raising: a function under an executor says with them what its
 failure means. All of them survive pickling.
 """
+
+from collections.abc import Mapping
+from typing import Any
 
 
 class HoldfastError(Exception):
@@ -73,3 +80,35 @@ class CallCancelledError(HoldfastError):
 
 class InterruptedRunError(HoldfastError):
     """A signal stopped the run before every input was done."""
+
+
+class FunctionChangedError(HoldfastError):
+    """What made the results on disk is not what would make the next: the caller must choose."""
+
+
+class JournalError(HoldfastError):
+    """The journal cannot be read or written as it is. What was acknowledged is safe."""
+
+
+class DiskFullError(JournalError):
+    """There is no room left on the disk. With room, the same journal goes on."""
+
+
+class RunIsLocked(JournalError):  # noqa: N818 - it reads as what it says
+    """Another process writes to this journal.
+
+    Args:
+        message: Which journal, and who.
+        hint: What to do next.
+        holder: What the lock says of its holder: pid, host, boot_id, started.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        hint: str | None = None,
+        holder: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.holder = dict(holder or {})

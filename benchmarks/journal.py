@@ -1,0 +1,161 @@
+"""What does durability cost, beside the naive way and beside the bare system calls?
+
+The naive way is what most people write: `asyncio.to_thread` of open, append, flush, close, for
+each item. Every figure that is a ratio was measured in one run: `make bench`.
+"""
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from machine import describe, print_table
+
+from holdfast.journal import Cell, Journal, Outcome
+
+ROUNDS = 5
+AT_ONCE = 1000
+MEBI = 2**20
+Measured = tuple[float, float]
+"""Items a second, and CPU seconds per item."""
+
+
+def record_of(size: int) -> dict[str, Any]:
+    """Return an answer as it is kept, of about so many bytes."""
+    return {
+        "id": "q001",
+        "question": "x" * 80,
+        "answer": "y" * 40,
+        "generated_answer": "z" * (size - 330),
+        "intermediate_steps": [],
+    }
+
+
+def key_of(number: int) -> str:
+    return hashlib.md5(str(number).encode(), usedforsecurity=False).hexdigest()
+
+
+async def many(items: Iterable[Any], append: Callable[[Any], Awaitable[object]]) -> Measured:
+    """Append with up to a thousand under way, and wait for each."""
+    under_way: deque[Awaitable[object]] = deque()
+    count, start, cpu = 0, time.perf_counter(), time.process_time()
+    for item in items:
+        if len(under_way) == AT_ONCE:
+            await under_way.popleft()
+        under_way.append(append(item))
+        count += 1
+    for one in under_way:
+        await one
+    return count / (time.perf_counter() - start), (time.process_time() - cpu) / count
+
+
+def naive(folder: Path, size: int, count: int) -> Measured:
+    record, path = record_of(size), folder / "naive.jsonl"
+
+    def write() -> None:
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+
+    def append(_: int) -> Awaitable[object]:
+        return asyncio.ensure_future(asyncio.to_thread(write))
+
+    return asyncio.run(many(range(count), append))
+
+
+def raw(folder: Path, size: int, count: int) -> float:
+    line = json.dumps(record_of(size)).encode() + b"\n"
+    fd = os.open(folder / "raw.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    start = time.perf_counter()
+    for _ in range(count):
+        os.write(fd, line)
+    seconds = time.perf_counter() - start
+    os.close(fd)
+    return count / seconds
+
+
+def ours(folder: Path, size: int, count: int, durability: Any) -> Measured:
+    record = record_of(size)
+    outcomes = [
+        Outcome(Cell("workflow", f"q{number}", 0, key_of(number)), record=record)
+        for number in range(count)
+    ]
+    with Journal(folder / "run", durability=durability) as journal:
+        measured = asyncio.run(many(outcomes, journal.column("workflow").append))
+    with Journal(folder / "run") as journal:
+        assert len(journal.column("workflow")) == count
+    return measured
+
+
+def in_a_new_folder(work: Callable[..., Any], *arguments: Any) -> Any:
+    folder = Path(tempfile.mkdtemp(dir="."))
+    try:
+        return work(folder, *arguments)
+    finally:
+        shutil.rmtree(folder)
+
+
+def throughput(size: int, count: int, must: tuple[float, float, float, float]) -> list[list[str]]:
+    """Compare the four ways, interleaved, and take the median of the ratios."""
+    ratios: list[tuple[float, float, float, float]] = []
+    for _ in range(ROUNDS):
+        bare, bare_cpu = in_a_new_folder(naive, size, count // 10)
+        system = in_a_new_folder(raw, size, count)
+        flushed, cpu = in_a_new_folder(ours, size, count, "flush")
+        synced, _ = in_a_new_folder(ours, size, count, "sync")
+        print(
+            f"  {size:>7,} B: naive {bare:,.0f}/s, {bare_cpu * 1e6:,.0f} µs CPU; "
+            f"raw {system:,.0f}/s; flush {flushed:,.0f}/s, {cpu * 1e6:,.1f} µs CPU; "
+            f"sync {synced:,.0f}/s",
+            file=sys.stderr,
+        )
+        ratios.append((flushed / bare, flushed / system, synced / bare, bare_cpu / cpu))
+    names = (
+        "items/s against naive, not synced",
+        "items/s against raw `os.write`",
+        "items/s synced, against unsynced naive",
+        "CPU per item against naive",
+    )
+    rows = []
+    for name, values, least in zip(names, zip(*ratios, strict=True), must, strict=True):
+        ratio = statistics.median(values)
+        is_cpu = name.startswith("CPU")
+        rows.append(
+            [
+                f"{size:,} bytes: {name}",
+                f"1/{ratio:.1f}" if is_cpu else f"{ratio:.2f} ×",
+                f"≤ 1/{least:g}" if is_cpu else f"≥ {least:g} ×",
+                verdict(ratio >= least),
+            ]
+        )
+    return rows
+
+
+def verdict(reached: bool) -> str:  # noqa: FBT001 - a verdict is one
+    return "yes" if reached else "NO"
+
+
+def main() -> None:
+    rows = [
+        *throughput(500, 40_000, (20, 0.15, 10, 10)),
+        *throughput(5_000, 20_000, (10, 0.30, 5, 8)),
+        *throughput(100_000, 3_000, (5, 0.25, 2.5, 4)),
+    ]
+    print(describe("holdfast", "orjson", "zlib-ng"))
+    print()
+    print_table(["measure", "measured", "must reach", "reached"], rows)
+    if any(row[-1] != "yes" for row in rows):
+        raise SystemExit("a figure was missed")
+
+
+if __name__ == "__main__":
+    main()

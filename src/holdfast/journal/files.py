@@ -1,0 +1,130 @@
+"""How do bytes get to the disk, and stay there?"""
+
+import errno
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows, where a journal is only read
+    fcntl = None  # type: ignore[assignment]
+
+Parts = Sequence[bytes | memoryview]
+CHUNK_BYTES = 2**20
+_MOST_PARTS = 1024  # IOV_MAX, on Linux and macOS
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def open_for_append(path: Path) -> int:
+    """Open a file to append to, readable by all; make it, and sync its directory, if need be.
+
+    The file is opened for reading too, so that recovery and the writer are the same file.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    except FileNotFoundError:
+        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT, 0o666)
+        sync_directory(path.parent)
+        return fd
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, each synced into its parent."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+
+
+def write_all(fd: int, parts: Parts) -> None:
+    """Write all the parts, at most a megabyte at a time.
+
+    Raises:
+        OSError: What the system said; some of the bytes may be in the file.
+    """
+    for chunk in _chunks(parts):
+        left: Parts = chunk
+        while left:
+            # Python itself goes on after EINTR.
+            written = os.writev(fd, left)
+            if written == 0 and any(left):
+                raise OSError(errno.EIO, "the system wrote nothing and gave no reason")
+            left = _rest(left, written)
+
+
+def _chunks(parts: Parts) -> list[list[bytes | memoryview]]:
+    chunks: list[list[bytes | memoryview]] = [[]]
+    size = 0
+    for part in parts:
+        size += len(part)
+        if len(part) > CHUNK_BYTES:
+            view = memoryview(part)
+            chunks += [[view[at : at + CHUNK_BYTES]] for at in range(0, len(part), CHUNK_BYTES)]
+            size = CHUNK_BYTES
+        elif size > CHUNK_BYTES or len(chunks[-1]) == _MOST_PARTS:
+            chunks.append([part])
+            size = len(part)
+        else:
+            chunks[-1].append(part)
+    return chunks
+
+
+def _rest(parts: Parts, written: int) -> Parts:
+    for number, part in enumerate(parts):
+        if written < len(part):
+            return [memoryview(part)[written:], *parts[number + 1 :]]
+        written -= len(part)
+    return []
+
+
+def sync_file(fd: int) -> None:
+    """Return when the file's bytes and length are on the disk itself.
+
+    Raises:
+        OSError: They may not be. Never ask again: the system has forgotten which they were.
+    """
+    full_sync: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full_sync is None:
+        os.fdatasync(fd)
+        return
+    try:
+        fcntl.fcntl(fd, full_sync)  # macOS: fsync stops at the drive's cache
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY):
+            raise
+        os.fsync(fd)
+
+
+def sync_directory(path: Path) -> None:
+    """Return when the names in a directory are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that has no such thing
+            raise
+    finally:
+        os.close(fd)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a whole file in the place of another: readers see the old one or the new one.
+
+    Raises:
+        OSError: It could not be written; the old one is untouched.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            write_all(fd, [content])
+            sync_file(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)

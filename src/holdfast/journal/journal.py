@@ -1,0 +1,158 @@
+"""All the files of one journal, opened for writing by one process."""
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+from holdfast.errors import HoldfastError, JournalError
+from holdfast.journal.column import Column
+from holdfast.journal.encoding import encode
+from holdfast.journal.files import make_directory, open_for_append, replace_file
+from holdfast.journal.filesystems import doubt_about
+from holdfast.journal.index import IndexFile, Places
+from holdfast.journal.layout import Layout, layout_at
+from holdfast.journal.lines import timestamp
+from holdfast.journal.lock import Lock
+from holdfast.journal.recovery import ColumnState, recover
+from holdfast.journal.tape import Job, Tape
+from holdfast.journal.writer import PATIENCE_S, Durability, Writer
+
+logger = logging.getLogger("holdfast.journal")
+
+
+class Journal:
+    """A durable store of finished cells. Opening it takes the lock and recovers what is there.
+
+    Opening, `column` and `close` read and write files: call them where that may take a while.
+
+    Args:
+        path: A directory, or a `.jsonl` file that is the one column, with the rest beside it in
+            `<name>.d/`.
+        durability: When an appended record counts: "sync" (on the disk), "interval" (on the disk
+            within a second), "flush" (with the system: survives a killed process only).
+        strict: Refuse a column that has bad lines.
+        on_trouble: Told, on the writer's thread, that there is no room or that the disk failed;
+            told None when there is room again.
+        patience_s: How long records wait for room before they are given up.
+
+    Raises:
+        RunIsLocked: Another process writes here.
+        JournalError: It cannot be opened as it is.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        durability: Durability = "sync",
+        strict: bool = False,
+        on_trouble: Callable[[HoldfastError | None], None] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        if durability not in ("sync", "interval", "flush"):
+            raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
+        self.layout = layout_at(path)
+        self._strict = strict
+        _refuse_what_is_not_ours(self.layout)
+        make_directory(self.layout.home)
+        doubt = doubt_about(self.layout.home)
+        if doubt is not None:
+            logger.warning("%s; a local disk is safe", doubt)
+        self._lock = Lock(self.layout.lock)
+        self._open_files: list[Tape | IndexFile] = []
+        self._columns: dict[str, Column] = {}
+        self.states: list[ColumnState] = []
+        self._writer: Writer | None = None
+        try:
+            self._failures, _, _ = self._open(self.layout.failures)
+            self._events, _, _ = self._open(self.layout.events)
+            self._writer = Writer(durability, on_trouble, patience_s)
+        except BaseException:
+            self.close()
+            raise
+        self._lock.on_lost = self._writer.disown
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def column(self, step: str) -> Column:
+        """Open the column of a step, recovering what is there.
+
+        Raises:
+            JournalError: It has bad lines, and the journal is strict.
+        """
+        assert self._writer is not None
+        if step not in self._columns:
+            path = self.layout.column(step)
+            index = IndexFile(self.layout.index(path))
+            self._open_files.append(index)
+            tape, places, state = self._open(path, index)
+            self._columns[step] = Column(tape, index, self._failures, self._writer, places, state)
+        return self._columns[step]
+
+    def _open(self, path: Path, index: IndexFile | None = None) -> tuple[Tape, Places, ColumnState]:
+        make_directory(path.parent)
+        tape = Tape(path, open_for_append(path), is_story=path == self.layout.events)
+        self._open_files.append(tape)
+        strict = self._strict and index is not None
+        places, state = recover(self.layout, path, tape.fd, index, strict=strict)
+        tape.begin()
+        self.states.append(state)
+        return tape, places, state
+
+    def tell(self, event: str, **facts: Any) -> None:
+        """Add a line to the story. Nobody waits for it, and losing it loses no result."""
+        assert self._writer is not None
+        line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
+        self._writer.put(Job(self._events, (line,), len(line), event, None))
+
+    def about(self) -> dict[str, Any]:
+        """Return what `write_about` wrote; empty if it never did."""
+        try:
+            known = json.loads(self.layout.about.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except ValueError as error:
+            raise JournalError(
+                f"{self.layout.about}: not JSON: {error}",
+                hint="restore it from a copy, or delete it: the results are in the columns",
+            ) from error
+        if not isinstance(known, dict):
+            raise JournalError(f"{self.layout.about}: must be a JSON object")
+        return known
+
+    def write_about(self, known: dict[str, Any]) -> None:
+        """Put what was asked into `run.json`, whole."""
+        replace_file(self.layout.about, json.dumps(known, indent=2).encode() + b"\n")
+
+    def close(self) -> None:
+        """Write what waits, and let others write."""
+        try:
+            if self._writer is not None:
+                self._writer.close()
+        finally:
+            for file in self._open_files:
+                file.close()
+            self._open_files.clear()
+            self._lock.release()
+
+
+def _refuse_what_is_not_ours(layout: Layout) -> None:
+    """A path given by mistake, such as the dataset's, must not become a journal."""
+    path = layout.single
+    if path is None or layout.home.exists() or not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            if b'"_holdfast"' in line:
+                return
+    if path.stat().st_size:
+        raise JournalError(
+            f"{path}: it is not empty, and no line of it is a journal's",
+            hint="give the journal a path of its own; nothing was changed",
+        )

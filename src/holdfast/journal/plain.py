@@ -1,0 +1,172 @@
+"""How is a value kept that is not plain JSON?
+
+A fast encoder takes strings, 64-bit integers, finite floats, lists and dicts with text keys. All
+else is turned into those here, slowly and with care, so that nothing is dropped: what JSON has no
+word for becomes a string with a marker (`"~float:nan"`), which `from_plain` reads back. A text
+that happens to look like a marker gets one more `~`, so that it is never mistaken for one.
+"""
+
+import base64
+import dataclasses
+import datetime as dt
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from decimal import Decimal
+from enum import Enum
+from math import isfinite
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+MOST_LEVELS = 250
+"""How deep values may be nested. The fast encoder stops at 254, Python's own at about 300."""
+_MARKER = re.compile(r"~+(float|int|bytes):")
+_WIDEST_INT = 10**4000  # Python refuses to print or read more than 4,300 digits
+
+
+class NotPlainError(TypeError):
+    """A value cannot be kept as JSON at all."""
+
+
+def to_plain(value: Any, level: int = 0) -> Any:
+    """Return the value as plain JSON data, with markers for what JSON has no word for.
+
+    Raises:
+        NotPlainError: It holds something that cannot be kept, or is nested too deep.
+    """
+    if level > MOST_LEVELS:
+        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, Enum):
+        return to_plain(value.value, level + 1)
+    if isinstance(value, str):
+        return f"~{value}" if _MARKER.match(value) else str(value)
+    if isinstance(value, int):
+        return int(value) if -_WIDEST_INT < value < _WIDEST_INT else f"~int:{value:#x}"
+    if isinstance(value, float):
+        return float(value) if isfinite(value) else f"~float:{float(value)}"
+    if isinstance(value, Mapping):
+        return _plain_mapping(value, level)
+    if isinstance(value, (list, tuple)):
+        return [to_plain(one, level + 1) for one in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return f"~bytes:{base64.b64encode(bytes(value)).decode()}"
+    return to_plain(_unfolded(value), level + 1)
+
+
+def _unfolded(value: Any) -> Any:
+    """Return the one value inside, a step nearer to plain JSON."""
+    if isinstance(value, (dt.date, dt.time)):
+        return value.isoformat()
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
+    if isinstance(value, (Decimal, UUID, PurePath)):
+        return str(value)
+    if isinstance(value, AbstractSet):
+        return sorted(value, key=lambda one: (type(one).__name__, repr(one)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+    if isinstance(value, BaseException):
+        return {"type": type(value).__name__, "message": str(value)}
+    return _of_another_library(value)
+
+
+def _of_another_library(value: Any) -> Any:
+    """Read pydantic models, NumPy's and pandas' values by their shape, without importing them."""
+    if isinstance(value, type):
+        raise NotPlainError(f"a class ({value.__name__}) has no JSON form")
+    if callable(dump := getattr(value, "model_dump", None)):
+        return dump()
+    if callable(to_dict := getattr(value, "to_dict", None)):
+        if hasattr(value, "columns"):
+            return to_dict("records")  # a table: a row is an object, as in a column
+        return to_dict()
+    if callable(to_list := getattr(value, "tolist", None)):
+        return to_list()
+    if callable(item := getattr(value, "item", None)):
+        return item()
+    raise NotPlainError(f"{type(value).__module__}.{type(value).__qualname__} has no JSON form")
+
+
+def _plain_mapping(value: Mapping[Any, Any], level: int) -> Any:
+    pairs = [(_plain_key(key), to_plain(one, level + 1)) for key, one in value.items()]
+    plain = dict(pairs)
+    if len(plain) == len(pairs):
+        return plain
+    # Two keys with the same text, as 1 and "1": as an object, one would hide the other.
+    return [[to_plain(key, level + 1), one] for key, (_, one) in zip(value, pairs, strict=True)]
+
+
+def _plain_key(key: Any) -> str:
+    if isinstance(key, str) and not isinstance(key, Enum):
+        return str(key)
+    if key is None or isinstance(key, bool):
+        return {None: "null", True: "true", False: "false"}[key]
+    if isinstance(key, (int, float)) and not isinstance(key, Enum):
+        return repr(key)
+    plain = to_plain(key)
+    return plain if isinstance(plain, str) else repr(plain)
+
+
+def from_plain(value: Any) -> Any:
+    """Return plain data with its markers read back."""
+    if isinstance(value, str):
+        return _unmarked(value) if value.startswith("~") else value
+    if isinstance(value, list):
+        return [from_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {key: from_plain(one) for key, one in value.items()}
+    return value
+
+
+def _unmarked(text: str) -> Any:
+    found = _MARKER.match(text)
+    if found is None:
+        return text
+    if text.startswith("~~"):
+        return text[1:]
+    rest = text[found.end() :]
+    if found[1] == "float":
+        return float(rest)
+    if found[1] == "int":
+        return int(rest, 16)
+    return base64.b64decode(rest)
+
+
+_ATOMS = frozenset({int, bool, type(None)})
+
+
+def plain_size(value: Any, most: int | None = None) -> int | None:
+    """Return about how many bytes a value takes, or None if it is not plain JSON.
+
+    Plain means that a fast encoder keeps it as it is, or refuses it aloud. It writes NaN as
+    `null` without a word: that is what this looks for.
+
+    Args:
+        value: What is to be encoded.
+        most: Stop looking here, and return what was found so far.
+    """
+    size = 0
+    todo: list[Iterable[Any]] = [value.values() if type(value) is dict else (value,)]
+    while todo:
+        for one in todo.pop():
+            kind = type(one)
+            if kind is str:
+                size += len(one)
+            elif kind in _ATOMS:
+                size += 8
+            elif kind is float:
+                if not isfinite(one):
+                    return None
+                size += 8
+            elif kind is dict:
+                todo.append(one.values())
+            elif kind is list or kind is tuple:
+                todo.append(one)
+            else:
+                return None
+        if most is not None and size >= most:
+            break
+    return size

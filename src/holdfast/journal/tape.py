@@ -1,0 +1,142 @@
+"""One append-only file, as its writer sees it: where it ends, and how far it is on the disk."""
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import JournalError
+from holdfast.journal.files import Parts, sync_file, write_all
+from holdfast.text import one_line
+
+logger = logging.getLogger("holdfast.journal")
+
+
+class Job:
+    """A record on its way to the disk.
+
+    Attributes:
+        tape: Where it goes.
+        parts: Its bytes; empty while nobody has encoded it.
+        size: How many they are; while nobody has encoded it, a guess.
+        label: What people call it.
+        future: Who waits for it; None: nobody.
+        answer: What its waiter gets once it is durable, or why it will not be.
+    """
+
+    __slots__ = ("answer", "future", "label", "parts", "size", "tape")
+
+    def __init__(self, tape: "Tape", parts: Parts, size: int, label: str, answer: Any) -> None:
+        self.tape = tape
+        self.parts = parts
+        self.size = size
+        self.label = label
+        self.answer = answer
+        self.future: asyncio.Future[Any] | None = None
+
+    def encode(self) -> None:
+        """Fill in the parts and the size. Called on the writer's thread."""
+        raise NotImplementedError
+
+
+def some_of(jobs: Sequence[Job]) -> str:
+    """Name the first of some records, and how many there are."""
+    names = ", ".join(one_line(job.label) for job in jobs[:10])
+    return f"{len(jobs)} records: {names}" + (", …" if len(jobs) > len(jobs[:10]) else "")
+
+
+class Tape:
+    """A file that only grows, by whole lines.
+
+    Used by one thread at a time: the one that opens it, then the writer's, then the one that
+    closes it.
+
+    Attributes:
+        path: The file.
+        end: Where the next line goes. Invariant: every byte before it belongs to a whole line.
+        synced_end: How far the disk itself has it.
+        is_story: Whether its lines are the story only: never synced, and losing them loses no
+            result.
+        in_doubt: The records between `synced_end` and `end`.
+        on_kept: Told of records that are durable, and where the first of them begins.
+    """
+
+    def __init__(self, path: Path, fd: int, *, is_story: bool = False) -> None:
+        self.path = path
+        self.is_story = is_story
+        self.fd = fd
+        self.end = self.synced_end = 0
+        self.in_doubt: list[Job] = []
+        self.on_kept: Callable[[list[Job], int], None] | None = None
+        self._broken: OSError | None = None
+
+    def begin(self) -> None:
+        """Append at the end of what is there now: recovery is done."""
+        self.end = self.synced_end = os.lseek(self.fd, 0, os.SEEK_END)
+
+    def append(self, jobs: Sequence[Job]) -> None:
+        """Write records at the end, all of them or none.
+
+        Raises:
+            OSError: They could not be written; the file is as it was before.
+        """
+        if self._broken is not None:
+            raise OSError(self._broken.errno, f"an earlier failure: {self._broken.strerror}")
+        try:
+            write_all(self.fd, list(chain.from_iterable([job.parts for job in jobs])))
+        except OSError:
+            self._cut_back()
+            raise
+        self.end += sum([job.size for job in jobs])
+
+    def _cut_back(self) -> None:
+        """Take the bytes of a broken write away, so that the next line begins where a line ends."""
+        try:
+            os.ftruncate(self.fd, self.end)
+        except OSError as error:
+            self._broken = error
+            logger.exception("%s: half a line is left at its end; recovery will cut it", self.path)
+
+    def sync(self) -> None:
+        """Return when all of it is on the disk.
+
+        Raises:
+            JournalError: It may not be. The records in doubt were taken out of the file, so that
+                their cells run again.
+        """
+        if self.is_story or self.synced_end == self.end:
+            return
+        try:
+            sync_file(self.fd)
+        except OSError as error:
+            raise self._give_up_doubtful(error) from error
+        self.synced_end = self.end
+        self.in_doubt.clear()
+
+    def _give_up_doubtful(self, error: OSError) -> JournalError:
+        """After a failed sync nobody knows which pages reached the disk, and nobody can ask."""
+        self._broken = error
+        self.end = self.synced_end
+        self._cut_back()
+        return JournalError(
+            f"{self.path}: the disk failed to keep what was written ({error.strerror}); "
+            f"in doubt, to run again: {some_of(self.in_doubt)}",
+            hint="check the disk (dmesg, smartctl); then run again, on another disk if need be",
+        )
+
+    def free_bytes(self) -> int | None:
+        """Return how much room there is where the file lies, if the system tells."""
+        try:
+            room = os.fstatvfs(self.fd)
+        except OSError:
+            return None
+        return room.f_bavail * room.f_frsize
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self.fd)
+        self._broken = OSError(errno.EBADF, "the journal is closed")

@@ -1,0 +1,382 @@
+"""How does a finished record get to the disk before anybody counts it?
+
+The problem. A record counts when it is on the disk, and a disk takes as long to sync one record
+as a thousand. Calls end at any moment, some thousands in a second; their event loop must never
+wait for a disk. Disks get full, fail, and lie; a process may be killed between any two bytes.
+
+What does not work. Opening, writing and closing the file in a thread for each record costs a
+hundred microseconds and survives no power cut. A sync for each record is a thousand times slower
+than the calls. Syncing again after a sync has failed succeeds, and the data is gone: the system
+marks the pages clean when it gives up on them.
+
+What we do. One thread. It takes all that waits, writes each file's lines with few system calls,
+syncs each file once, and wakes all the waiters with one call into their event loop: the more
+there is to do, the larger the groups. Each waiter has a future of its own, so that cancelling
+one disturbs no other, and its record is written all the same. What waits is bounded by its bytes.
+
+- No room: what was half written is cut away, all that waits goes on waiting, whoever starts new
+  work is told (`on_trouble`), and the write is tried again each second. With room, all goes on.
+  When there is none for `patience_s`, the waiters get a DiskFullError; the next may still try.
+- A sync that fails ends it: the records in doubt are named and taken out of the file, and no
+  more are accepted.
+- Any other failure of a write is tried record by record, so that one harms no other.
+
+Still open. A disk that acknowledges a sync and lies cannot be found out from here.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Literal
+
+from holdfast.errors import DiskFullError, HoldfastError, JournalError
+from holdfast.journal.files import CHUNK_BYTES, NO_SPACE
+from holdfast.journal.tape import Job, Tape, some_of
+from holdfast.text import one_line
+
+logger = logging.getLogger("holdfast.journal")
+
+Durability = Literal["sync", "interval", "flush"]
+MOST_WAITING_BYTES = 64 * 2**20
+"""How many bytes may wait to be written before `append` has to wait as well."""
+INTERVAL_S = 1.0
+PATIENCE_S = 600.0
+_RETRY_S = 1.0
+
+
+class Writer:
+    """The thread that writes.
+
+    Args:
+        durability: When a record counts as durable: see docs/explanation/durability.md.
+        on_trouble: Told, on the writer's thread, that there is no room, or that the journal is
+            broken; and told None when there is room again.
+        patience_s: How long waiters wait for room.
+    """
+
+    def __init__(
+        self,
+        durability: Durability = "sync",
+        on_trouble: Callable[[HoldfastError | None], None] | None = None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._durability = durability
+        self._on_trouble = on_trouble
+        self._patience_s = patience_s
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        # Two counters, each raised by one side only. Where several loops append, a lost update
+        # can only make the backlog look smaller.
+        self._put_bytes = self._done_bytes = 0
+        self._room: list[asyncio.Future[None]] = []
+        self._room_lock = threading.Lock()
+        self._broken: JournalError | None = None
+        self._full_since: float | None = None
+        self._closing = threading.Event()
+        self._refuses = False  # broken or closing; one look instead of two, for each record
+        self._ended = False
+        self._unsynced: set[Tape] = set()
+        self._synced_at = time.monotonic()
+        self._thread = threading.Thread(target=self._live, name="holdfast-journal", daemon=True)
+        self._thread.start()
+
+    # ---- from the event loop ----------------------------------------------------------------
+
+    def put(self, job: Job) -> None:
+        """Take a record. Its future is done when it is durable, or cannot be.
+
+        Raises:
+            JournalError: The journal is closed or broken.
+        """
+        if self._refuses:
+            raise self._refusal()
+        self._put_bytes += job.size
+        self._queue.put(job)
+        if self._ended:  # between the two lines above: it may not have been seen
+            raise self._refusal()
+
+    def has_room(self) -> bool:
+        """Tell whether a record may be put without waiting."""
+        return self._put_bytes - self._done_bytes < MOST_WAITING_BYTES
+
+    async def wait_for_room(self) -> None:
+        """Return when there is room, or the journal broke."""
+        while not self.has_room() and self._broken is None and not self._closing.is_set():
+            future = asyncio.get_running_loop().create_future()
+            with self._room_lock:
+                self._room.append(future)
+            if self.has_room():  # the writer may have been faster
+                self._wake_those_with_room()
+            await future
+
+    def _refusal(self) -> JournalError:
+        if self._broken is not None:
+            return JournalError(str(self._broken), hint=self._broken.hint)
+        return JournalError("the journal is closed", hint="open it again to append to it")
+
+    def disown(self) -> None:
+        """Refuse all records: this is a forked child, without the thread that writes."""
+        self._refuses = True
+        self._broken = JournalError(
+            "the journal belongs to the process that opened it, not to its forked child",
+            hint='start children with the "spawn" method, and append in the parent',
+        )
+
+    def close(self) -> None:
+        """Write and sync what waits, and end the thread. Blocks for as long as that takes."""
+        if not self._closing.is_set():
+            self._refuses = True
+            self._closing.set()
+            self._queue.put(None)
+        if self._thread.is_alive():  # never, in a forked child
+            self._thread.join()
+
+    # ---- on the writer's thread ---------------------------------------------------------------
+
+    def _live(self) -> None:
+        while not self._ended:
+            jobs, is_end = self._take()
+            taken_bytes = sum([job.size for job in jobs])
+            try:
+                self._write(jobs)
+                if self._durability == "interval":
+                    self._sync_if_due(is_end=is_end)
+            except Exception as bug:  # a waiter must never wait for a thread that died
+                logger.exception("the journal's writer failed")
+                self._break(JournalError(f"the journal's writer failed: {bug!r}"))
+                for job in jobs:
+                    job.answer = self._refusal()
+            self._done_bytes += taken_bytes
+            self._ended = is_end
+            _wake(jobs)
+            self._wake_those_with_room()
+        late, _ = self._take_waiting([])
+        self._refuse(late)
+        _wake(late)
+
+    def _take(self) -> tuple[list[Job], bool]:
+        """Wait for records; return all that wait, and whether it is the end."""
+        try:
+            first = self._queue.get(timeout=self._until_sync())
+        except Empty:
+            return [], False
+        return ([], True) if first is None else self._take_waiting([first])
+
+    def _take_waiting(self, jobs: list[Job]) -> tuple[list[Job], bool]:
+        take = self._queue.get_nowait
+        try:
+            while (job := take()) is not None:
+                jobs.append(job)
+        except Empty:
+            return jobs, False
+        return jobs, True
+
+    def _write(self, jobs: list[Job]) -> None:
+        """Write and sync the records; each then has its answer."""
+        groups: dict[Tape, _Group] = {}
+        for job in jobs:
+            if not job.parts and not _encoded(job):
+                continue
+            group = groups.get(job.tape)
+            if group is None:
+                group = groups[job.tape] = _Group(job.tape)
+            group.waiting.append(job)
+            group.waiting_bytes += job.size
+            # Large records are encoded and written a megabyte at a time: their bytes are still
+            # in the processor's cache, and the next ones take their place.
+            if group.waiting_bytes >= CHUNK_BYTES:
+                self._append_waiting(group)
+        for tape, group in groups.items():
+            self._append_waiting(group)
+            if group.written and self._make_durable(tape, group.written) and tape.on_kept:
+                tape.on_kept(group.written, group.begin)
+
+    def _append_waiting(self, group: "_Group") -> None:
+        written = self._append(group.tape, group.waiting)
+        for job in written:
+            job.parts = ()
+        group.written += written
+        group.waiting, group.waiting_bytes = [], 0
+
+    def _append(self, tape: Tape, jobs: list[Job]) -> list[Job]:
+        """Write a group; return those that were written, in their order."""
+        if self._broken is not None:
+            self._refuse(jobs)
+            return []
+        try:
+            self._append_with_patience(tape, jobs)
+        except OSError as error:
+            if len(jobs) == 1 or error.errno in NO_SPACE:
+                _say_not_written(tape, error, jobs)
+                return []
+            return [one for job in jobs for one in self._append(tape, [job])]
+        return jobs
+
+    def _append_with_patience(self, tape: Tape, jobs: list[Job]) -> None:
+        while True:
+            try:
+                tape.append(jobs)
+            except OSError as error:
+                if error.errno not in NO_SPACE or tape.is_story:
+                    raise
+                if not self._wait_for_space(tape, jobs, error):
+                    raise
+            else:
+                if self._full_since is not None and not tape.is_story:
+                    self._full_since = None
+                    logger.warning("%s: there is room again; going on", tape.path)
+                    self._tell(None)
+                return
+
+    def _wait_for_space(self, tape: Tape, jobs: list[Job], error: OSError) -> bool:
+        """Wait before the next try; tell whether there should be one."""
+        if self._full_since is None:
+            self._full_since = time.monotonic()
+            full = _disk_full(tape, jobs, error)
+            logger.error("%s; %s", full, full.hint)
+            self._tell(full)
+        if time.monotonic() - self._full_since >= self._patience_s:
+            return False
+        return not self._closing.wait(_RETRY_S)
+
+    def _make_durable(self, tape: Tape, jobs: list[Job]) -> bool:
+        if tape.is_story or self._durability == "flush":
+            return True
+        tape.in_doubt += jobs
+        if self._durability == "interval":
+            self._unsynced.add(tape)
+            return True
+        try:
+            tape.sync()
+        except JournalError as broken:
+            self._break(broken)
+            self._refuse(jobs)
+            return False
+        return True
+
+    def _refuse(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.answer = self._refusal()
+
+    # ---- the interval ---------------------------------------------------------------------------
+
+    def _until_sync(self) -> float | None:
+        if not self._unsynced:
+            return None
+        return max(0.0, self._synced_at + INTERVAL_S - time.monotonic())
+
+    def _sync_if_due(self, *, is_end: bool) -> None:
+        now = time.monotonic()
+        if not is_end and now < self._synced_at + INTERVAL_S:
+            return
+        self._synced_at = now
+        for tape in self._unsynced:
+            try:
+                tape.sync()
+            except JournalError as broken:
+                self._break(broken)
+        self._unsynced.clear()
+
+    # ---- telling --------------------------------------------------------------------------------
+
+    def _break(self, broken: JournalError) -> None:
+        if self._broken is None:
+            self._broken = broken
+            self._refuses = True
+            logger.error("%s", broken, exc_info=broken)
+            self._tell(broken)
+
+    def _tell(self, trouble: HoldfastError | None) -> None:
+        if self._on_trouble is not None:
+            self._on_trouble(trouble)
+
+    def _wake_those_with_room(self) -> None:
+        if not self._room or not (self.has_room() or self._broken or self._closing.is_set()):
+            return
+        with self._room_lock:
+            waiting, self._room = self._room, []
+        for future in waiting:
+            _call(future.get_loop(), _open_door, future)
+
+
+class _Group:
+    """The records of one file in one round: those to be written, and those that were."""
+
+    def __init__(self, tape: Tape) -> None:
+        self.tape = tape
+        self.begin = tape.end
+        self.waiting: list[Job] = []
+        self.waiting_bytes = 0
+        self.written: list[Job] = []
+
+
+def _encoded(job: Job) -> bool:
+    try:
+        job.encode()
+    except Exception as error:
+        logger.exception("%s could not be prepared for the journal", one_line(job.label))
+        job.answer = error
+        return False
+    return True
+
+
+def _say_not_written(tape: Tape, error: OSError, jobs: list[Job]) -> None:
+    logger.error(
+        "%s: %s; not written: %s", tape.path, error.strerror, some_of(jobs), exc_info=error
+    )
+    for job in jobs:
+        if error.errno in NO_SPACE:
+            job.answer = _disk_full(tape, [job], error)
+            continue
+        job.answer = JournalError(
+            f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
+            hint="nothing else is harmed; this one will run again",
+        )
+        job.answer.__cause__ = error
+
+
+def _wake(jobs: list[Job]) -> None:
+    """Answer those who wait: one call into each event loop."""
+    loops = {job.future.get_loop() for job in jobs if job.future is not None}
+    for loop in loops:
+        _call(loop, _answer, jobs, None if len(loops) == 1 else loop)
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *values: Any) -> None:
+    try:
+        loop.call_soon_threadsafe(function, *values)
+    except RuntimeError:  # the loop is closed: nobody waits any more
+        logger.debug("those who waited for the journal are gone")
+
+
+def _answer(jobs: list[Job], only: asyncio.AbstractEventLoop | None) -> None:
+    for job in jobs:
+        future = job.future
+        if future is None or future.done():  # cancelled: its record is written all the same
+            continue
+        if only is not None and future.get_loop() is not only:
+            continue
+        answer = job.answer
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+
+def _open_door(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _disk_full(tape: Tape, jobs: list[Job], error: OSError) -> DiskFullError:
+    needed, free = sum(job.size for job in jobs), tape.free_bytes()
+    room = "" if free is None else f", {free / 1e6:,.1f} MB are free"
+    full = DiskFullError(
+        f"{tape.path}: {error.strerror}: {needed / 1e6:,.1f} MB are needed{room}",
+        hint="make room on that disk and it goes on by itself; "
+        "if it has stopped, run it again: nothing that was finished is lost",
+    )
+    full.__cause__ = error
+    return full

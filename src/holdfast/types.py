@@ -1,0 +1,72 @@
+"""What travels between the rooms: plain frozen data, in the words of the house.
+
+Cells and outcomes are named tuples: a frozen dataclass takes five times as long to make, and they
+are made for every single call.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+
+class CellStatus(StrEnum):
+    """How a cell ended."""
+
+    COMPLETED = "completed"
+    COMPLETED_WITH_RETRIES = "completed_with_retries"
+    FAILED = "failed"
+
+
+class Cell(NamedTuple):
+    """One unit of work: a step done to one item, in one trial.
+
+    Attributes:
+        step: What is done: the workflow, or an evaluator by its name.
+        id: Which item.
+        trial: Which repetition, from 0.
+        key: What the result depends on, as 32 hex digits. Same key, same result.
+    """
+
+    step: str
+    id: str
+    trial: int
+    key: str
+
+
+class Failure(NamedTuple):
+    """Why a cell failed.
+
+    Attributes:
+        kind: The class of the failure: rate_limit, timeout, transient, permanent, quota, encoding.
+        message: What happened.
+        type: The name of the exception.
+        attempts: What each attempt met, oldest first, as plain data.
+    """
+
+    kind: str
+    message: str
+    type: str
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+
+class Outcome(NamedTuple):
+    """How a cell ended, with what came out.
+
+    Attributes:
+        cell: Which cell.
+        status: How it ended.
+        record: The public record: what a reader of the column sees. Of a failed cell, the
+            fields beside its error.
+        attempts: How many attempts it took.
+        seconds: How long they ran.
+        failure: Why it failed; None if it did not.
+        generation: 0; a forced re-run raises it, and then wins over what was there.
+    """
+
+    cell: Cell
+    status: CellStatus = CellStatus.COMPLETED
+    record: Any = None
+    attempts: int = 1
+    seconds: float = 0.0
+    failure: Failure | None = None
+    generation: int = 0

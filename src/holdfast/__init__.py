@@ -6,12 +6,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.errors import (
         CallCancelledError,
+        DiskFullError,
         EndpointDownError,
+        FunctionChangedError,
         HoldfastError,
         InterruptedRunError,
+        JournalError,
         PermanentError,
         QuotaExhaustedError,
         RateLimitError,
+        RecordNotWrittenError,
+        RunIsLocked,
         TransientError,
     )
     from holdfast.executors import (
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from holdfast.pacing import Pacer, observe
+    from holdfast.run import MapResult, amap, map  # noqa: A004 - it is one
 
 __all__ = [
     "UNSET",
@@ -37,21 +43,29 @@ __all__ = [
     "Backoff",
     "CallCancelledError",
     "ConcurrencyController",
+    "DiskFullError",
     "EndpointDownError",
     "ExecutionDetails",
     "ExecutionStatus",
     "Executor",
     "Finished",
+    "FunctionChangedError",
     "HoldfastError",
     "InterruptedRunError",
+    "JournalError",
+    "MapResult",
     "Pacer",
     "PermanentError",
     "QuotaExhaustedError",
     "RateLimitError",
+    "RecordNotWrittenError",
+    "RunIsLocked",
     "SyncExecutor",
     "TransientError",
     "Unset",
+    "amap",
     "get_executor_on_sync_context",
+    "map",
     "observe",
 ]
 
@@ -59,13 +73,15 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Names are looked up when they are first used, so that importing holdfast stays quick
     # however much lies behind it.
-    if name in ("errors", "executors", "pacing"):
+    if name in ("errors", "executors", "journal", "pacing", "run"):
         return import_module(f"holdfast.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     room = "executors"
-    if name.endswith("Error"):
+    if name.endswith("Error") or name == "RunIsLocked":
         room = "errors"
+    elif name in ("MapResult", "amap", "map"):
+        room = "run"
     elif name in ("Pacer", "observe"):
         room = "pacing"
     value = getattr(import_module(f"holdfast.{room}"), name)

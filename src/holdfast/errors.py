@@ -11,6 +11,7 @@ HoldfastError
 ├── FunctionChangedError the results on disk are of other code: redo them, or keep them
 └── JournalError        the journal cannot be read or written as it is
     ├── DiskFullError   there is no room: make some, and go on
+    ├── RecordNotWrittenError  this one could not be written, others can: it runs again
     └── RunIsLocked     another process writes there: wait for it
 
 The first three are also for raising: a function under an executor says with them what its
@@ -92,6 +93,10 @@ class JournalError(HoldfastError):
 
 class DiskFullError(JournalError):
     """There is no room left on the disk. With room, the same journal goes on."""
+
+
+class RecordNotWrittenError(JournalError):
+    """One record could not be written. No other is harmed; its cell is not done."""
 
 
 class RunIsLocked(JournalError):  # noqa: N818 - it reads as what it says

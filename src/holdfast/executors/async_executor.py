@@ -40,7 +40,7 @@ from holdfast.executors.details import UNSET, ExecutionDetails, Unset
 from holdfast.executors.dispatch import Dispatch
 from holdfast.executors.gate import CostOf
 from holdfast.executors.hooks import Hooks, OnAttempt, OnComplete
-from holdfast.executors.inputs import open_inputs
+from holdfast.executors.inputs import Inputs, NumberedInputs, open_inputs
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from holdfast.executors.progress import Progress
@@ -194,7 +194,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     # ---- running ------------------------------------------------------------------------
 
     async def execute(
-        self, inputs: Iterable[InputT] | AsyncIterable[InputT]
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
         """Run the function over all inputs; outputs and details come in input order.
 
@@ -212,7 +212,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         return results.in_order()
 
     def run(
-        self, inputs: Iterable[InputT] | AsyncIterable[InputT]
+        self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
         """Do what `execute` does, and wait for it; also where an event loop already runs.
 
@@ -281,6 +281,24 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """
         return self._latest is not None and self._latest.cancel(index)
 
+    def pause(self) -> None:
+        """Start no more calls of the latest run until `resume`. On the run's event loop."""
+        if self._latest is not None:
+            self._latest.pause(paused=True)
+
+    def resume(self) -> None:
+        """Go on after `pause`."""
+        if self._latest is not None:
+            self._latest.pause(paused=False)
+
+    def stop(self, reason: Exception) -> None:
+        """Stop the latest run in good order, as a signal would; `reason` is its `stop_reason`.
+
+        Calls in flight may end within a short grace. To be called on the run's event loop.
+        """
+        if self._latest is not None:
+            self._latest.stop(reason)
+
     @property
     def stop_reason(self) -> Exception | None:
         """Why the latest run stopped before all inputs were done; None if it did not."""
@@ -314,14 +332,19 @@ class _Results(Generic[InputT, OutputT]):
         self._fallback = executor.fallback_return_value
         self._outputs: list[OutputT | Unset] = []
         self._details: list[ExecutionDetails] = []
+        # Only where an index is not the place in the output.
+        self._places: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
         self.run = executor._dispatch(inputs, Sink(self._take, self._finish, NO_SINK.backlog))  # noqa: SLF001 - its other half
 
     def _take(self, call: Call) -> None:
+        if self._places is not None:
+            self._places[call.index] = len(self._outputs)
         self._outputs.append(self._fallback)
         self._details.append(call.details)
 
     def _finish(self, finished: Finished[InputT, OutputT]) -> None:
-        self._outputs[finished.index] = finished.output
+        index = finished.index
+        self._outputs[index if self._places is None else self._places[index]] = finished.output
 
     def in_order(self) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
         for _ in range(len(self._outputs), self.run.total or 0):

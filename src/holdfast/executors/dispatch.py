@@ -60,7 +60,7 @@ class Dispatch:
             self._gate = Gate(settings.pacer, settings.cost, self._start_and_pump, progress)
         self._deferred: list[Call] = []
         self._taken = 0
-        self._stopping = False
+        self._stopping = self._paused = False
         self._stop_timer: asyncio.TimerHandle | None = None
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
@@ -149,6 +149,18 @@ class Dispatch:
         self.pump()
         return True
 
+    def pause(self, *, paused: bool) -> None:
+        """Start nothing for now, or go on. What is in flight goes on in any case."""
+        self._paused = paused
+        if not paused:
+            self._pump_soon()
+
+    def stop(self, reason: Exception) -> None:
+        """Stop in good order, for a reason that the calls do not know of."""
+        if self._loop is not None and not self.ended.done():
+            self._stop(reason, grace_s=STOP_GRACE_S)
+            self.pump()
+
     # ---- starting -----------------------------------------------------------------------
 
     def pump(self) -> None:
@@ -177,7 +189,9 @@ class Dispatch:
             self._end()
 
     def _start_what_may(self) -> None:
-        while not self._stopping and not self._at_gate and len(self.flight) < self._target():
+        while not (self._stopping or self._paused or self._at_gate):
+            if len(self.flight) >= self._target():
+                return
             call = self._next()
             if call is None:
                 return
@@ -220,7 +234,7 @@ class Dispatch:
         taken = self._inputs.take()
         if taken is NOTHING:
             return self._queue.pop_last()
-        call = Call(self._taken, taken)
+        call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
         self._sink.take(call)
         return call
@@ -317,7 +331,6 @@ class Dispatch:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._completed += error is None
         self._sink.finish(finished)
-        self._progress.advance()
         self._telling.completed(finished)
 
     # ---- stopping -----------------------------------------------------------------------

@@ -49,9 +49,11 @@ class Telling:
             self._tell(self._hooks.on_attempt_end, attempt)
 
     def completed(self, finished: Finished[Any, Any]) -> None:
-        """An input is done."""
-        if self._hooks.on_complete is not None:
-            self._tell(self._hooks.on_complete, finished)
+        """An input is done. It is counted on the bar when the hook has heard of it."""
+        if self._hooks.on_complete is None or not self._tell(
+            self._hooks.on_complete, finished, self._progress.advance
+        ):
+            self._progress.advance()
 
     async def finish(self, timeout_s: float) -> None:
         """Wait a while for the async hooks under way, then cancel them and say so."""
@@ -63,17 +65,27 @@ class Telling:
         if late:
             await asyncio.wait(late, timeout=timeout_s)
 
-    def _tell(self, hook: Callable[[Any], Awaitable[None] | None], news: Any) -> None:
+    def _tell(
+        self,
+        hook: Callable[[Any], Awaitable[None] | None],
+        news: Any,
+        then: Callable[[], None] | None = None,
+    ) -> bool:
+        """Call a hook; tell whether it is still listening. `then` is called when it has heard."""
         try:
             answer = hook(news)
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(news).__name__)
-            return
-        if isawaitable(answer):
-            task = asyncio.get_running_loop().create_task(self._listen(hook, answer))
-            self._under_way.add(task)
-            # Not in the task itself: an eager task has ended before it was added.
-            task.add_done_callback(self._heard)
+            return False
+        if not isawaitable(answer):
+            return False
+        task = asyncio.get_running_loop().create_task(self._listen(hook, answer))
+        self._under_way.add(task)
+        if then is not None:
+            task.add_done_callback(lambda _: then())
+        # Not in the task itself: an eager task has ended before it was added.
+        task.add_done_callback(self._heard)
+        return True
 
     async def _listen(self, hook: Any, answer: Awaitable[None]) -> None:
         try:

@@ -6,7 +6,7 @@ generator of a million inputs is never held in memory.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sized
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sized
 from itertools import islice
 from typing import Any
 
@@ -36,6 +36,10 @@ class Inputs:
     def exhausted(self) -> bool:
         """No more will come."""
         return self._ended
+
+    def number(self, taken: int) -> int:
+        """Return the index of an input, given how many were taken before it."""
+        return taken
 
     def open(self, has_room: Callable[[], bool], on_arrival: Callable[[], None]) -> None:
         """Begin. `on_arrival` is called when an input, or the end, came by itself."""
@@ -68,6 +72,17 @@ class Inputs:
     def fetched(self) -> int:
         """How many inputs have come from the source and wait to be taken."""
         return 0
+
+
+class NumberedInputs(Inputs):
+    """Inputs that keep the index they have elsewhere: those that are left of a longer list."""
+
+    def __init__(self, inputs: Mapping[int, Any]) -> None:
+        super().__init__(inputs.values())
+        self._numbers = list(inputs)
+
+    def number(self, taken: int) -> int:
+        return self._numbers[taken]
 
 
 class AsyncInputs(Inputs):
@@ -134,12 +149,14 @@ class AsyncInputs(Inputs):
         return len(self._arrived)
 
 
-def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any]) -> Inputs:
+def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any] | Inputs) -> Inputs:
     """Wrap whatever the caller gave.
 
     Raises:
         TypeError: It cannot be iterated over.
     """
+    if isinstance(inputs, Inputs):
+        return inputs
     return AsyncInputs(inputs) if isinstance(inputs, AsyncIterable) else open_plain_inputs(inputs)
 
 

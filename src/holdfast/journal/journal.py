@@ -33,9 +33,13 @@ class Journal:
         durability: When an appended record counts: "sync" (on the disk), "interval" (on the disk
             within a second), "flush" (with the system: survives a killed process only).
         strict: Refuse a column that has bad lines.
+        patience_s: How long records wait for room before they are given up.
+
+    Attributes:
+        layout: Where its files lie.
+        states: What was found in each file that was opened.
         on_trouble: Told, on the writer's thread, that there is no room or that the disk failed;
             told None when there is room again.
-        patience_s: How long records wait for room before they are given up.
 
     Raises:
         RunIsLocked: Another process writes here.
@@ -48,12 +52,12 @@ class Journal:
         *,
         durability: Durability = "sync",
         strict: bool = False,
-        on_trouble: Callable[[HoldfastError | None], None] | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         if durability not in ("sync", "interval", "flush"):
             raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
         self.layout = layout_at(path)
+        self.on_trouble: Callable[[HoldfastError | None], None] | None = None
         self._strict = strict
         _refuse_what_is_not_ours(self.layout)
         make_directory(self.layout.home)
@@ -68,11 +72,15 @@ class Journal:
         try:
             self._failures, _, _ = self._open(self.layout.failures)
             self._events, _, _ = self._open(self.layout.events)
-            self._writer = Writer(durability, on_trouble, patience_s)
+            self._writer = Writer(durability, self._hear_trouble, patience_s)
         except BaseException:
             self.close()
             raise
         self._lock.on_lost = self._writer.disown
+
+    def _hear_trouble(self, trouble: HoldfastError | None) -> None:
+        if self.on_trouble is not None:
+            self.on_trouble(trouble)
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +115,8 @@ class Journal:
 
     def tell(self, event: str, **facts: Any) -> None:
         """Add a line to the story. Nobody waits for it, and losing it loses no result."""
-        assert self._writer is not None
+        if self._writer is None or not self._writer.is_open:
+            return  # whoever waits for a record hears of it
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, (line,), len(line), event, None))
 

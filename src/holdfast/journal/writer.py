@@ -25,6 +25,7 @@ Still open. A disk that acknowledges a sync and lies cannot be found out from he
 """
 
 import asyncio
+import errno
 import logging
 import threading
 import time
@@ -32,7 +33,12 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Literal
 
-from holdfast.errors import DiskFullError, HoldfastError, JournalError
+from holdfast.errors import (
+    DiskFullError,
+    HoldfastError,
+    JournalError,
+    RecordNotWrittenError,
+)
 from holdfast.journal.files import CHUNK_BYTES, NO_SPACE
 from holdfast.journal.tape import Job, Tape, some_of
 from holdfast.text import one_line
@@ -59,8 +65,8 @@ class Writer:
 
     def __init__(
         self,
-        durability: Durability = "sync",
-        on_trouble: Callable[[HoldfastError | None], None] | None = None,
+        durability: Durability,
+        on_trouble: Callable[[HoldfastError | None], None],
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._durability = durability
@@ -96,6 +102,11 @@ class Writer:
         self._queue.put(job)
         if self._ended:  # between the two lines above: it may not have been seen
             raise self._refusal()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes records."""
+        return not self._refuses
 
     def has_room(self) -> bool:
         """Tell whether a record may be put without waiting."""
@@ -289,8 +300,7 @@ class Writer:
             self._tell(broken)
 
     def _tell(self, trouble: HoldfastError | None) -> None:
-        if self._on_trouble is not None:
-            self._on_trouble(trouble)
+        self._on_trouble(trouble)
 
     def _wake_those_with_room(self) -> None:
         if not self._room or not (self.has_room() or self._broken or self._closing.is_set()):
@@ -330,9 +340,10 @@ def _say_not_written(tape: Tape, error: OSError, jobs: list[Job]) -> None:
         if error.errno in NO_SPACE:
             job.answer = _disk_full(tape, [job], error)
             continue
-        job.answer = JournalError(
+        kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
+        job.answer = kind(
             f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
-            hint="nothing else is harmed; this one will run again",
+            hint="what was acknowledged is safe; this one will run again",
         )
         job.answer.__cause__ = error
 

@@ -1,0 +1,47 @@
+"""The options of an AsyncExecutor, for those who pass them on."""
+
+import signal
+from difflib import get_close_matches
+from typing import Any, Literal, TypedDict
+
+from holdfast.executors.gate import CostOf
+from holdfast.executors.hooks import OnAttempt, OnComplete
+from holdfast.executors.retry import Backoff, Classify
+from holdfast.pacing.pacer import Pacer
+
+
+class ExecutorOptions(TypedDict, total=False):
+    """What an `AsyncExecutor` can be told, by name."""
+
+    concurrency: int | Literal["auto"]
+    tqdm_bar_format: str | None
+    max_retries: int
+    exit_on_error: bool
+    fallback_return_value: Any
+    termination_signal: signal.Signals | None
+    timeout: float | None
+    enable_dynamic_concurrency: bool
+    dynamic_initial_target: int | None
+    dynamic_window_seconds: float
+    dynamic_increase_step: float
+    dynamic_decrease_ratio: float
+    dynamic_inactive_check_interval: float
+    max_timeouts: int | None
+    max_concurrency: int
+    cost: CostOf | None
+    pacer: Pacer | None
+    classify: Classify | None
+    backoff: Backoff | None
+    on_complete: OnComplete | None
+    on_attempt_start: OnAttempt | None
+    on_attempt_end: OnAttempt | None
+
+
+def check_names(options: ExecutorOptions) -> None:
+    """Refuse an option that does not exist, and name the nearest that does."""
+    known = ExecutorOptions.__annotations__
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{name!r} is not an option of the executors{hint}")

@@ -1,0 +1,160 @@
+"""How does each result of an executor get into the journal, before anybody counts it?"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from inspect import isawaitable
+from typing import Any
+
+from holdfast.errors import HoldfastError, JournalError, RecordNotWrittenError
+from holdfast.executors.async_executor import AsyncExecutor
+from holdfast.executors.attempts import Attempt, Finished
+from holdfast.executors.details import ExecutionStatus
+from holdfast.executors.options import ExecutorOptions
+from holdfast.journal.column import Column
+from holdfast.journal.journal import Journal
+from holdfast.types import Cell, CellStatus, Failure, Outcome
+
+_STATUSES = {
+    ExecutionStatus.COMPLETED: CellStatus.COMPLETED,
+    ExecutionStatus.COMPLETED_WITH_RETRIES: CellStatus.COMPLETED_WITH_RETRIES,
+    ExecutionStatus.FAILED: CellStatus.FAILED,
+}
+
+
+class Keeping:
+    """Stands between an executor and a column: appends what finishes, tells the story.
+
+    A full disk pauses the executor until there is room; a broken disk stops it.
+
+    Args:
+        journal: Where it all goes.
+        step: Which column.
+        cells: The cell of each input, by its index.
+        record_of: Makes the public record of an input's output.
+
+    Attributes:
+        lost: Finished inputs that could not be recorded, with the reason, by their index.
+        error: What was wrong with the disk, if it stopped the run.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        step: str,
+        cells: Mapping[int, Cell],
+        record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
+    ) -> None:
+        self.lost: dict[int, Exception] = {}
+        self.error: JournalError | None = None
+        self._journal = journal
+        self._cells = cells
+        self._record_of = record_of
+        self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._column: Column = journal.column(step)
+        self._executor: AsyncExecutor[Any, Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own: ExecutorOptions = {}
+
+    def executor(
+        self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
+    ) -> AsyncExecutor[Any, Any]:
+        """Return an executor that keeps what it does. The caller's own hooks are told too."""
+        self._own = options
+        hooked: ExecutorOptions = {
+            **options,
+            "on_complete": self._complete,
+            "on_attempt_start": self._start,
+            "on_attempt_end": self._end,
+        }
+        self._executor = AsyncExecutor(function, **hooked)
+        self._journal.on_trouble = self._hear_trouble
+        return self._executor
+
+    # ---- hooks ----------------------------------------------------------------------------------
+
+    def _start(self, attempt: Attempt) -> Awaitable[None] | None:
+        self._loop = asyncio.get_running_loop()
+        cell = self._cells[attempt.index]
+        self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
+        hook = self._own.get("on_attempt_start")
+        return None if hook is None else hook(attempt)
+
+    def _end(self, attempt: Attempt) -> Awaitable[None] | None:
+        if attempt.error is not None:
+            cell, met = self._cells[attempt.index], _met(attempt)
+            self._attempts[attempt.index].append(met)
+            self._journal.tell("failed", key=cell.key, id=cell.id, **met)
+        hook = self._own.get("on_attempt_end")
+        return None if hook is None else hook(attempt)
+
+    async def _complete(self, finished: Finished[Any, Any]) -> None:
+        outcome = self._outcome(finished)
+        try:
+            recorded = await self._column.append(outcome)
+        except JournalError as error:
+            self.lost[finished.index] = error
+            if not isinstance(error, RecordNotWrittenError):
+                self._stop(error)
+            return
+        if recorded.failure is not None and finished.error is None:
+            self.lost[finished.index] = HoldfastError(recorded.failure.message)
+        hook = self._own.get("on_complete")
+        if hook is not None and isawaitable(answer := hook(finished)):
+            await answer
+
+    def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
+        attempts = self._attempts.pop(finished.index, [])
+        failure = None
+        if finished.error is not None:
+            kind = attempts[-1]["class"] if attempts else "permanent"
+            failure = Failure(
+                kind, str(finished.error), type(finished.error).__name__, tuple(attempts)
+            )
+        details = finished.details
+        return Outcome(
+            self._cells[finished.index],
+            _STATUSES[details.status],
+            self._record_of(finished),
+            attempts=len(attempts) + (finished.error is None),
+            seconds=round(details.execution_seconds, 6),
+            failure=failure,
+        )
+
+    # ---- the disk -------------------------------------------------------------------------------
+
+    def _hear_trouble(self, trouble: HoldfastError | None) -> None:
+        """On the writer's thread: there is no room, or there is room again."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._react, trouble)
+
+    def _react(self, trouble: HoldfastError | None) -> None:
+        assert self._executor is not None
+        if trouble is None:
+            self._executor.resume()
+        else:
+            self._executor.pause()
+
+    def _stop(self, error: JournalError) -> None:
+        assert self._executor is not None
+        self.error = self.error or error
+        self._executor.stop(error)
+
+
+def _met(attempt: Attempt) -> dict[str, Any]:
+    """Return what an attempt met, as plain data."""
+    kind = attempt.kind
+    if kind is None:
+        kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
+    else:
+        kind_name = kind.value
+    met: dict[str, Any] = {
+        "attempt": attempt.number,
+        "class": kind_name,
+        "type": type(attempt.error).__name__,
+        "message": str(attempt.error)[:1000],
+        "seconds": round(attempt.seconds or 0.0, 6),
+    }
+    if attempt.retry_in is not None:
+        met["retry_in"] = round(attempt.retry_in, 3)
+    return met

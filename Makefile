@@ -11,8 +11,8 @@ DEV_READY := $(VENV)/.dev-ready
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY)  ## Run the executors against a local, rate-limited stand-in server
-	@$(BIN)/python examples/rate_limited.py
+demo: $(DEMO_READY)  ## Ask 240 questions, kill it half-way with kill -9, and go on: nothing is lost
+	@$(BIN)/python examples/kill_and_resume.py
 
 test: lint  ## Lint, types and every test that is not slow
 	@$(BIN)/python -m pytest -m "not slow"
@@ -35,6 +35,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/pacing.py
 	@$(BIN)/python benchmarks/pacing_peers.py
 	@$(BIN)/python benchmarks/pacing_pictures.py
+	@$(BIN)/python benchmarks/journal.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

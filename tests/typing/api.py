@@ -1,7 +1,7 @@
 """Never run, only type-checked: the public types are what a user may rely on."""
 
 from collections.abc import AsyncIterator
-from typing import assert_type
+from typing import Any, assert_type
 
 from holdfast import (
     AsyncExecutor,
@@ -9,9 +9,12 @@ from holdfast import (
     ExecutionDetails,
     Executor,
     Finished,
+    MapResult,
     SyncExecutor,
     Unset,
+    amap,
     get_executor_on_sync_context,
+    map,  # noqa: A004 - it is one
 )
 
 
@@ -52,3 +55,11 @@ def check_sync() -> None:
     executor.run(["a"])
     controller = ConcurrencyController(max_concurrency=8, initial_target=4)
     assert_type(controller.target_concurrency, int)
+
+
+async def check_map() -> None:
+    assert_type(map(length, ["a"], journal="out.jsonl"), MapResult[str, int])
+    assert_type(map(plain_length, ["a"], concurrency=3, timeout=5), MapResult[str, int])
+    assert_type(await amap(length, questions(), on_change="redo"), MapResult[str, int])
+    assert_type(map(length, ["a"]).outputs, list[int | Unset])
+    assert_type(map(length, ["a"]).failures, list[Finished[str, Any]])

@@ -22,8 +22,10 @@ def is_async(function: Any) -> bool:
     """Tell whether calling it gives something to await."""
     while isinstance(function, functools.partial):
         function = function.func
+    if isinstance(function, type):
+        return False
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__
+        getattr(type(function), "__call__", None)  # noqa: B004 - an object with an async __call__
     )
 
 

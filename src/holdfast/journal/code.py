@@ -103,7 +103,8 @@ class _Reading:
             return
         state = {
             one.argval
-            for method in _methods_of(type(value))
+            for cls in type(value).__mro__
+            for method in _methods_of(cls)
             if method.__name__ != "__init__"
             for one in _instructions(method.__code__)
             if one.opname == "STORE_ATTR"

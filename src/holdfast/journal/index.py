@@ -90,7 +90,7 @@ class IndexFile:
         self._write(written)
 
     def _write(self, entries: bytes) -> None:
-        if self._fd < 0:
+        if self._fd < 0 or not entries:
             return
         try:
             write_all(self._fd, [entries])

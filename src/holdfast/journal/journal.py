@@ -2,14 +2,15 @@
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from holdfast.errors import HoldfastError, JournalError
+from holdfast.errors import DiskFullError, HoldfastError, JournalError
 from holdfast.journal.column import Column
 from holdfast.journal.encoding import encode
-from holdfast.journal.files import make_directory, open_for_append, replace_file
+from holdfast.journal.files import NO_SPACE, make_directory, open_for_append, replace_file
 from holdfast.journal.filesystems import doubt_about
 from holdfast.journal.index import IndexFile, Places
 from holdfast.journal.layout import Layout, layout_at
@@ -58,25 +59,30 @@ class Journal:
             raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
         self.layout = layout_at(path)
         self.on_trouble: Callable[[HoldfastError | None], None] | None = None
+        self.states: list[ColumnState] = []
         self._strict = strict
-        _refuse_what_is_not_ours(self.layout)
-        make_directory(self.layout.home)
-        doubt = doubt_about(self.layout.home)
-        if doubt is not None:
-            logger.warning("%s; a local disk is safe", doubt)
-        self._lock = Lock(self.layout.lock)
         self._open_files: list[Tape | IndexFile] = []
         self._columns: dict[str, Column] = {}
-        self.states: list[ColumnState] = []
+        self._lock: Lock | None = None
         self._writer: Writer | None = None
         try:
-            self._failures, _, _ = self._open(self.layout.failures)
-            self._events, _, _ = self._open(self.layout.events)
-            self._writer = Writer(durability, self._hear_trouble, patience_s)
+            self._begin(durability, patience_s)
         except BaseException:
             self.close()
             raise
-        self._lock.on_lost = self._writer.disown
+
+    def _begin(self, durability: Durability, patience_s: float) -> None:
+        with _naming(self.layout.single or self.layout.home):
+            _refuse_what_is_not_ours(self.layout)
+            make_directory(self.layout.home)
+            doubt = doubt_about(self.layout.home)
+            if doubt is not None:
+                logger.warning("%s; a local disk is safe", doubt)
+            self._lock = Lock(self.layout.lock)
+            self._failures, _, _ = self._open(self.layout.failures)
+            self._events, _, _ = self._open(self.layout.events)
+            self._writer = Writer(durability, self._hear_trouble, patience_s)
+            self._lock.on_lost = self._writer.disown
 
     def _hear_trouble(self, trouble: HoldfastError | None) -> None:
         if self.on_trouble is not None:
@@ -97,9 +103,10 @@ class Journal:
         assert self._writer is not None
         if step not in self._columns:
             path = self.layout.column(step)
-            index = IndexFile(self.layout.index(path))
-            self._open_files.append(index)
-            tape, places, state = self._open(path, index)
+            with _naming(path):
+                index = IndexFile(self.layout.index(path))
+                self._open_files.append(index)
+                tape, places, state = self._open(path, index)
             self._columns[step] = Column(tape, index, self._failures, self._writer, places, state)
         return self._columns[step]
 
@@ -137,7 +144,8 @@ class Journal:
 
     def write_about(self, known: dict[str, Any]) -> None:
         """Put what was asked into `run.json`, whole."""
-        replace_file(self.layout.about, json.dumps(known, indent=2).encode() + b"\n")
+        with _naming(self.layout.about):
+            replace_file(self.layout.about, json.dumps(known, indent=2).encode() + b"\n")
 
     def close(self) -> None:
         """Write what waits, and let others write."""
@@ -148,7 +156,23 @@ class Journal:
             for file in self._open_files:
                 file.close()
             self._open_files.clear()
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Say which journal it was that the system refused."""
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in NO_SPACE
+        kind = DiskFullError if full else JournalError
+        raise kind(
+            f"{path}: the journal cannot be opened for writing: {error.strerror}"
+            + ("" if error.filename is None else f" ({error.filename})"),
+            hint="make room on that disk" if full else "check the path and who may write there",
+        ) from error
 
 
 def _refuse_what_is_not_ours(layout: Layout) -> None:

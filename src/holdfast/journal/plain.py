@@ -10,7 +10,7 @@ import base64
 import dataclasses
 import datetime as dt
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from decimal import Decimal
 from enum import Enum
@@ -135,10 +135,11 @@ def _unmarked(text: str) -> Any:
     return base64.b64decode(rest)
 
 
+_MANY = 1000
 _ATOMS = frozenset({int, bool, type(None)})
 
 
-def plain_size(value: Any, most: int | None = None) -> int | None:
+def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901 - one loop, hot
     """Return about how many bytes a value takes, or None if it is not plain JSON.
 
     Plain means that a fast encoder keeps it as it is, or refuses it aloud. It writes NaN as
@@ -148,10 +149,17 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
         value: What is to be encoded.
         most: Stop looking here, and return what was found so far.
     """
-    size = 0
-    todo: list[Iterable[Any]] = [value.values() if type(value) is dict else (value,)]
+    size = opened = 0
+    seen: set[int] = set()
+    todo: list[Any] = [value if type(value) is dict else (value,)]
     while todo:
-        for one in todo.pop():
+        holder = todo.pop()
+        opened += 1
+        if opened > _MANY:  # perhaps it holds itself
+            if id(holder) in seen:
+                return None
+            seen.add(id(holder))
+        for one in holder.values() if type(holder) is dict else holder:
             kind = type(one)
             if kind is str:
                 size += len(one)
@@ -161,9 +169,7 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
                 if not isfinite(one):
                     return None
                 size += 8
-            elif kind is dict:
-                todo.append(one.values())
-            elif kind is list or kind is tuple:
+            elif kind is dict or kind is list or kind is tuple:
                 todo.append(one)
             else:
                 return None

@@ -7,6 +7,8 @@ from holdfast.journal.fingerprint import Occurrences, digest
 from holdfast.journal.plain import NotPlainError
 from holdfast.text import one_line
 
+_LONGEST_NAME = 80
+
 
 class Identity(NamedTuple):
     """Who an input is, wherever it stands among the others.
@@ -43,9 +45,18 @@ def _by_content(inputs: Sequence[Any]) -> list[Identity]:
                 f"content: {error}; give key=, a function that returns its name"
             ) from error
         number = occurrences.number(content)
-        name = content if number == 0 else f"{content}-{number}"
-        identities.append(Identity(name, content, number))
+        name = _name_of(one, content)
+        identities.append(Identity(f"{name}-{number}" if number else name, content, number))
     return identities
+
+
+def _name_of(one: Any, content: str) -> str:
+    """Return what people recognise an input by: itself, if it is short; else part of its hash."""
+    if isinstance(one, (str, int, float)):
+        name = one_line(one)
+        if len(name) <= _LONGEST_NAME:
+            return name
+    return content[:12]
 
 
 def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[Identity]:
@@ -59,7 +70,7 @@ def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[Identity]:
             raise TypeError(f"key= gave {one_line(name)} for input {index}: {error}") from error
         if content in seen:
             raise ValueError(
-                f"key= gave {one_line(name)} for inputs {seen[content]} and {index}: "
+                f"key= gave {one_line(repr(name))} for inputs {seen[content]} and {index}: "
                 "each input needs a key of its own"
             )
         seen[content] = index

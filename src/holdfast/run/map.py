@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from holdfast.arguments import function as checked_function
 from holdfast.executors.attempts import InputT, OutputT
@@ -18,17 +18,45 @@ from holdfast.run.result import MapResult
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
 
+@overload
 def map(  # noqa: A001 - it is one
-    fn: Callable[[InputT], Awaitable[OutputT]] | Callable[[InputT], OutputT],
+    fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT],
     *,
+    journal: str | Path | None = ...,
+    key: Callable[[InputT], Any] | None = ...,
+    version: str | None = ...,
+    on_change: OnChange | None = ...,
+    durability: Durability = ...,
+    **options: Unpack[ExecutorOptions],
+) -> MapResult[InputT, OutputT]: ...
+
+
+@overload
+def map(  # noqa: A001 - it is one
+    fn: Callable[[InputT], OutputT],
+    inputs: Iterable[InputT],
+    *,
+    journal: str | Path | None = ...,
+    key: Callable[[InputT], Any] | None = ...,
+    version: str | None = ...,
+    on_change: OnChange | None = ...,
+    durability: Durability = ...,
+    **options: Unpack[ExecutorOptions],
+) -> MapResult[InputT, OutputT]: ...
+
+
+def map(  # noqa: A001 - it is one
+    fn: Callable[[Any], Any],
+    inputs: Iterable[Any],
+    *,
     journal: str | Path | None = None,
-    key: Callable[[InputT], Any] | None = None,
+    key: Callable[[Any], Any] | None = None,
     version: str | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
     **options: Unpack[ExecutorOptions],
-) -> MapResult[InputT, OutputT]:
+) -> MapResult[Any, Any]:
     """Call a function on every input; with a journal, never twice for the same result.
 
     Each result is on disk before it counts. Run again after a crash, a kill or a stop, it keeps
@@ -68,17 +96,45 @@ def map(  # noqa: A001 - it is one
         mapping.close()
 
 
+@overload
 async def amap(
-    fn: Callable[[InputT], Awaitable[OutputT]] | Callable[[InputT], OutputT],
+    fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT] | AsyncIterable[InputT],
     *,
+    journal: str | Path | None = ...,
+    key: Callable[[InputT], Any] | None = ...,
+    version: str | None = ...,
+    on_change: OnChange | None = ...,
+    durability: Durability = ...,
+    **options: Unpack[ExecutorOptions],
+) -> MapResult[InputT, OutputT]: ...
+
+
+@overload
+async def amap(
+    fn: Callable[[InputT], OutputT],
+    inputs: Iterable[InputT] | AsyncIterable[InputT],
+    *,
+    journal: str | Path | None = ...,
+    key: Callable[[InputT], Any] | None = ...,
+    version: str | None = ...,
+    on_change: OnChange | None = ...,
+    durability: Durability = ...,
+    **options: Unpack[ExecutorOptions],
+) -> MapResult[InputT, OutputT]: ...
+
+
+async def amap(
+    fn: Callable[[Any], Any],
+    inputs: Iterable[Any] | AsyncIterable[Any],
+    *,
     journal: str | Path | None = None,
-    key: Callable[[InputT], Any] | None = None,
+    key: Callable[[Any], Any] | None = None,
     version: str | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
     **options: Unpack[ExecutorOptions],
-) -> MapResult[InputT, OutputT]:
+) -> MapResult[Any, Any]:
     """Do what `map` does, on the running event loop. `inputs` may be an async iterable."""
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [one async for one in inputs]

@@ -1,0 +1,103 @@
+"""A map in a real process: killed, resumed, interrupted; and the example that shows it."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Each call leaves a line outside of the journal, so that calls are counted by somebody else.
+SCRIPT = """
+    import os, sys, asyncio, holdfast
+
+    async def work(x):
+        os.write(log, f"{x}\\n".encode())
+        await asyncio.sleep(0.002)
+        return {"twice": 2 * x, "text": "y" * (x * 37 % 5000)}
+
+    log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def acknowledged(finished):
+        print(finished.index, flush=True)
+
+    result = holdfast.map(work, range(int(sys.argv[3])), journal=sys.argv[1], concurrency=8,
+                          on_complete=acknowledged)
+    print("done", result.kept, result.ran, sum(o["twice"] for o in result.outputs), flush=True)
+"""
+COUNT = 1500
+
+
+def start(tmp_path, count=COUNT):
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT)]
+    return subprocess.Popen(
+        [*command, str(tmp_path / "out.jsonl"), str(tmp_path / "calls"), str(count)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_kill_9_again_and_again_loses_no_acknowledged_result_and_pays_for_none_twice(tmp_path):
+    acknowledged, calls = set(), tmp_path / "calls"
+    for kill in range(8):
+        seen_before = calls.stat().st_size if calls.exists() else 0
+        process = start(tmp_path)
+        now = {int(process.stdout.readline()) for _ in range(20 + 7 * kill)}
+        process.send_signal(signal.SIGKILL)
+        out, _ = process.communicate(timeout=20)
+        called = {int(x) for x in calls.read_bytes()[seen_before:].split()}
+        assert acknowledged.isdisjoint(called)
+        acknowledged |= now | {int(line) for line in out.splitlines()}
+    seen_before = calls.stat().st_size
+    out, err = start(tmp_path).communicate(timeout=50)
+    word, kept, ran, total = out.splitlines()[-1].split()
+    assert (word, int(kept) + int(ran), int(total)) == ("done", COUNT, COUNT * (COUNT - 1))
+    assert acknowledged.isdisjoint({int(x) for x in calls.read_bytes()[seen_before:].split()})
+    assert int(kept) >= len(acknowledged) >= 8 * 20
+    assert "may have been paid for" in err
+
+
+def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
+    process = start(tmp_path)
+    for _ in range(100):
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert "stopping:" in err
+    out, _ = start(tmp_path).communicate(timeout=50)
+    word, kept, ran, _ = out.splitlines()[-1].split()
+    assert word == "done"
+    assert int(kept) >= 100
+    assert int(kept) + int(ran) == COUNT
+    # What was in flight was waited for, and is on disk: no call was made twice.
+    calls = Counter((tmp_path / "calls").read_text().split())
+    assert max(calls.values()) == 1
+
+
+def test_the_journal_is_read_by_pandas_and_jq_like_tools(tmp_path):
+    import pandas as pd
+
+    start(tmp_path, 20).communicate(timeout=50)
+    frame = pd.read_json(tmp_path / "out.jsonl", lines=True)
+    assert list(frame["input"].sort_values()) == list(range(20))
+    rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert {row["_holdfast"]["status"] for row in rows} == {"completed"}
+
+
+@pytest.mark.timeout(120)
+def test_the_demo_kills_itself_and_loses_nothing():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "kill_and_resume.py")],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "240 right" in done.stdout

@@ -1,0 +1,101 @@
+"""A line is what people and other tools can read, and counts when it is whole."""
+
+import json
+import re
+import zlib
+
+import pytest
+
+from holdfast.journal.lines import (
+    LineKind,
+    decode_line,
+    encode_line,
+    encode_plain_line,
+    kind_of,
+    stamp_of,
+)
+from holdfast.types import Cell, CellStatus, Outcome
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+def line_of(record, **facts):
+    outcome = Outcome(Cell("workflow", "q1", 0, KEY), record=record, **facts)
+    return b"".join(encode_line(outcome))
+
+
+def test_a_line_has_its_facts_first_and_its_crc_last():
+    line = line_of({"id": "q1", "answer": "Zürich"}, attempts=2, seconds=1.84)
+    assert line.startswith(f'{{"_holdfast":{{"key":"{KEY}","id":"q1","trial":0,'.encode())
+    assert "Zürich".encode() in line
+    fields = json.loads(line)
+    assert list(fields) == ["_holdfast", "id", "answer", "_crc"]
+    assert fields["_holdfast"]["status"] == "completed"
+    assert (fields["_holdfast"]["attempts"], fields["_holdfast"]["seconds"]) == (2, 1.84)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["_holdfast"]["at"])
+    body, _, _ = line.rpartition(b',"_crc"')
+    assert fields["_crc"] == f"{zlib.crc32(body):08x}"
+
+
+def test_the_fast_way_writes_the_same_bytes():
+    outcome = Outcome(Cell("workflow", "q1", 0, KEY), record={"a": [1, None, {"b": 2.5}]})
+
+    def without_time(line):
+        return re.sub(rb'"at":"[^"]*"|"_crc":"\w*"', b"", line)
+
+    fast = encode_plain_line(outcome)
+    assert without_time(fast) == without_time(b"".join(encode_line(outcome)))
+
+
+@pytest.mark.parametrize("record", [None, 3, "text", [1, 2], {"_holdfast": 1}, {"_crc": 2}, {3: 4}])
+def test_a_record_that_is_no_object_or_uses_our_names_is_wrapped(record):
+    outcome = Outcome(Cell("workflow", "q1", 0, KEY), record=record)
+    assert encode_plain_line(outcome) is None
+    line = line_of(record)
+    assert json.loads(line)["_holdfast"]["wrapped"] is True
+    expected = {"3": 4} if record == {3: 4} else record
+    assert decode_line(line).record == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (line_of({"a": 1}), LineKind.COMPLETED),
+        (
+            line_of({"a": 1}, status=CellStatus.COMPLETED_WITH_RETRIES),
+            LineKind.COMPLETED_WITH_RETRIES,
+        ),
+        (line_of({"a": 1})[:-1], LineKind.BAD),
+        (line_of({"a": 1}).replace(b'"a":1', b'"a":2'), LineKind.BAD),
+        (line_of({"a": 1}).replace(b'"_holdfast":', b'"_holdfast": '), LineKind.BAD),
+        (b'{"a":1,"_crc":"00000000"}\n', LineKind.BAD),
+        (b'{"a":1}\n', LineKind.FOREIGN),
+        (b"[1,2]\n", LineKind.FOREIGN),
+        (b"\n", LineKind.FOREIGN),
+        (b'{"a":1}\r\n', LineKind.FOREIGN),
+        (b'{"a":1\n', LineKind.BAD),
+        (b"\x00\x00\n", LineKind.BAD),
+        (b"\xff\n", LineKind.BAD),
+        (b"[" * 100_000 + b"\n", LineKind.BAD),
+    ],
+)
+def test_what_a_line_is_shows_in_its_bytes(line, kind):
+    assert kind_of(line) is kind
+
+
+def test_the_stamp_is_not_fooled_by_what_an_id_says():
+    tricky = '","status":"completed","generation":7,"x":"'
+    outcome = Outcome(
+        Cell("workflow", tricky, 0, KEY),
+        status=CellStatus.COMPLETED_WITH_RETRIES,
+        record={"status": "completed", "generation": 9},
+        generation=3,
+    )
+    assert stamp_of(b"".join(encode_line(outcome))) == (LineKind.COMPLETED_WITH_RETRIES, 3)
+
+
+def test_a_line_separator_inside_a_text_does_not_end_the_line():
+    record = {"a": "one\u2028two\x85three\nfour\r"}
+    line = line_of(record)
+    assert line.count(b"\n") == 1
+    assert decode_line(line).record == record

@@ -1,0 +1,438 @@
+"""A map that keeps what it did."""
+
+import asyncio
+import json
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import ExecutionStatus, MapResult, PermanentError, TransientError
+from holdfast.journal import Journal, repair
+
+
+async def double(x):
+    return 2 * x
+
+
+def lines(path):
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+class Counting:
+    """A function that counts its calls. With a version, as each test makes its own."""
+
+    def __init__(self, function=lambda x: 2 * x):
+        self.calls = []
+        self._function = function
+
+    def map(self, inputs, journal, **options):
+        async def call(x):
+            self.calls.append(x)
+            return self._function(x)
+
+        options.setdefault("version", "1")
+        return holdfast.map(call, inputs, journal=journal, **options)
+
+
+def test_a_map_without_a_journal_is_just_a_map():
+    result = holdfast.map(double, range(5))
+    assert result.outputs == [0, 2, 4, 6, 8]
+    assert (result.kept, result.ran, result.failures, result.stop_reason) == (0, 5, [], None)
+    assert [one.status for one in result.details] == [ExecutionStatus.COMPLETED] * 5
+
+
+def test_a_plain_function_runs_in_threads_at_the_same_time():
+    together = threading.Barrier(3, timeout=20)
+
+    def wait(x):
+        together.wait()
+        return x
+
+    assert holdfast.map(wait, [1, 2, 3], concurrency=3).outputs == [1, 2, 3]
+
+
+def test_a_lambda_around_an_async_function_is_awaited():
+    assert holdfast.map(lambda x: double(x), [1, 2]).outputs == [2, 4]
+
+
+def test_the_journal_is_the_column_itself_with_its_notes_beside_it(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(double, [1, "a"], journal=path)
+    assert [(line["input"], line["output"]) for line in lines(path)] == [(1, 2), ("a", "aa")]
+    assert {one.name for one in (tmp_path / "out.jsonl.d").iterdir()} == {
+        "LOCK",
+        "events.jsonl",
+        "failures.jsonl",
+        "index",
+        "run.json",
+    }
+
+
+def test_a_directory_works_too(tmp_path):
+    holdfast.map(double, [1], journal=tmp_path / "runs")
+    assert lines(tmp_path / "runs" / "map_output.jsonl")[0]["output"] == 2
+    assert holdfast.map(double, [1], journal=tmp_path / "runs").kept == 1
+
+
+def test_what_is_on_disk_is_kept_and_only_the_rest_runs(tmp_path):
+    counting, path = Counting(), tmp_path / "out.jsonl"
+    counting.map([1, 2, 3], path)
+    result = counting.map([4, 3, 2, 1], path)
+    assert result.outputs == [8, 6, 4, 2]
+    assert (result.kept, result.ran) == (3, 1)
+    assert counting.calls == [1, 2, 3, 4]
+    assert repr(result) == "<MapResult: 4 inputs, 3 kept, 1 ran>"
+    assert all(one.status is ExecutionStatus.COMPLETED for one in result.details)
+
+
+def test_equal_inputs_are_told_apart_and_an_inserted_one_shifts_nothing(tmp_path):
+    counting, path = Counting(), tmp_path / "out.jsonl"
+    assert counting.map(["a", "a"], path).outputs == ["aa", "aa"]
+    assert counting.map(["x", "a", "a", "a"], path).outputs == ["xx", "aa", "aa", "aa"]
+    assert counting.calls == ["a", "a", "x", "a"]
+
+
+def test_a_key_says_who_an_input_is(tmp_path):
+    counting, path = Counting(lambda row: row["text"]), tmp_path / "out.jsonl"
+    rows = [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]
+    counting.map(rows, path, key=lambda row: row["id"])
+    result = counting.map(
+        [{"id": "b", "text": "changed"}], path, key=lambda row: row["id"]
+    )
+    assert (result.kept, result.outputs) == (1, ["two"])
+    assert [line["_holdfast"]["id"] for line in lines(path)] == ["a", "b"]
+
+
+def test_two_inputs_with_one_key_are_an_error_that_names_both(tmp_path):
+    with pytest.raises(ValueError, match="key= gave 'a' for inputs 0 and 2"):
+        Counting().map([1, 2, 3], tmp_path / "out.jsonl", key=lambda x: "ab"[x % 2 == 0])
+
+
+def test_an_input_without_a_json_form_needs_a_key(tmp_path):
+    path, things = tmp_path / "out.jsonl", [object(), object()]
+    with pytest.raises(TypeError, match="input 0 .* give key="):
+        holdfast.map(id, things, journal=path)
+    result = holdfast.map(lambda _: 1, things, journal=path, key=things.index)
+    assert result.outputs == [1, 1]
+    assert "input" not in lines(path)[0]
+
+
+def test_a_failed_input_is_recorded_apart_and_runs_again(tmp_path):
+    path, broken = tmp_path / "out.jsonl", {"b"}
+
+    def maybe(x):
+        if x in broken:
+            raise PermanentError(f"no {x}")
+        return x.upper()
+
+    counting = Counting(maybe)
+    result = counting.map(["a", "b"], path)
+    assert result.outputs == ["A", holdfast.UNSET]
+    (failure,) = result.failures
+    assert (failure.index, failure.input, str(failure.error)) == (1, "b", "no b")
+    assert (result.ran, result.kept, result.not_run) == (2, 0, 0)
+    (recorded,) = lines(tmp_path / "out.jsonl.d" / "failures.jsonl")
+    assert recorded["error"]["class"] == "permanent"
+    broken.clear()
+    again = counting.map(["a", "b"], path)
+    assert again.outputs == ["A", "B"]
+    assert counting.calls == ["a", "b", "b"]
+
+
+def test_every_attempt_of_a_failure_is_recorded(tmp_path):
+    def fail(x):
+        raise TransientError("busy")
+
+    Counting(fail).map([1], tmp_path / "o.jsonl", max_retries=2, concurrency=1,
+                       backoff=holdfast.Backoff(base_s=0))  # fmt: skip
+    (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
+    assert [one["attempt"] for one in recorded["attempts"]] == [1, 2, 3]
+    assert {one["class"] for one in recorded["attempts"]} == {"transient"}
+    assert recorded["_holdfast"]["attempts"] == 3
+
+
+def test_exit_on_error_raises_and_keeps_what_was_finished(tmp_path):
+    def fail_at_three(x):
+        if x == 3:
+            raise PermanentError("three")
+        return x
+
+    counting, path = Counting(fail_at_three), tmp_path / "out.jsonl"
+    with pytest.raises(PermanentError, match="three"):
+        counting.map([1, 2, 3, 4], path, exit_on_error=True, concurrency=1)
+    assert [line["output"] for line in lines(path)] == [1, 2]
+    with pytest.raises(PermanentError):
+        holdfast.map(fail_at_three, [3], exit_on_error=True)
+
+
+def test_an_output_without_a_json_form_is_a_failure_that_says_so(tmp_path):
+    result = Counting(lambda x: object() if x else "fine").map([0, 1], tmp_path / "out.jsonl")
+    assert result.outputs == ["fine", holdfast.UNSET]
+    assert "cannot be kept as JSON" in str(result.failures[0].error)
+    assert result.details[1].status is ExecutionStatus.FAILED
+
+
+def test_a_first_run_and_a_resumed_one_give_the_same(tmp_path):
+    counting = Counting(lambda x: {"t": (1, x), "nan": float("inf")})
+    first = counting.map([1, 2], tmp_path / "out.jsonl")
+    second = counting.map([1, 2], tmp_path / "out.jsonl")
+    assert first.outputs == second.outputs == [{"t": [1, x], "nan": float("inf")} for x in (1, 2)]
+    assert second.kept == 2
+
+
+# ---- when the function changes ------------------------------------------------------------------
+
+
+async def version_one(x):
+    return f"one {x}"
+
+
+async def version_two(x):
+    return f"two {x}"
+
+
+def test_a_changed_function_is_an_error_that_says_what_changed(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a", "b"], journal=path)
+    before = path.read_bytes()
+    with pytest.raises(holdfast.FunctionChangedError, match="version_one, version_two") as caught:
+        holdfast.map(version_two, ["a", "b", "c"], journal=path)
+    assert "2 of 3 inputs" in str(caught.value)
+    assert 'on_change="redo"' in caught.value.hint
+    assert path.read_bytes() == before
+    # Nothing is held: the next call may choose.
+    assert holdfast.map(version_one, ["a"], journal=path).kept == 1
+
+
+def test_redo_makes_all_again_and_the_old_results_stay_in_the_file(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a", "b"], journal=path)
+    result = holdfast.map(version_two, ["a", "b"], journal=path, on_change="redo")
+    assert (result.kept, result.outputs) == (0, ["two a", "two b"])
+    assert len(lines(path)) == 4
+    # Now it is the function of this journal, and needs no more answer.
+    assert holdfast.map(version_two, ["a", "b"], journal=path).kept == 2
+    # Back to the old one: its results are still true.
+    assert holdfast.map(version_one, ["a", "b"], journal=path).outputs == ["one a", "one b"]
+
+
+def test_keep_keeps_the_old_results_and_runs_what_is_missing(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a", "b"], journal=path)
+    result = holdfast.map(version_two, ["a", "b", "c"], journal=path, on_change="keep")
+    assert (result.kept, result.outputs) == (2, ["one a", "one b", "two c"])
+    # The answer holds from now on.
+    assert holdfast.map(version_two, ["a", "c"], journal=path).outputs == ["one a", "two c"]
+
+
+def test_a_declared_version_stands_for_the_code(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a"], journal=path, version="7")
+    assert holdfast.map(version_two, ["a"], journal=path, version="7").outputs == ["one a"]
+    with pytest.raises(holdfast.FunctionChangedError, match="version"):
+        holdfast.map(version_two, ["a"], journal=path, version="8")
+
+
+def test_a_change_that_touches_no_asked_input_needs_no_answer(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a"], journal=path)
+    assert holdfast.map(version_two, ["b"], journal=path).outputs == ["two b"]
+
+
+# ---- hooks, options, async ----------------------------------------------------------------------
+
+
+def test_hooks_see_the_index_of_the_whole_list_and_only_what_is_on_disk(tmp_path):
+    path, seen = tmp_path / "out.jsonl", []
+    counting = Counting()
+    counting.map([1, 2], path)
+
+    async def on_complete(finished):
+        seen.append((finished.index, lines(path)[-1]["output"]))
+
+    starts, ends = [], []
+    counting.map([1, 2, 3], path, on_complete=on_complete, concurrency=1,
+                 on_attempt_start=lambda a: starts.append(a.index),
+                 on_attempt_end=lambda a: ends.append(a.index))  # fmt: skip
+    assert seen == [(2, 6)]
+    assert (starts, ends) == ([2], [2])
+
+
+def test_amap_takes_async_inputs_and_leaves_the_loop_free(tmp_path):
+    async def numbers():
+        for n in range(5):
+            yield n
+
+    async def main():
+        first = await holdfast.amap(double, numbers(), journal=tmp_path / "out.jsonl")
+        second = await holdfast.amap(double, numbers(), journal=tmp_path / "out.jsonl")
+        plain = await holdfast.amap(double, numbers())
+        return first, second, plain
+
+    first, second, plain = asyncio.run(main())
+    assert first.outputs == second.outputs == plain.outputs == [0, 2, 4, 6, 8]
+    assert (first.ran, second.kept) == (5, 5)
+
+
+def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
+    async def cell():
+        return holdfast.map(double, [1, 2], journal=tmp_path / "out.jsonl")
+
+    assert asyncio.run(cell()).outputs == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"concurency": 3}, TypeError, "did you mean 'concurrency'"),
+        ({"on_change": "ignore"}, ValueError, "on_change='ignore'"),
+        ({"version": 3}, TypeError, "version=3"),
+        ({"key": "id"}, TypeError, "key='id'"),
+        ({"durability": "fast"}, ValueError, "durability='fast'"),
+        ({"concurrency": 0}, ValueError, "concurrency=0"),
+    ],
+)
+def test_a_wrong_option_is_named_and_nothing_is_left_locked(tmp_path, options, error, said):
+    with pytest.raises(error, match=said):
+        holdfast.map(double, [1], journal=tmp_path / "out.jsonl", **options)
+    assert holdfast.map(double, [1], journal=tmp_path / "out.jsonl").outputs == [2]
+
+
+def test_an_async_iterable_needs_amap():
+    async def numbers():
+        yield 1
+
+    with pytest.raises(TypeError, match="amap"):
+        holdfast.map(double, numbers())
+
+
+def test_two_maps_cannot_write_to_one_journal(tmp_path):
+    with Journal(tmp_path / "out.jsonl"), pytest.raises(holdfast.RunIsLocked):
+        holdfast.map(double, [1], journal=tmp_path / "out.jsonl")
+
+
+def test_no_inputs_are_no_problem(tmp_path):
+    assert holdfast.map(double, [], journal=tmp_path / "out.jsonl").outputs == []
+    assert holdfast.map(double, []).outputs == []
+
+
+# ---- the disk -----------------------------------------------------------------------------------
+
+
+def test_a_damaged_result_runs_again(tmp_path):
+    counting, path = Counting(), tmp_path / "out.jsonl"
+    counting.map([1, 2, 3], path)
+    path.write_bytes(path.read_bytes().replace(b'"output":4', b'"output":5'))
+    result = counting.map([1, 2, 3], path)
+    assert result.outputs == [2, 4, 6]
+    assert counting.calls == [1, 2, 3, 2]
+
+
+def test_a_broken_disk_stops_the_run_and_says_why(tmp_path, monkeypatch):
+    import errno
+    import os
+
+    counting, path = Counting(), tmp_path / "out.jsonl"
+    counting.map([1], path)
+    real = os.fdatasync
+    asked = []
+
+    def fdatasync(fd):
+        if Path(f"/proc/self/fd/{fd}").readlink() == path:
+            asked.append(fd)
+            raise OSError(errno.EIO, "Input/output error")
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    with pytest.raises(holdfast.JournalError, match="in doubt"):
+        counting.map(range(1, 500), path, concurrency=2)
+    assert len(asked) == 1  # never asked again
+    assert len(counting.calls) < 100
+    monkeypatch.undo()
+    assert counting.map(range(1, 500), path).outputs == [2 * n for n in range(1, 500)]
+
+
+def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeypatch, caplog):
+    import errno
+    import os
+
+    from holdfast.journal import writer as writer_module
+
+    counting, path = Counting(), tmp_path / "out.jsonl"
+    full, tries, calls_while_full = threading.Event(), [], []
+    full.set()
+    real = os.writev
+
+    def writev(fd, parts):
+        if Path(f"/proc/self/fd/{fd}").readlink() == path and full.is_set():
+            calls_while_full.append(len(counting.calls))
+            tries.append(fd)
+            if len(tries) == 4:
+                full.clear()
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, parts)
+
+    monkeypatch.setattr(os, "writev", writev)
+    monkeypatch.setattr(writer_module, "_RETRY_S", 0.05)
+    result = counting.map(range(300), path, concurrency=2)
+    assert result.outputs == [2 * n for n in range(300)]
+    assert calls_while_full[-1] < 20  # no new work meanwhile
+    assert "No space left" in caplog.text
+    assert "there is room again" in caplog.text
+
+
+def test_one_result_that_cannot_be_written_harms_no_other(tmp_path, monkeypatch):
+    import errno
+    import os
+
+    path = tmp_path / "out.jsonl"
+    real = os.writev
+
+    def writev(fd, parts):
+        if any(b"too large" in bytes(part) for part in parts):
+            raise OSError(errno.EFBIG, "File too large")
+        return real(fd, parts)
+
+    monkeypatch.setattr(os, "writev", writev)
+    counting = Counting(lambda x: "too large" if x == 3 else x)
+    result = counting.map(range(6), path)
+    assert result.outputs == [0, 1, 2, holdfast.UNSET, 4, 5]
+    assert "File too large" in str(result.failures[0].error)
+    monkeypatch.undo()
+    assert counting.map(range(6), path).kept == 5
+
+
+def test_a_session_that_was_cut_off_says_which_calls_may_have_been_paid_for(tmp_path, caplog):
+    path = tmp_path / "out.jsonl"
+    counting = Counting()
+    counting.map(["a"], path)
+    about = tmp_path / "out.jsonl.d" / "run.json"
+    known = json.loads(about.read_bytes())
+    del known["sessions"][-1]["ended"]  # as after a kill -9
+    about.write_text(json.dumps(known))
+    with (tmp_path / "out.jsonl.d" / "events.jsonl").open("a") as events:
+        events.write('{"event":"started","key":"' + "0" * 32 + '","id":"paid"}\n')
+        events.write('{"event":"started","key":"' + "1" * 32 + '","id":"refused"}\n')
+        events.write('{"event":"failed","key":"' + "1" * 32 + '","id":"refused"}\n')
+    with caplog.at_level(logging.WARNING):
+        counting.map(["a", "b"], path)
+    assert "1 calls were in flight" in caplog.text
+    assert "paid for: paid" in caplog.text
+
+
+def test_repair_and_map_understand_each_other(tmp_path):
+    path = tmp_path / "out.jsonl"
+    counting = Counting()
+    counting.map([1, 2], path)
+    with path.open("ab") as file:
+        file.write(b'{"_holdfast":{"key":"')
+    repair(path, say=lambda _: None)
+    assert counting.map([1, 2], path).kept == 2
+
+
+def test_a_result_is_plain_to_read():
+    result = MapResult([1, 2], [holdfast.ExecutionDetails(), holdfast.ExecutionDetails()])
+    assert repr(result) == "<MapResult: 2 inputs, 0 kept, 0 ran, 2 not run>"

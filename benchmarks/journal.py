@@ -8,8 +8,10 @@ import asyncio
 import hashlib
 import json
 import os
+import resource
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,11 +22,12 @@ from typing import Any
 
 from machine import describe, print_table
 
-from holdfast.journal import Cell, Journal, Outcome
+from holdfast.journal import Cell, Column, ColumnReader, Journal, Outcome
+from holdfast.journal.lines import encode_plain_line
 
 ROUNDS = 5
 AT_ONCE = 1000
-MEBI = 2**20
+MILLION = 1_000_000
 Measured = tuple[float, float]
 """Items a second, and CPU seconds per item."""
 
@@ -140,6 +143,121 @@ def throughput(size: int, count: int, must: tuple[float, float, float, float]) -
     return rows
 
 
+# ---- the event loop's lag -------------------------------------------------------------------
+
+
+async def lag(append: Callable[[int], object] | None, seconds: float = 4.0) -> float:
+    """Return the 99th percentile of how late a timer is, at 2,000 records a second."""
+    late: list[float] = []
+    loop, number = asyncio.get_running_loop(), 0
+    end = loop.time() + seconds
+    while loop.time() < end:
+        due = loop.time() + 0.001
+        await asyncio.sleep(0.001)
+        late.append(loop.time() - due)
+        for _ in range(2):
+            if append is not None:
+                append(number)
+            number += 1
+    return statistics.quantiles(late, n=100)[98] * 1000
+
+
+def loop_lag(folder: Path) -> list[str]:
+    record, without, with_journal = record_of(5_000), [], []
+    for turn in range(ROUNDS):
+        without.append(asyncio.run(lag(None)))
+        with Journal(folder / str(turn)) as journal:
+            column = journal.column("workflow")
+
+            def append(number: int, column: Column = column) -> object:
+                return column.append(
+                    Outcome(Cell("workflow", str(number), 0, key_of(number)), record=record)
+                )
+
+            with_journal.append(asyncio.run(lag(append)))
+    before, after = statistics.median(without), statistics.median(with_journal)
+    most = 1.5 * before + 2
+    return [
+        "loop lag p99 at 2,000 records/s, synced",
+        f"{after:.2f} ms (without a journal {before:.2f} ms)",
+        f"≤ {most:.2f} ms (1.5 × without + 2 ms)",
+        verdict(after <= most),
+    ]
+
+
+# ---- opening --------------------------------------------------------------------------------
+
+
+def write_million(folder: Path) -> Path:
+    path = folder / "workflow_output.jsonl"
+    record = record_of(560)
+    with path.open("wb", buffering=2**20) as file:
+        for number in range(MILLION):
+            cell = Cell("workflow", f"q{number}", 0, key_of(number))
+            line = encode_plain_line(Outcome(cell, record=record))
+            assert line is not None
+            file.write(line)
+    return path
+
+
+def opening(folder: Path) -> list[list[str]]:
+    path = write_million(folder)
+    size = path.stat().st_size / MILLION
+    with Journal(folder) as journal:  # makes the index
+        journal.column("workflow")
+    index = folder / "index" / "workflow_output.idx"
+    ratios: list[tuple[float, float]] = []
+    for _ in range(3):
+        naive_s = seconds(lambda: parse_all(path))
+        scan_s = seconds(lambda: ColumnReader(path))
+        index_s = seconds(lambda: ColumnReader(path, index))
+        print(
+            f"  1,000,000 records of {size:.0f} B: json.loads {naive_s:.2f} s, "
+            f"scan {scan_s:.2f} s, index {index_s:.2f} s",
+            file=sys.stderr,
+        )
+        ratios.append((naive_s / scan_s, naive_s / index_s))
+    scanned, indexed = (statistics.median(one) for one in zip(*ratios, strict=True))
+    command = [sys.executable, __file__, "memory", str(path), str(index)]
+    memory = int(subprocess.check_output(command))  # noqa: S603 - ourselves
+    return [
+        [
+            f"opening 1,000,000 records of {size / 1000:.1f} KB, checked scan against `json.loads`",
+            f"1/{scanned:.1f}",
+            "≤ 1/3",
+            verdict(scanned >= 3),
+        ],
+        ["the same with its index", f"1/{indexed:.1f}", "≤ 1/10", verdict(indexed >= 10)],
+        [
+            "memory per record, open",
+            f"{memory / MILLION:.0f} bytes",
+            "≤ 150 bytes",
+            verdict(memory <= 150 * MILLION),
+        ],
+    ]
+
+
+def parse_all(path: Path) -> None:
+    with path.open("rb") as file:
+        for line in file:
+            json.loads(line)
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def print_memory(path: Path, index: Path) -> None:
+    """Print how much the peak grows while a column is opened, in a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    reader = ColumnReader(path, index)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert len(reader) == MILLION
+    print((after - before) * 1024)
+
+
 def verdict(reached: bool) -> str:  # noqa: FBT001 - a verdict is one
     return "yes" if reached else "NO"
 
@@ -149,6 +267,8 @@ def main() -> None:
         *throughput(500, 40_000, (20, 0.15, 10, 10)),
         *throughput(5_000, 20_000, (10, 0.30, 5, 8)),
         *throughput(100_000, 3_000, (5, 0.25, 2.5, 4)),
+        in_a_new_folder(loop_lag),
+        *in_a_new_folder(opening),
     ]
     print(describe("holdfast", "orjson", "zlib-ng"))
     print()
@@ -158,4 +278,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["memory"]:
+        print_memory(*map(Path, sys.argv[2:]))
+    else:
+        main()

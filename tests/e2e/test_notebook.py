@@ -61,3 +61,34 @@ def test_run_works_in_a_notebook_as_it_is_and_its_interrupt_stops_it_cleanly(ker
     shown = run_cell(client, RUN_AND_INTERRUPT, on_text=interrupt)
     assert shown == "in flight\n[0, 1, 2, 3, 4, None, None] InterruptedRunError\n"
     assert run_cell(client, "print(1 + 1)") == "2\n"  # the kernel is none the worse for it
+
+
+MAP = """
+import holdfast, tempfile, pathlib
+
+async def shout(x):
+    return x.upper()
+
+path = pathlib.Path(tempfile.mkdtemp()) / "out.jsonl"
+first = holdfast.map(shout, ["a", "b"], journal=path, tqdm_bar_format=None)
+second = await holdfast.amap(shout, ["b", "c"], journal=path, tqdm_bar_format=None)
+print(first.outputs, second.outputs, second)
+"""
+EDITED = """
+async def shout(x):
+    return x.upper() + "!"
+
+try:
+    holdfast.map(shout, ["a"], journal=path)
+except holdfast.FunctionChangedError as error:
+    print(error)
+"""
+
+
+def test_map_works_in_a_notebook_and_sees_an_edited_cell(kernel):
+    _, client = kernel
+    shown = "['A', 'B'] ['B', 'C'] <MapResult: 2 inputs, 1 kept, 1 ran>\n"
+    assert run_cell(client, MAP) == shown
+    assert run_cell(client, EDITED) == (
+        "the function changed since the results of 1 of 1 inputs were made: shout\n"
+    )

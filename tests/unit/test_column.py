@@ -411,3 +411,30 @@ def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
     with Journal(tmp_path), pytest.raises(RunIsLocked, match="this very process") as caught:
         Journal(tmp_path)
     assert caught.value.holder["pid"] == os.getpid()
+
+
+def test_a_record_that_waits_for_room_is_written_though_its_waiter_gave_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(writer_module, "MOST_WAITING_BYTES", 1)
+    stopped = threading.Event()
+    real = os.writev
+
+    def slow_disk(fd, parts):
+        stopped.wait(20)
+        return real(fd, parts)
+
+    journal = Journal(tmp_path)
+    column = journal.column("workflow")
+    monkeypatch.setattr(os, "writev", slow_disk)
+
+    async def give_up():
+        waiting = [column.append(outcome(n)) for n in range(10)]
+        await asyncio.sleep(0)
+        for one in waiting[5:]:
+            one.cancel()
+        # The loop ends with five of them still in line: they are finished all the same.
+
+    asyncio.run(give_up())
+    stopped.set()
+    journal.close()
+    monkeypatch.undo()
+    assert len(read_all(tmp_path)) == 10

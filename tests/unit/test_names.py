@@ -13,7 +13,8 @@ from holdfast import AsyncExecutor, ExecutionDetails, ExecutionStatus
 
 
 def test_all_names_exactly_what_can_be_had():
-    for module in (holdfast, holdfast.executors, holdfast.pacing):
+    rooms = (holdfast.executors, holdfast.journal, holdfast.pacing, holdfast.run)
+    for module in (holdfast, *rooms):
         assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
         for name in module.__all__:
             assert getattr(module, name) is not None
@@ -21,9 +22,12 @@ def test_all_names_exactly_what_can_be_had():
 
 def test_every_executor_name_is_also_the_packages():
     assert set(holdfast.executors.__all__) <= set(holdfast.__all__)
-    assert {name for name in vars(holdfast.errors) if name.endswith("Error")} <= set(
-        holdfast.__all__
-    )
+    errors = {
+        name
+        for name, value in vars(holdfast.errors).items()
+        if isinstance(value, type) and issubclass(value, Exception)
+    }
+    assert errors <= set(holdfast.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -95,6 +99,7 @@ def test_the_defaults_are_the_contracts():
     "error",
     [
         holdfast.RateLimitError("slow", retry_after=3, hint="wait"),
+        holdfast.RunIsLocked("locked", hint="wait", holder={"pid": 7}),
         *(
             getattr(holdfast, name)("what", hint="do this")
             for name in holdfast.__all__
@@ -108,6 +113,7 @@ def test_errors_survive_pickling_with_their_hint(error):
     assert type(again) is type(error)
     assert (str(again), again.hint, again.__notes__) == (str(error), error.hint, error.__notes__)
     assert getattr(again, "retry_after", None) == getattr(error, "retry_after", None)
+    assert getattr(again, "holder", None) == getattr(error, "holder", None)
 
 
 def test_the_sentinel_survives_pickling_as_itself():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from holdfast.errors import JournalError
 from holdfast.journal.files import Parts
 from holdfast.journal.index import IndexFile, Places, tag_of
 from holdfast.journal.lines import (
@@ -101,6 +102,7 @@ class Column(ColumnReader):
         self._index = index
         self._failures = failures
         self._writer = writer
+        self._waiting: set[asyncio.Task[None]] = set()
         tape.on_kept = self._keep
 
     def append(self, outcome: Outcome) -> asyncio.Future[Outcome]:
@@ -115,25 +117,37 @@ class Column(ColumnReader):
             JournalError: The journal is closed or broken; or, from the future, this one record
                 could not be written.
         """
-        writer = self._writer
-        if not writer.has_room():
-            return asyncio.ensure_future(self._append_later(outcome))
-        size = plain_size(outcome.record, LARGE_BYTES)
-        if size is None or size >= LARGE_BYTES or outcome.status is _FAILED:
-            job: Job = _LateJob(self, outcome, size or LARGE_BYTES)
+        future: asyncio.Future[Outcome] = asyncio.Future(loop=asyncio.get_running_loop())
+        if self._writer.has_room():
+            self._put(outcome, future)
         else:
-            line = encode_plain_line(outcome)
-            if line is None:
-                job = _LateJob(self, outcome, size)
-            else:
-                job = Job(self._tape, (line,), len(line), outcome.cell.id, outcome)
-        job.future = future = asyncio.get_running_loop().create_future()
-        writer.put(job)
+            # Not one task for both: cancelling the future must not keep the record from the disk.
+            task = asyncio.ensure_future(self._put_later(outcome, future))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
         return future
 
-    async def _append_later(self, outcome: Outcome) -> Outcome:
-        await self._writer.wait_for_room()
-        return await self.append(outcome)
+    def _put(self, outcome: Outcome, future: asyncio.Future[Outcome]) -> None:
+        size = plain_size(outcome.record, LARGE_BYTES)
+        line = None
+        if size is not None and size < LARGE_BYTES and outcome.status is not _FAILED:
+            line = encode_plain_line(outcome)
+        if line is None:
+            job: Job = _LateJob(self, outcome, size or LARGE_BYTES)
+        else:
+            job = Job(self._tape, (line,), len(line), outcome.cell.id, outcome)
+        job.future = future
+        self._writer.put(job)
+
+    async def _put_later(self, outcome: Outcome, future: asyncio.Future[Outcome]) -> None:
+        try:
+            await self._writer.wait_for_room()
+        finally:  # also when the loop ends: the record is finished, and goes to the disk
+            try:
+                self._put(outcome, future)
+            except JournalError as error:
+                if not future.done():
+                    future.set_exception(error)
 
     def encode(self, outcome: Outcome) -> tuple[Tape, Parts, Outcome]:
         """Return where an outcome goes, its line, and the outcome as it is recorded."""

@@ -150,12 +150,13 @@ def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901
         most: Stop looking here, and return what was found so far.
     """
     size = opened = 0
-    seen: set[int] = set()
+    seen: set[int] | None = None
     todo: list[Any] = [value if type(value) is dict else (value,)]
     while todo:
         holder = todo.pop()
         opened += 1
         if opened > _MANY:  # perhaps it holds itself
+            seen = seen or set()
             if id(holder) in seen:
                 return None
             seen.add(id(holder))
@@ -170,7 +171,8 @@ def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901
                     return None
                 size += 8
             elif kind is dict or kind is list or kind is tuple:
-                todo.append(one)
+                if one:
+                    todo.append(one)
             else:
                 return None
         if most is not None and size >= most:

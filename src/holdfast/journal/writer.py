@@ -300,7 +300,10 @@ class Writer:
             self._tell(broken)
 
     def _tell(self, trouble: HoldfastError | None) -> None:
-        self._on_trouble(trouble)
+        try:
+            self._on_trouble(trouble)
+        except Exception:  # whoever listens must not take the writer with them
+            logger.exception("nobody could be told of the journal's trouble")
 
     def _wake_those_with_room(self) -> None:
         if not self._room or not (self.has_room() or self._broken or self._closing.is_set()):

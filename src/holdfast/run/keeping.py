@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any
 
-from holdfast.errors import HoldfastError, JournalError, RecordNotWrittenError
+from holdfast.errors import DiskFullError, HoldfastError, JournalError, RecordNotWrittenError
 from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.attempts import Attempt, Finished
 from holdfast.executors.details import ExecutionStatus
@@ -46,7 +46,7 @@ class Keeping:
         record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
     ) -> None:
         self.lost: dict[int, Exception] = {}
-        self.error: JournalError | None = None
+        self.error: HoldfastError | None = None
         self._journal = journal
         self._cells = cells
         self._record_of = record_of
@@ -132,10 +132,12 @@ class Keeping:
         assert self._executor is not None
         if trouble is None:
             self._executor.resume()
-        else:
+        elif isinstance(trouble, DiskFullError):
             self._executor.pause()
+        else:
+            self._stop(trouble)
 
-    def _stop(self, error: JournalError) -> None:
+    def _stop(self, error: HoldfastError) -> None:
         assert self._executor is not None
         self.error = self.error or error
         self._executor.stop(error)

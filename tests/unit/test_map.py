@@ -99,9 +99,7 @@ def test_a_key_says_who_an_input_is(tmp_path):
     counting, path = Counting(lambda row: row["text"]), tmp_path / "out.jsonl"
     rows = [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]
     counting.map(rows, path, key=lambda row: row["id"])
-    result = counting.map(
-        [{"id": "b", "text": "changed"}], path, key=lambda row: row["id"]
-    )
+    result = counting.map([{"id": "b", "text": "changed"}], path, key=lambda row: row["id"])
     assert (result.kept, result.outputs) == (1, ["two"])
     assert [line["_holdfast"]["id"] for line in lines(path)] == ["a", "b"]
 
@@ -343,13 +341,14 @@ def test_a_broken_disk_stops_the_run_and_says_why(tmp_path, monkeypatch):
     def fdatasync(fd):
         if Path(f"/proc/self/fd/{fd}").readlink() == path:
             asked.append(fd)
-            raise OSError(errno.EIO, "Input/output error")
+            if len(asked) > 1:  # the first is made by opening
+                raise OSError(errno.EIO, "Input/output error")
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     with pytest.raises(holdfast.JournalError, match="in doubt"):
         counting.map(range(1, 500), path, concurrency=2)
-    assert len(asked) == 1  # never asked again
+    assert len(asked) == 2  # never asked again
     assert len(counting.calls) < 100
     monkeypatch.undo()
     assert counting.map(range(1, 500), path).outputs == [2 * n for n in range(1, 500)]

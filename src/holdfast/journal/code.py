@@ -161,9 +161,7 @@ def _module_of(thing: Any) -> str:
 
 
 def _methods_of(cls: type) -> list[FunctionType]:
-    members = [
-        getattr(one, "__func__", getattr(one, "fget", one)) for one in vars(cls).values()
-    ]
+    members = [getattr(one, "__func__", getattr(one, "fget", one)) for one in vars(cls).values()]
     return [one for one in members if isinstance(one, FunctionType)]
 
 

@@ -35,12 +35,19 @@ def encode_canonical(value: Any) -> bytes:
     encoded = None
     if plain_size(value) is not None:
         encoded = encode_plain(value, orjson.OPT_SORT_KEYS)
-    return _encode_slowly(value, sort_keys=True) if encoded is None else encoded
+    if encoded is None:
+        encoded = _encode_slowly(value, sort_keys=True)
+        if b'"~' in encoded:  # a marker is not the text that looks like it
+            encoded = b"~" + encoded
+    return encoded
 
 
 def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
     try:
         plain = to_plain(value)
+        encoded = encode_plain(plain, orjson.OPT_SORT_KEYS if sort_keys else 0)
+        if encoded is not None:
+            return encoded
         try:
             return _dump(plain, sort_keys, ensure_ascii=False).encode()
         except UnicodeEncodeError:  # a lone surrogate

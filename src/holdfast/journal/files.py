@@ -1,5 +1,6 @@
 """How do bytes get to the disk, and stay there?"""
 
+import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -17,25 +18,30 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def open_for_append(path: Path) -> int:
-    """Open a file to append to, readable by all; make it, and sync its directory, if need be.
+    """Open a file to append to, or make it; either way its name is on the disk.
 
     The file is opened for reading too, so that recovery and the writer are the same file.
     """
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT, 0o666)
     try:
-        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
-    except FileNotFoundError:
-        fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT, 0o666)
+        # Also if it was there: whoever made it may have been killed before this.
         sync_directory(path.parent)
-        return fd
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def make_directory(path: Path) -> None:
     """Make a directory and those above it, each synced into its parent."""
-    if path.is_dir():
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_directory(path.parent)
         return
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_directory(path.parent)
+    # Whoever made it may have been killed before this. Not everybody may look above it.
+    with contextlib.suppress(PermissionError):
+        sync_directory(path.parent)
 
 
 def write_all(fd: int, parts: Parts) -> None:

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from holdfast.journal.checksum import crc32
 from holdfast.journal.files import make_directory, write_all
-from holdfast.journal.lines import KEY, LineKind, is_whole, kind_of
+from holdfast.journal.lines import KEY, LONGEST_LINE, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
 _BLOCK_LINES = 64
@@ -30,7 +30,8 @@ _PLACE = struct.Struct("<16sQ8x")
 _CHECK = struct.Struct("<30xH")
 ENTRY_BYTES = _ENTRY.size
 assert ENTRY_BYTES == 32  # noqa: PLR2004 - what the docs say
-NO_KEY = bytes(16)
+KEY_BYTES = 16
+NO_KEY = bytes(KEY_BYTES)
 MOST_GENERATIONS = 2**14 - 1
 _CHUNK = 2**15 * ENTRY_BYTES
 _GROUP_LINES = 2**12
@@ -62,14 +63,19 @@ class IndexFile:
     """An index that grows with its column. It is a hint: a failure to write it ends it."""
 
     def __init__(self, path: Path) -> None:
-        make_directory(path.parent)
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         self._path = path
         self._crc = 0
+        self._fd = -1
+        try:
+            make_directory(path.parent)
+            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            self._give_up(error.strerror)
 
     def go_on_from(self, index: "Index | None") -> None:
         """Keep what fitted, and nothing else."""
-        os.ftruncate(self._fd, 0 if index is None else index.lines * ENTRY_BYTES)
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0 if index is None else index.lines * ENTRY_BYTES)
         self._crc = 0 if index is None else index.crc
 
     @property
@@ -79,6 +85,9 @@ class IndexFile:
 
     def add_all(self, entries: Sequence[IndexEntry]) -> None:
         """Write the entries of the next lines: a group, all with the same `check`."""
+        if any(length > LONGEST_LINE for _, _, length, _, _ in entries):
+            self._give_up("a line is longer than 4 GiB")
+            return
         packed = [
             _BLOCK.pack(*chain.from_iterable(entries[at : at + _BLOCK_LINES]))
             for at in range(0, len(entries) - _BLOCK_LINES + 1, _BLOCK_LINES)
@@ -95,12 +104,13 @@ class IndexFile:
         try:
             write_all(self._fd, [entries])
         except OSError as error:
-            self.close()
-            logger.warning(
-                "%s: cannot be written, so the next opening takes longer: %s",
-                self._path,
-                error.strerror,
-            )
+            self._give_up(error.strerror)
+
+    def _give_up(self, why: str | None) -> None:
+        self.close()
+        logger.warning(
+            "%s: cannot be written, so the next opening takes longer: %s", self._path, why
+        )
 
     def close(self) -> None:
         """Let go of the file."""
@@ -135,10 +145,13 @@ class Index:
         """Return where each key's record stands, and which lines are bad."""
         # One pass in C, a chunk at a time: a million entries take a third of a second.
         offsets: dict[bytes, int] = {}
+        plain = True
         for chunk in self._chunks():
             offsets.update(_PLACE.iter_unpack(chunk))
+            # The two bytes of each entry that hold its tag: from 4 on, it has a generation.
+            plain = plain and max(chunk[28::ENTRY_BYTES]) < 4 and not any(chunk[29::ENTRY_BYTES])  # noqa: PLR2004
         places = Places(offsets)
-        if len(offsets) != self.lines or NO_KEY in offsets:
+        if len(offsets) != self.lines or NO_KEY in offsets or not plain:
             # Some key comes twice, or a line has none: only then does each have to be looked at.
             places = Places({})
             for number, mark in enumerate(self.marks(), 1):
@@ -156,6 +169,8 @@ class Index:
         with self.path.open("rb") as file:
             while left:
                 chunk = file.read(min(_CHUNK, left))
+                if not chunk:
+                    raise ValueError("the index was cut while it was read")
                 left -= len(chunk)
                 yield chunk
 
@@ -204,7 +219,7 @@ def load_index(path: Path, column: BinaryIO) -> Index | None:
             if not lines:
                 return Index(path, 0, 0, 0, reach)
             last = _mark_at(file, lines - 1)
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return None
     column.seek(last.offset)
     if not _is_line_of(last, column.read(last.length)):

@@ -1,5 +1,6 @@
 """All the files of one journal, opened for writing by one process."""
 
+import errno
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -61,17 +62,18 @@ class Journal:
         self.on_trouble: Callable[[HoldfastError | None], None] | None = None
         self.states: list[ColumnState] = []
         self._strict = strict
+        self._durability = durability
         self._open_files: list[Tape | IndexFile] = []
-        self._columns: dict[str, Column] = {}
+        self._columns: dict[Path, Column] = {}
         self._lock: Lock | None = None
         self._writer: Writer | None = None
         try:
-            self._begin(durability, patience_s)
+            self._begin(patience_s)
         except BaseException:
             self.close()
             raise
 
-    def _begin(self, durability: Durability, patience_s: float) -> None:
+    def _begin(self, patience_s: float) -> None:
         with _naming(self.layout.single or self.layout.home):
             _refuse_what_is_not_ours(self.layout)
             make_directory(self.layout.home)
@@ -81,7 +83,7 @@ class Journal:
             self._lock = Lock(self.layout.lock)
             self._failures, _, _ = self._open(self.layout.failures)
             self._events, _, _ = self._open(self.layout.events)
-            self._writer = Writer(durability, self._hear_trouble, patience_s)
+            self._writer = Writer(self._durability, self._hear_trouble, patience_s, self._let_go)
             self._lock.on_lost = self._writer.disown
 
     def _hear_trouble(self, trouble: HoldfastError | None) -> None:
@@ -101,21 +103,22 @@ class Journal:
             JournalError: It has bad lines, and the journal is strict.
         """
         assert self._writer is not None
-        if step not in self._columns:
-            path = self.layout.column(step)
+        path = self.layout.column(step)
+        if path not in self._columns:
             with _naming(path):
                 index = IndexFile(self.layout.index(path))
                 self._open_files.append(index)
                 tape, places, state = self._open(path, index)
-            self._columns[step] = Column(tape, index, self._failures, self._writer, places, state)
-        return self._columns[step]
+            self._columns[path] = Column(tape, index, self._failures, self._writer, places, state)
+        return self._columns[path]
 
     def _open(self, path: Path, index: IndexFile | None = None) -> tuple[Tape, Places, ColumnState]:
         make_directory(path.parent)
         tape = Tape(path, open_for_append(path), is_story=path == self.layout.events)
         self._open_files.append(tape)
         strict = self._strict and index is not None
-        places, state = recover(self.layout, path, tape.fd, index, strict=strict)
+        durable = self._durability != "flush" and not tape.is_story
+        places, state = recover(self.layout, path, tape.fd, index, strict=strict, durable=durable)
         tape.begin()
         self.states.append(state)
         return tape, places, state
@@ -149,15 +152,19 @@ class Journal:
 
     def close(self) -> None:
         """Write what waits, and let others write."""
-        try:
-            if self._writer is not None:
-                self._writer.close()
-        finally:
-            for file in self._open_files:
-                file.close()
-            self._open_files.clear()
-            if self._lock is not None:
-                self._lock.release()
+        if self._writer is not None:
+            # The writer lets go of the files and the lock, so that an interrupt here cannot let
+            # another process in while it still writes.
+            self._writer.close()
+        else:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        for file in self._open_files:
+            file.close()
+        self._open_files.clear()
+        if self._lock is not None:
+            self._lock.release()
 
 
 @contextmanager
@@ -166,12 +173,13 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in NO_SPACE
-        kind = DiskFullError if full else JournalError
+        kind = DiskFullError if error.errno in NO_SPACE else JournalError
+        hints = dict.fromkeys(NO_SPACE, "make room on that disk")
+        hints[errno.EIO] = "check the disk (dmesg, smartctl)"
         raise kind(
             f"{path}: the journal cannot be opened for writing: {error.strerror}"
             + ("" if error.filename is None else f" ({error.filename})"),
-            hint="make room on that disk" if full else "check the path and who may write there",
+            hint=hints.get(error.errno or 0, "check the path and who may write there"),
         ) from error
 
 

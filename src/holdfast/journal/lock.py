@@ -83,6 +83,9 @@ def _locked(path: Path, who: dict[str, Any]) -> RunIsLocked:
         by, hint = "another process", "wait for it to end"
     elif who.get("pid") == os.getpid() and who.get("boot_id") == _boot_id():
         by, hint = "this very process", "close the other journal first"
+    elif who.get("boot_id") == _boot_id() and not _is_alive(who.get("pid")):
+        # It has ended, and the next one has not written its own name yet.
+        by, hint = "another process", "wait for it to end"
     else:
         by = f"process {who.get('pid')} on {who.get('host')}, started at {who.get('started')}"
         hint = f"wait for it to end, or stop it: kill -INT {who.get('pid')}"
@@ -106,6 +109,16 @@ def _who_we_are() -> dict[str, Any]:
         "boot_id": _boot_id(),
         "started": started,
     }
+
+
+def _is_alive(pid: Any) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError, TypeError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _boot_id() -> str | None:

@@ -84,7 +84,12 @@ def read_column(
     """
     with path.open("rb", buffering=BUFFER_BYTES) as column:
         index = None if index_path is None else load_index(index_path, column)
-        places = Places({}) if index is None else index.places()
+        places = Places({})
+        if index is not None:
+            try:
+                places = index.places()
+            except (OSError, ValueError):  # somebody repairs or deletes it just now
+                index = None
         size = os.fstat(column.fileno()).st_size
         index_state = None if index_path is None else _index_state(index, index_path, size)
         if rebuild is not None:
@@ -150,6 +155,7 @@ def recover(
     *,
     strict: bool = False,
     trusting: bool = True,
+    durable: bool = True,
 ) -> tuple[Places, ColumnState]:
     """Make a column ready to be appended to. The lock must be held.
 
@@ -160,10 +166,13 @@ def recover(
         index: Its index, to bring up to date; None: it has none.
         strict: Refuse a column with bad lines.
         trusting: Believe the index as far as it proves right; else read every line.
+        durable: Return only when all that counts is on the disk.
 
     Raises:
         JournalError: There are bad lines, and `strict` forbids them.
     """
+    if strict:
+        _refuse_bad_lines(path)
     lacked = lacks_line_end(path)
     if lacked:
         write_all(fd, [b"\n"])
@@ -171,18 +180,24 @@ def recover(
     index_path = layout.index(path) if index is not None and trusting else None
     places, state, found = read_column(path, index_path, rebuild=index)
     state.lacked_line_end = lacked
-    if state.bad_lines and strict:
-        raise JournalError(
-            str(state),
-            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
-        )
     if found.torn_bytes:
         state.torn_to = set_aside(layout, path, found.end)
         os.ftruncate(fd, found.end)
+    if durable and found.end:
+        # Whoever wrote it may have been killed before its own sync: what counts must stay.
         sync_file(fd)
     if not state.is_sound:
         logger.warning("%s", state)
     return places, state
+
+
+def _refuse_bad_lines(path: Path) -> None:
+    _, state, _ = read_column(path, None)  # every line, whatever the index says
+    if state.bad_lines:
+        raise JournalError(
+            str(state),
+            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
+        )
 
 
 def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:

@@ -23,19 +23,25 @@ class Job:
         tape: Where it goes.
         parts: Its bytes; empty while nobody has encoded it.
         size: How many they are; while nobody has encoded it, a guess.
+        key: The cell's, as 16 bytes; empty if it has none.
+        offset: Where it stands in the file, once it is there.
         label: What people call it.
         future: Who waits for it; None: nobody.
         answer: What its waiter gets once it is durable, or why it will not be.
     """
 
-    __slots__ = ("answer", "future", "label", "parts", "size", "tape")
+    __slots__ = ("answer", "future", "key", "label", "offset", "parts", "size", "tape")
 
-    def __init__(self, tape: "Tape", parts: Parts, size: int, label: str, answer: Any) -> None:
+    def __init__(
+        self, tape: "Tape", parts: Parts, size: int, label: str, answer: Any, key: bytes = b""
+    ) -> None:
         self.tape = tape
         self.parts = parts
         self.size = size
         self.label = label
         self.answer = answer
+        self.key = key
+        self.offset = 0
         self.future: asyncio.Future[Any] | None = None
 
     def encode(self) -> None:
@@ -62,7 +68,7 @@ class Tape:
         is_story: Whether its lines are the story only: never synced, and losing them loses no
             result.
         in_doubt: The records between `synced_end` and `end`.
-        on_kept: Told of records that are durable, and where the first of them begins.
+        on_kept: Told of records that are durable.
     """
 
     def __init__(self, path: Path, fd: int, *, is_story: bool = False) -> None:
@@ -71,7 +77,7 @@ class Tape:
         self.fd = fd
         self.end = self.synced_end = 0
         self.in_doubt: list[Job] = []
-        self.on_kept: Callable[[list[Job], int], None] | None = None
+        self.on_kept: Callable[[list[Job]], None] | None = None
         self._broken: OSError | None = None
 
     def begin(self) -> None:
@@ -86,12 +92,17 @@ class Tape:
         """
         if self._broken is not None:
             raise OSError(self._broken.errno, f"an earlier failure: {self._broken.strerror}")
+        # Asked each time: others may have added a line of their own, and cutting back to where we
+        # thought it ended would cut into what we acknowledged.
+        self.end = os.fstat(self.fd).st_size
         try:
             write_all(self.fd, list(chain.from_iterable([job.parts for job in jobs])))
         except OSError:
             self._cut_back()
             raise
-        self.end += sum([job.size for job in jobs])
+        for job in jobs:
+            job.offset = self.end
+            self.end += job.size
 
     def _cut_back(self) -> None:
         """Take the bytes of a broken write away, so that the next line begins where a line ends."""

@@ -40,7 +40,7 @@ from holdfast.errors import (
     RecordNotWrittenError,
 )
 from holdfast.journal.files import CHUNK_BYTES, NO_SPACE
-from holdfast.journal.tape import Job, Tape, some_of
+from holdfast.journal.tape import Job, Tape
 from holdfast.text import one_line
 
 logger = logging.getLogger("holdfast.journal")
@@ -61,17 +61,20 @@ class Writer:
         on_trouble: Told, on the writer's thread, that there is no room, or that the journal is
             broken; and told None when there is room again.
         patience_s: How long waiters wait for room.
+        on_end: Called on the writer's thread as its last act: only then may others write.
     """
 
     def __init__(
         self,
         durability: Durability,
         on_trouble: Callable[[HoldfastError | None], None],
-        patience_s: float = PATIENCE_S,
+        patience_s: float,
+        on_end: Callable[[], None],
     ) -> None:
         self._durability = durability
         self._on_trouble = on_trouble
         self._patience_s = patience_s
+        self._on_end = on_end
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         # Two counters, each raised by one side only. Where several loops append, a lost update
         # can only make the backlog look smaller.
@@ -101,6 +104,8 @@ class Writer:
         self._put_bytes += job.size
         self._queue.put(job)
         if self._ended:  # between the two lines above: it may not have been seen
+            if job.future is not None:
+                job.future.cancel()
             raise self._refusal()
 
     @property
@@ -141,8 +146,10 @@ class Writer:
             self._refuses = True
             self._closing.set()
             self._queue.put(None)
-        if self._thread.is_alive():  # never, in a forked child
-            self._thread.join()
+        if not self._thread.is_alive() and not self._ended:  # in a forked child
+            self._ended = True
+            self._on_end()
+        self._thread.join()
 
     # ---- on the writer's thread ---------------------------------------------------------------
 
@@ -154,8 +161,7 @@ class Writer:
                 self._write(jobs)
                 if self._durability == "interval":
                     self._sync_if_due(is_end=is_end)
-            except Exception as bug:  # a waiter must never wait for a thread that died
-                logger.exception("the journal's writer failed")
+            except BaseException as bug:  # noqa: BLE001 - nobody may wait for a thread that died
                 self._break(JournalError(f"the journal's writer failed: {bug!r}"))
                 for job in jobs:
                     job.answer = self._refusal()
@@ -166,6 +172,7 @@ class Writer:
         late, _ = self._take_waiting([])
         self._refuse(late)
         _wake(late)
+        self._on_end()
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for records; return all that wait, and whether it is the end."""
@@ -202,7 +209,7 @@ class Writer:
         for tape, group in groups.items():
             self._append_waiting(group)
             if group.written and self._make_durable(tape, group.written) and tape.on_kept:
-                tape.on_kept(group.written, group.begin)
+                tape.on_kept(group.written)
 
     def _append_waiting(self, group: "_Group") -> None:
         written = self._append(group.tape, group.waiting)
@@ -219,8 +226,8 @@ class Writer:
         try:
             self._append_with_patience(tape, jobs)
         except OSError as error:
-            if len(jobs) == 1 or error.errno in NO_SPACE:
-                _say_not_written(tape, error, jobs)
+            if len(jobs) == 1:
+                _say_not_written(tape, error, jobs[0])
                 return []
             return [one for job in jobs for one in self._append(tape, [job])]
         return jobs
@@ -248,6 +255,8 @@ class Writer:
             full = _disk_full(tape, jobs, error)
             logger.error("%s; %s", full, full.hint)
             self._tell(full)
+        if self._durability == "interval":
+            self._sync_if_due(is_end=False)
         if time.monotonic() - self._full_since >= self._patience_s:
             return False
         return not self._closing.wait(_RETRY_S)
@@ -319,7 +328,6 @@ class _Group:
 
     def __init__(self, tape: Tape) -> None:
         self.tape = tape
-        self.begin = tape.end
         self.waiting: list[Job] = []
         self.waiting_bytes = 0
         self.written: list[Job] = []
@@ -328,27 +336,25 @@ class _Group:
 def _encoded(job: Job) -> bool:
     try:
         job.encode()
-    except Exception as error:
+    except BaseException as error:
         logger.exception("%s could not be prepared for the journal", one_line(job.label))
-        job.answer = error
+        job.answer = JournalError(f"{one_line(job.label)} could not be prepared: {error!r}")
+        job.answer.__cause__ = error
         return False
     return True
 
 
-def _say_not_written(tape: Tape, error: OSError, jobs: list[Job]) -> None:
-    logger.error(
-        "%s: %s; not written: %s", tape.path, error.strerror, some_of(jobs), exc_info=error
-    )
-    for job in jobs:
-        if error.errno in NO_SPACE:
-            job.answer = _disk_full(tape, [job], error)
-            continue
+def _say_not_written(tape: Tape, error: OSError, job: Job) -> None:
+    if error.errno in NO_SPACE:
+        job.answer = _disk_full(tape, [job], error)
+    else:
         kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
         job.answer = kind(
             f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
             hint="what was acknowledged is safe; this one will run again",
         )
         job.answer.__cause__ = error
+    logger.error("%s", job.answer, exc_info=job.answer)
 
 
 def _wake(jobs: list[Job]) -> None:

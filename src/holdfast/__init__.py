@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.errors import (
         CallCancelledError,
+        DatasetError,
         DiskFullError,
         EndpointDownError,
         FunctionChangedError,
@@ -43,6 +44,7 @@ __all__ = [
     "Backoff",
     "CallCancelledError",
     "ConcurrencyController",
+    "DatasetError",
     "DiskFullError",
     "EndpointDownError",
     "ExecutionDetails",

@@ -8,6 +8,7 @@ HoldfastError
 ├── EndpointDownError   nothing has got through for a long time: stop, resume later
 ├── CallCancelledError  somebody asked for this one call to be cancelled
 ├── InterruptedRunError a signal asked the run to stop: run it again to go on
+├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
 ├── FunctionChangedError the results on disk are of other code: redo them, or keep them
 └── JournalError        the journal cannot be read or written as it is
     ├── DiskFullError   there is no room: make some, and go on
@@ -81,6 +82,10 @@ class CallCancelledError(HoldfastError):
 
 class InterruptedRunError(HoldfastError):
     """A signal stopped the run before every input was done."""
+
+
+class DatasetError(HoldfastError):
+    """A file or a row of the dataset cannot be used as it is. The message names where it stands."""
 
 
 class FunctionChangedError(HoldfastError):

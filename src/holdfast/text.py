@@ -3,6 +3,14 @@
 _LIMIT = 300
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an exception says. Never raises, whatever its `__str__` does."""
+    try:
+        return str(error)
+    except Exception as odd:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return f"<{type(error).__name__}, whose str raised {type(odd).__name__}>"
+
+
 def one_line(value: object) -> str:
     """Show a value on one line of bounded length, with nothing a terminal would obey.
 

@@ -4,7 +4,8 @@ Cells and outcomes are named tuples: a frozen dataclass takes five times as long
 are made for every single call.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
@@ -70,3 +71,69 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     failure: Failure | None = None
     generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One row of the dataset.
+
+    Attributes:
+        id: Its name, the same from run to run.
+        input: What the workflow is asked.
+        expected: What the answer should be; None if the dataset does not say.
+        row: The whole row, with its own column names.
+    """
+
+    id: str
+    input: Any
+    expected: Any = None
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a call used.
+
+    Attributes:
+        prompt_tokens: Tokens that went in.
+        completion_tokens: Tokens that came out.
+        total_tokens: Both; None: their sum.
+        cost: In the currency of the prices.
+    """
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a workflow returns when a plain value does not say it all.
+
+    Attributes:
+        value: The answer.
+        usage: What it used.
+        steps: What happened on the way, as plain data, oldest first.
+    """
+
+    value: Any
+    usage: Usage | None = None
+    steps: Sequence[Any] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """What an evaluator returns when a plain value does not say it all.
+
+    Attributes:
+        value: A number or a bool.
+        label: A word for it.
+        reason: Why.
+        details: Whatever else a reader may want, as plain data.
+    """
+
+    value: float | bool | None
+    label: str | None = None
+    reason: str | None = None
+    details: Any = None

@@ -239,7 +239,7 @@ def test_records_that_waited_for_room_are_written_when_there_is_some(small_disk)
 
     async def go(journal, column, filler):
         loop = asyncio.get_running_loop()
-        journal.on_trouble = lambda trouble: loop.call_soon_threadsafe(tell, trouble)
+        journal.listeners.append(lambda trouble: loop.call_soon_threadsafe(tell, trouble))
 
         def tell(trouble):
             told.append(trouble)
@@ -535,7 +535,7 @@ def test_somebody_told_of_trouble_who_fails_himself_leaves_no_waiter_waiting(sma
 
     home = small_disk / "journal"
     with Journal(home, patience_s=1) as journal:
-        journal.on_trouble = on_trouble
+        journal.listeners.append(on_trouble)
         column = journal.column(STEP)
         asyncio.run(append_all(column, [outcome_of(0)]))
         asyncio.run(go(column, fill(small_disk)))

@@ -73,7 +73,7 @@ def main(config):
         take_few_bytes()
     options = {name: config[name] for name in ("durability", "patience_s") if name in config}
     with Journal(config["path"], **options) as journal:
-        journal.on_trouble = on_trouble
+        journal.listeners.append(on_trouble)
         column = journal.column(STEP)
         report(ready=True)
         if "most_file_bytes" in config:

@@ -24,11 +24,12 @@ SCRIPT = """
     log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def acknowledged(finished):
-        print(finished.index, flush=True)
+        os.write(1, f"{finished.index}\\n".encode())
 
     result = holdfast.map(work, range(int(sys.argv[3])), journal=sys.argv[1], concurrency=8,
                           on_complete=acknowledged)
-    print("done", result.kept, result.ran, sum(o["twice"] for o in result.outputs), flush=True)
+    total = sum(o["twice"] for o in result.outputs)
+    os.write(1, f"done {result.kept} {result.ran} {total}\\n".encode())
 """
 COUNT = 1500
 
@@ -50,7 +51,8 @@ def test_kill_9_again_and_again_loses_no_acknowledged_result_and_pays_for_none_t
         process = start(tmp_path)
         now = {int(process.stdout.readline()) for _ in range(20 + 7 * kill)}
         process.send_signal(signal.SIGKILL)
-        out, _ = process.communicate(timeout=20)
+        out = process.stdout.read()  # not communicate(), which forgets what was buffered
+        process.communicate(timeout=20)
         called = {int(x) for x in calls.read_bytes()[seen_before:].split()}
         assert acknowledged.isdisjoint(called)
         acknowledged |= now | {int(line) for line in out.splitlines()}

@@ -3,6 +3,10 @@
 import functools
 import importlib
 import itertools
+import operator
+import os
+import posixpath
+import subprocess
 import sys
 import textwrap
 
@@ -159,7 +163,11 @@ def test_a_lambda_counts_and_the_line_around_it_does_not(parts_of):
 
 
 def test_libraries_and_builtins_are_not_read():
-    assert list(code_parts(len)) == ["len"]
+    assert list(code_parts(len)) == ["function"]
+    assert code_parts(len) != code_parts(abs)
+    assert code_parts(str.upper) != code_parts(str.lower)
+    assert code_parts(operator.itemgetter(0)) != code_parts(operator.itemgetter(1))
+    assert code_parts(posixpath.basename) != code_parts(posixpath.dirname)
     assert code_parts(functools.partial(int, base=2)) != code_parts(functools.partial(int, base=3))
 
 
@@ -171,3 +179,130 @@ def test_a_function_without_source_counts_by_its_bytecode():
 
     assert made("def f(x): return x + 1") == made("def f(x):\n\n    return x + 1")
     assert made("def f(x): return x + 1") != made("def f(x): return x + 2")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "def make(p):\n    def f(x): return p['a']\n    return f\nshown = make({'a': '¤'})",
+        "def make(p):\n    def f(x): return p\n    return f\nshown = make('¤')",
+        "P = '¤'\ndef shown(x, *, p=P): return p",
+        (
+            "import dataclasses\n@dataclasses.dataclass(frozen=True)\nclass C:\n    m: str\n"
+            "c = C('¤')\ndef shown(x): return c.m"
+        ),
+        (
+            "import pydantic\nclass C(pydantic.BaseModel):\n    m: str\n"
+            "c = C(m='¤')\ndef shown(x): return c.m"
+        ),
+        "import types\nns = types.SimpleNamespace(model='¤')\ndef shown(x): return ns.model",
+        "import re\np = re.compile('¤')\ndef shown(x): return p.match(x)",
+        "def g(x): return '¤'\nTABLE = {'a': g}\ndef shown(x): return TABLE[x](x)",
+        "import functools\n@functools.lru_cache\ndef h(x): return '¤'\ndef shown(x): return h(x)",
+        (
+            "class B:\n    __slots__ = ('m',)\n    def __init__(self, m): self.m = m\n"
+            "    def __call__(self, x): return self.m\nshown = B('¤')"
+        ),
+        "P = '¤'\nclass B:\n    def __call__(self, x, p=P): return p\nshown = B()",
+        (
+            "P = '¤'\nclass B:\n    @property\n    def p(self): return P\n"
+            "    def __call__(self, x): return self.p\nshown = B()"
+        ),
+        (
+            "import functools, json\nD = functools.partial(json.dumps, indent='¤')\n"
+            "def shown(x): return D([x])"
+        ),
+        "import datetime\nD = datetime.date(2020, 1, len('¤'))\ndef shown(x): return D",
+        "class K: m = 'x'\nK.m = '¤'\ndef shown(x): return K.m",
+    ],
+)
+def test_an_edit_anywhere_that_changes_the_answer_is_noticed(parts_of, code):
+    assert parts_of("", show="shown", before=code.replace("¤", "1")) != parts_of(
+        "", show="shown", before=code.replace("¤", "22")
+    )
+
+
+def test_what_is_imported_inside_a_function_counts(parts_of):
+    code = "def shown(x):\n    from prompts import GREETING\n    return GREETING"
+    one = parts_of("", show="shown", before=code)
+    assert one == parts_of("", PROMPTS + "# a comment", show="shown", before=code)
+    assert one != parts_of("", PROMPTS.replace("Hello", "Hi"), show="shown", before=code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        (
+            "class B:\n    def __init__(self): self.h = []\n"
+            "    def __call__(self, x): self.h.append(x)\nshown = B()"
+        ),
+        (
+            "class B:\n    def __init__(self): self.h = {}\n"
+            "    def __call__(self, x): self.h[x] = 1\nshown = B()"
+        ),
+        "def shown(x, cache={}): cache[x] = 1",
+        (
+            "def make():\n    n = 0\n    def f(x):\n        nonlocal n\n        n += 1\n"
+            "    return f\nshown = make()"
+        ),
+        "n = 0\ndef count():\n    global n\n    n += 1\ndef shown(x):\n    count()\n    return n",
+        "CACHE = {}\ndef shown(x): CACHE[x] = 1",
+        "seen = set()\ndef shown(x): seen.add(x)",
+        (
+            "API_KEY = 'k'\nTIMEOUT = 3\ndef shown(x): return API_KEY, TIMEOUT\n"
+            "def change():\n    globals().update(API_KEY='other', TIMEOUT=4)"
+        ),
+    ],
+)
+def test_what_the_code_changes_itself_is_state_and_secrets_do_not_count(parts_of, code):
+    parts_of("", show="shown", before=code)
+    app = sys.modules["app"]
+
+    before = code_parts(app.shown)
+    getattr(app, "change", lambda: app.shown("x"))()
+    assert code_parts(app.shown) == before
+
+
+def test_a_file_that_was_edited_after_its_import_is_not_believed(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "edited_later.py"
+    module.write_text("def f(x):\n    return 'old'\n")
+    old = importlib.import_module("edited_later").f
+    in_memory = code_parts(old)
+    module.write_text("def f(x):\n    return 'newer'\n")
+    stale = code_parts(old)
+    sys.modules.pop("edited_later")
+    importlib.invalidate_caches()
+    new = code_parts(importlib.import_module("edited_later").f)
+    assert new != stale
+    assert new != in_memory
+    sys.modules.pop("edited_later")
+
+
+def test_objects_that_answer_to_everything_are_survived(parts_of):
+    code = (
+        "from unittest import mock\n"
+        "class Proxy:\n"
+        "    def __getattr__(self, name): return self\n"
+        "    @property\n"
+        "    def __class__(self): raise RuntimeError('nobody home')\n"
+        "a, b, c = mock.call, Proxy(), mock.MagicMock()\n"
+        "def shown(x): return a.b(x), b.c(x), c(x)"
+    )
+    assert "shown" in parts_of("", show="shown", before=code)
+
+
+def test_the_fingerprint_is_the_same_in_every_process():
+    script = (
+        "from holdfast.journal.code import code_parts\n"
+        "S = frozenset('abcdef')\n"
+        "f, g = (lambda x: x in {'a', 'b', 'c', 'd'}), (lambda x: x in S)\n"
+        "print(code_parts(f), code_parts(g))\n"
+    )
+    shown = {
+        subprocess.check_output(
+            [sys.executable, "-c", script], env={**os.environ, "PYTHONHASHSEED": seed}
+        )
+        for seed in ("1", "2", "3")
+    }
+    assert len(shown) == 1

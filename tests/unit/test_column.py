@@ -18,6 +18,7 @@ from holdfast.journal import (
     Journal,
     Outcome,
     digest,
+    recovery,
     repair,
     verify,
 )
@@ -344,12 +345,48 @@ def test_there_is_nothing_to_verify_where_there_is_no_journal(tmp_path):
         verify(tmp_path / "nothing")
 
 
+def test_a_reader_goes_on_reading_and_a_column_may_not_be_there_yet(tmp_path):
+    reader = ColumnReader(tmp_path / "workflow_output.jsonl")
+    assert len(reader) == 0
+    reader.refresh()
+    append_all(tmp_path, [outcome(1)])
+    reader.refresh()
+    assert reader.read(digest(1)).record == {"n": 1}
+    append_all(tmp_path, [outcome(2), outcome(3)])
+    reader.refresh()
+    assert (len(reader), reader.state.records, reader.state.lines) == (3, 3, 3)
+    path = tmp_path / "workflow_output.jsonl"
+    path.write_bytes(lines(path)[2])  # put in its place by somebody
+    reader.refresh()
+    assert (digest(1) in reader, digest(3) in reader) == (False, True)
+
+
+def test_the_story_is_opened_by_its_last_line_alone(tmp_path):
+    with Journal(tmp_path) as journal:
+        journal.tell("one")
+    events = tmp_path / "events.jsonl"
+    events.write_bytes(b"not json\n" + events.read_bytes() + b'{"event":"tor')
+    with Journal(tmp_path) as journal:
+        journal.tell("two")
+    told = [line.split(b'"event":')[-1] for line in lines(events)]
+    assert told == [b"not json\n", b'"one"}\n', b'"two"}\n']
+    (torn,) = (tmp_path / "torn").iterdir()
+    assert torn.read_bytes() == b'{"event":"tor'
+
+
 def test_an_index_is_used_so_that_resume_does_not_read_the_traces(tmp_path, monkeypatch):
     append_all(tmp_path, [outcome(n, {"trace": "x" * 1000}) for n in range(50)])
     append_all(tmp_path, [outcome(n, {"trace": "x" * 1000}) for n in range(50, 60)])
-    reader = ColumnReader(
-        tmp_path / "workflow_output.jsonl", tmp_path / "index" / "workflow_output.idx"
-    )
+    path = tmp_path / "workflow_output.jsonl"
+    begun, real = [], recovery.scan
+
+    def scan(column, places, **more):
+        begun.append(more["start"])
+        return real(column, places, **more)
+
+    monkeypatch.setattr(recovery, "scan", scan)
+    reader = ColumnReader(path, tmp_path / "index" / "workflow_output.idx")
+    assert begun[0] > path.stat().st_size * 0.7
     assert reader.state.index == "good"
     assert len(reader) == 60
     size = (tmp_path / "index" / "workflow_output.idx").stat().st_size

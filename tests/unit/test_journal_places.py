@@ -40,8 +40,8 @@ def test_a_write_that_does_nothing_is_an_error_and_no_endless_loop(monkeypatch):
 
 def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path, monkeypatch):
     path = tmp_path / "summary.json"
-    replace_file(path, b"old")
-    replace_file(path, b"new")
+    replace_file(path, [b"old"])
+    replace_file(path, [b"new"])
     assert path.read_bytes() == b"new"
 
     def no_space(fd, parts):
@@ -49,7 +49,7 @@ def test_a_replaced_file_is_the_old_or_the_new_one(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "writev", no_space)
     with pytest.raises(OSError, match="No space"):
-        replace_file(path, b"newer")
+        replace_file(path, [b"newer"])
     assert path.read_bytes() == b"new"
     assert [one.name for one in tmp_path.iterdir()] == ["summary.json"]
 
@@ -64,7 +64,7 @@ def test_a_new_file_and_its_folders_are_synced_into_their_directories(tmp_path, 
 
     monkeypatch.setattr(os, "fsync", fsync)
     make_directory(tmp_path / "a" / "b")
-    replace_file(tmp_path / "a" / "b" / "file", b"x")
+    replace_file(tmp_path / "a" / "b" / "file", [b"x"])
     folders = [tmp_path.parent, tmp_path, tmp_path / "a", tmp_path / "a" / "b"]
     assert synced == [str(one) for one in folders]
     synced.clear()

@@ -1,6 +1,8 @@
 """A map that keeps what it did."""
 
 import asyncio
+import dataclasses
+import decimal
 import json
 import logging
 import threading
@@ -240,6 +242,23 @@ def test_a_change_that_touches_no_asked_input_needs_no_answer(tmp_path):
     assert holdfast.map(version_two, ["b"], journal=path).outputs == ["two b"]
 
 
+def test_redo_is_heard_also_after_keep(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a"], journal=path)
+    holdfast.map(version_two, ["a"], journal=path, on_change="keep")
+    result = holdfast.map(version_two, ["a"], journal=path, on_change="redo")
+    assert result.outputs == ["two a"]
+    assert holdfast.map(version_two, ["a"], journal=path).outputs == ["two a"]
+
+
+def test_results_of_any_earlier_function_are_asked_about(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a", "b"], journal=path)
+    holdfast.map(version_two, ["c"], journal=path)
+    with pytest.raises(holdfast.FunctionChangedError, match="2 of 3 inputs"):
+        holdfast.map(version_two, ["a", "b", "c"], journal=path)
+
+
 # ---- hooks, options, async ----------------------------------------------------------------------
 
 
@@ -376,9 +395,16 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
 
     monkeypatch.setattr(os, "writev", writev)
     monkeypatch.setattr(writer_module, "_RETRY_S", 0.05)
-    result = counting.map(range(300), path, concurrency=2)
-    assert result.outputs == [2 * n for n in range(300)]
-    assert calls_while_full[-1] < 20  # no new work meanwhile
+
+    async def call(x):
+        counting.calls.append(x)
+        await asyncio.sleep(0.02)
+        return 2 * x
+
+    result = holdfast.map(call, range(500), journal=path, concurrency=50, version="1")
+    assert result.outputs == [2 * n for n in range(500)]
+    # Those in flight, and those that started before it was heard; without a pause, 250.
+    assert calls_while_full[-1] < 200
     assert "No space left" in caplog.text
     assert "there is room again" in caplog.text
 
@@ -435,3 +461,196 @@ def test_repair_and_map_understand_each_other(tmp_path):
 def test_a_result_is_plain_to_read():
     result = MapResult([1, 2], [holdfast.ExecutionDetails(), holdfast.ExecutionDetails()])
     assert repr(result) == "<MapResult: 2 inputs, 0 kept, 0 ran, 2 not run>"
+
+
+# ---- what a review found ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delay_s", [0, 0.001, 0.003, 0.01, 0.03])
+def test_a_cancelled_amap_lets_go_of_everything(tmp_path, delay_s):
+    path = tmp_path / "out.jsonl"
+
+    async def slow(x):
+        await asyncio.sleep(0.02)
+        return x
+
+    async def main():
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(holdfast.amap(slow, range(50), journal=path), delay_s)
+        # At once, and in the same process: no lock is left behind.
+        return await holdfast.amap(slow, range(50), journal=path, concurrency=50)
+
+    assert asyncio.run(main()).outputs == list(range(50))
+
+
+def test_calls_that_hold_asyncios_threads_do_not_hold_amap(tmp_path):
+    release = threading.Event()
+
+    async def hang(x):
+        return await asyncio.to_thread(release.wait, 30)
+
+    async def main():
+        inputs = range(40)  # more than asyncio has threads
+        result = await holdfast.amap(
+            hang, inputs, journal=tmp_path / "o.jsonl", timeout=0.05, max_retries=0, concurrency=40
+        )
+        assert not release.is_set()
+        release.set()
+        return result
+
+    assert len(asyncio.run(main()).failures) == 40
+
+
+def test_inputs_that_differ_by_their_type_alone_are_told_apart(tmp_path):
+    @dataclasses.dataclass
+    class Cat:
+        name: str
+
+    @dataclasses.dataclass
+    class Dog:
+        name: str
+
+    counting, path = Counting(repr), tmp_path / "out.jsonl"
+    inputs = [Cat("x"), Dog("x"), "1.5", decimal.Decimal("1.5"), [1], (1,), {1: 2}, {"1": 2}]
+    forwards = counting.map(inputs, path).outputs
+    assert counting.map(inputs[::-1], path).outputs == forwards[::-1]
+    assert len(counting.calls) == len(inputs)
+
+
+def test_a_function_that_changes_its_input_keeps_its_result(tmp_path):
+    path = tmp_path / "out.jsonl"
+
+    async def spoil(row):
+        row["parsed"] = object()
+        return "fine"
+
+    assert holdfast.map(spoil, [{"q": 1}], journal=path).outputs == ["fine"]
+    assert "input" not in lines(path)[0]
+    assert holdfast.map(spoil, [{"q": 1}], journal=path).kept == 1
+
+
+def test_two_names_of_one_file_are_one_journal(tmp_path):
+    (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
+    with Journal(tmp_path / "real.jsonl"), pytest.raises(holdfast.RunIsLocked):
+        Journal(tmp_path / "link.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "needs a path"),
+        ("out.txt", "a .jsonl file or a directory"),
+        ("results.jsonl.gz", "a .jsonl file or a directory"),
+        ("x" * 300 + ".jsonl", "cannot be opened|not a path"),
+        ("nul\0.jsonl", "not a path"),
+        ("full", "not empty, and it is not a journal"),
+        ("set.json", "not empty, and it is not a journal"),
+    ],
+)
+def test_a_path_that_can_be_no_journal_is_said(tmp_path, monkeypatch, path, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "set.json").write_text('[{"about": "_holdfast"}]')
+    with pytest.raises(holdfast.JournalError, match=said):
+        holdfast.map(double, [1], journal=path)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["full", "set.json"]
+
+
+def test_a_suffix_in_capitals_and_a_dot_in_a_directory_are_fine(tmp_path):
+    assert holdfast.map(double, [1], journal=tmp_path / "OUT.JSONL").outputs == [2]
+    assert (tmp_path / "OUT.JSONL").is_file()
+    holdfast.map(double, [1], journal=tmp_path / "v1.2")
+    assert (tmp_path / "v1.2").is_dir()
+
+
+def test_what_is_no_function_is_refused_at_once():
+    with pytest.raises(TypeError, match="on_complete=5"):
+        holdfast.map(double, [1], on_complete=5)
+
+    def generate(x):
+        yield x
+
+    with pytest.raises(TypeError, match="must return its result"):
+        holdfast.map(generate, [1])
+
+
+def test_an_error_that_cannot_be_shown_is_recorded(tmp_path):
+    class OddError(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    def fail(x):
+        raise OddError
+
+    Counting(fail).map([1], tmp_path / "o.jsonl", max_retries=0, concurrency=1)
+    (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
+    assert "whose str raised RuntimeError" in recorded["error"]["message"]
+
+
+def test_the_policy_reaches_the_journal(tmp_path, monkeypatch):
+    import os
+
+    synced = []
+    real = os.fdatasync
+
+    def fdatasync(fd):
+        synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+        real(fd)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    holdfast.map(double, [1, 2], journal=tmp_path / "flush.jsonl", durability="flush")
+    assert "flush.jsonl" not in synced
+    holdfast.map(double, [1, 2], journal=tmp_path / "sync.jsonl")
+    assert "sync.jsonl" in synced
+
+
+def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
+    spent = []
+
+    def pay(x):
+        if len(spent) == 3:
+            raise holdfast.QuotaExhaustedError("nothing left")
+        spent.append(x)
+        return x
+
+    counting, path = Counting(pay), tmp_path / "out.jsonl"
+    options = {"fallback_return_value": "-", "concurrency": 1}
+    stopped = counting.map(range(6), path, **options)
+    assert stopped.outputs == [0, 1, 2, "-", "-", "-"]
+    assert (stopped.kept, stopped.ran, stopped.not_run, stopped.failures) == (0, 3, 3, [])
+    assert isinstance(stopped.stop_reason, holdfast.QuotaExhaustedError)
+    assert "3 not run, stopped: nothing left" in repr(stopped)
+    spent.clear()
+    again = counting.map(range(5), path, **options)
+    assert (again.kept, again.outputs, again.stop_reason) == (3, [0, 1, 2, 3, 4], None)
+
+
+def test_a_kept_result_says_how_it_came_about(tmp_path):
+    path, tried = tmp_path / "out.jsonl", []
+
+    async def second_time(x):
+        tried.append(x)
+        if len(tried) == 1:
+            raise TransientError("busy")
+        await asyncio.sleep(0.02)
+        return x
+
+    options = {"journal": path, "version": "1", "backoff": holdfast.Backoff(base_s=0)}
+    holdfast.map(second_time, [1], concurrency=1, **options)
+    (details,) = holdfast.map(second_time, [1], **options).details
+    assert details.status is ExecutionStatus.COMPLETED_WITH_RETRIES
+    assert details.execution_seconds >= 0.02
+
+
+def test_amap_opens_the_journal_off_the_loop(tmp_path, monkeypatch):
+    opened_in = []
+    real = Journal.__init__
+
+    def note(self, *arguments, **options):
+        opened_in.append(threading.current_thread())
+        real(self, *arguments, **options)
+
+    monkeypatch.setattr(Journal, "__init__", note)
+    asyncio.run(holdfast.amap(double, [1], journal=tmp_path / "out.jsonl"))
+    assert opened_in != [threading.main_thread()]

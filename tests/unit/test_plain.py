@@ -150,5 +150,7 @@ def test_canonical_bytes_ignore_the_order_of_keys_only():
 def test_the_size_is_about_right_and_stops_looking_when_large():
     assert plain_size({"a": "x" * 100, "b": [1, 2.5, None, True]}) == pytest.approx(130, abs=20)
     assert plain_size({"a": ["x" * 30_000, "x" * 30_000, object()]}, 50_000) is None
-    assert plain_size(["x" * 60_000, [object()]], 50_000) >= 60_000
+    assert plain_size({"a": "x" * 60_000, "b": ["y" * 60_000]}, 50_000) >= 120_000
+    many = [["x" * 1000] for _ in range(500)]
+    assert 50_000 <= plain_size(many, 50_000) < 200_000
     assert plain_size({"a": np.float64(1)}) is None

@@ -10,10 +10,11 @@ import contextvars
 import functools
 import inspect
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
+ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
 """What one thread has to do; None: it may go."""
 
@@ -105,3 +106,16 @@ def _new_thread() -> Work:
 
     threading.Thread(target=serve, name="holdfast-call", daemon=True).start()
     return work
+
+
+async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Await work that cannot be stopped: a cancellation waits until it has ended."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # seen; the cancellation is what is raised
+        raise

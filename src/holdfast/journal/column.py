@@ -1,7 +1,9 @@
 """One step's file: what is done, what came out, and how the next record gets there."""
 
 import asyncio
+import contextlib
 import logging
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from holdfast.journal.lines import (
 )
 from holdfast.journal.plain import NotPlainError, plain_size
 from holdfast.journal.recovery import ColumnState, read_column
+from holdfast.journal.scan import scan
 from holdfast.journal.tape import Job, Tape
 from holdfast.journal.writer import Writer
 from holdfast.text import one_line
@@ -46,7 +49,22 @@ class ColumnReader:
 
     def __init__(self, path: Path, index_path: Path | None = None) -> None:
         self.path = path
-        self._places, self.state, _ = read_column(path, index_path)
+        self._places, self.state = Places({}), ColumnState(path)
+        self._end = 0
+        with contextlib.suppress(FileNotFoundError):  # nobody has written to it yet
+            self._places, self.state, found = read_column(path, index_path)
+            self._end = found.end
+
+    def refresh(self) -> None:
+        """Read what was appended since."""
+        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < self._end:  # it was replaced, or repaired
+                self._places, self._end = Places({}), 0
+            known = 0 if self._end == 0 else self.state.lines
+            found = scan(file, self._places, start=self._end, lines=known)
+            self._end, self.state.lines = found.end, found.lines
+            self.state.records = len(self._places.offsets)
+            self.state.bad_lines = self._places.bad_lines
 
     def __contains__(self, key: str) -> bool:
         return fromhex(key) in self._places.offsets

@@ -70,6 +70,16 @@ def _dump(plain: Any, sort_keys: bool, *, ensure_ascii: bool) -> str:  # noqa: F
     )
 
 
+def kept_form(value: Any) -> Any:
+    """Return a value as it will be read back.
+
+    Raises:
+        NotPlainError: The value cannot be kept as JSON at all.
+    """
+    encoded, marked = encode(value)
+    return decode(encoded, marked=marked)
+
+
 def decode(encoded: bytes, *, marked: bool) -> Any:
     """Return the value that was encoded.
 

@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 try:
@@ -115,8 +115,12 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def replace_file(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: Iterable[bytes]) -> None:
     """Put a whole file in the place of another: readers see the old one or the new one.
+
+    Args:
+        path: The file.
+        content: Its bytes, in pieces of any size.
 
     Raises:
         OSError: It could not be written; the old one is untouched.
@@ -125,7 +129,8 @@ def replace_file(path: Path, content: bytes) -> None:
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
-            write_all(fd, [content])
+            for pieces in _batches(content):
+                write_all(fd, pieces)
             sync_file(fd)
         finally:
             os.close(fd)
@@ -134,3 +139,15 @@ def replace_file(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def _batches(content: Iterable[bytes]) -> Iterator[list[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for piece in content:
+        batch.append(piece)
+        size += len(piece)
+        if size >= CHUNK_BYTES:
+            yield batch
+            batch, size = [], 0
+    yield batch

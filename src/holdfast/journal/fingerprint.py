@@ -15,7 +15,7 @@ KEY_VERSION = 1
 
 
 def digest(*values: Any) -> str:
-    """Return 32 hex digits that are the same for equal values and for no others.
+    """Return 32 hex digits that are the same for values that are the same as JSON.
 
     Raises:
         NotPlainError: A value has no JSON form.

@@ -15,9 +15,9 @@ from holdfast.journal.files import NO_SPACE, make_directory, open_for_append, re
 from holdfast.journal.filesystems import doubt_about
 from holdfast.journal.index import IndexFile, Places
 from holdfast.journal.layout import Layout, layout_at
-from holdfast.journal.lines import timestamp
+from holdfast.journal.lines import PREFIX, timestamp
 from holdfast.journal.lock import Lock
-from holdfast.journal.recovery import ColumnState, recover
+from holdfast.journal.recovery import ColumnState, recover, recover_story
 from holdfast.journal.tape import Job, Tape
 from holdfast.journal.writer import PATIENCE_S, Durability, Writer
 
@@ -40,7 +40,7 @@ class Journal:
     Attributes:
         layout: Where its files lie.
         states: What was found in each file that was opened.
-        on_trouble: Told, on the writer's thread, that there is no room or that the disk failed;
+        listeners: Told, on the writer's thread, that there is no room or that the disk failed;
             told None when there is room again.
 
     Raises:
@@ -59,7 +59,7 @@ class Journal:
         if durability not in ("sync", "interval", "flush"):
             raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
         self.layout = layout_at(path)
-        self.on_trouble: Callable[[HoldfastError | None], None] | None = None
+        self.listeners: list[Callable[[HoldfastError | None], None]] = []
         self.states: list[ColumnState] = []
         self._strict = strict
         self._durability = durability
@@ -87,8 +87,8 @@ class Journal:
             self._lock.on_lost = self._writer.disown
 
     def _hear_trouble(self, trouble: HoldfastError | None) -> None:
-        if self.on_trouble is not None:
-            self.on_trouble(trouble)
+        for listener in self.listeners:
+            listener(trouble)
 
     def __enter__(self) -> Self:
         return self
@@ -116,9 +116,14 @@ class Journal:
         make_directory(path.parent)
         tape = Tape(path, open_for_append(path), is_story=path == self.layout.events)
         self._open_files.append(tape)
-        strict = self._strict and index is not None
-        durable = self._durability != "flush" and not tape.is_story
-        places, state = recover(self.layout, path, tape.fd, index, strict=strict, durable=durable)
+        if tape.is_story:
+            places, state = Places({}), recover_story(self.layout, path, tape.fd)
+        else:
+            strict = self._strict and index is not None
+            durable = self._durability != "flush"
+            places, state = recover(
+                self.layout, path, tape.fd, index, strict=strict, durable=durable
+            )
         tape.begin()
         self.states.append(state)
         return tape, places, state
@@ -148,7 +153,7 @@ class Journal:
     def write_about(self, known: dict[str, Any]) -> None:
         """Put what was asked into `run.json`, whole."""
         with _naming(self.layout.about):
-            replace_file(self.layout.about, json.dumps(known, indent=2).encode() + b"\n")
+            replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
 
     def close(self) -> None:
         """Write what waits, and let others write."""
@@ -186,14 +191,18 @@ def _naming(path: Path) -> Iterator[None]:
 def _refuse_what_is_not_ours(layout: Layout) -> None:
     """A path given by mistake, such as the dataset's, must not become a journal."""
     path = layout.single
-    if path is None or layout.home.exists() or not path.exists():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            if b'"_holdfast"' in line:
-                return
-    if path.stat().st_size:
-        raise JournalError(
-            f"{path}: it is not empty, and no line of it is a journal's",
-            hint="give the journal a path of its own; nothing was changed",
-        )
+    if path is None:
+        ours = layout.lock.exists() or layout.columns() or not layout.home.is_dir()
+        if not ours and any(layout.home.iterdir()):
+            raise _not_ours(layout.home)
+    elif not layout.home.exists() and path.exists() and path.stat().st_size:
+        with path.open("rb") as file:
+            if not any(line.startswith(PREFIX) for line in file):
+                raise _not_ours(path)
+
+
+def _not_ours(path: Path) -> JournalError:
+    return JournalError(
+        f"{path}: it is not empty, and it is not a journal",
+        hint="give the journal a path of its own; nothing was changed",
+    )

@@ -1,10 +1,15 @@
 """Where do a journal's files lie?"""
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.errors import JournalError
+from holdfast.text import one_line
+
 _COLUMN = "_output.jsonl"
+_SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +69,25 @@ class Layout:
 
 
 def layout_at(path: str | Path) -> Layout:
-    """Return the places of the journal at `path`: a directory, or a file that is its column."""
-    path = Path(path).expanduser()
-    if path.is_dir() or (not path.exists() and path.suffix not in (".jsonl", ".ndjson", ".json")):
-        return Layout(path)
-    return Layout(path.with_name(f"{path.name}.d"), path)
+    """Return the places of the journal at `path`: a directory, or a file that is its column.
+
+    Raises:
+        JournalError: It can be neither.
+    """
+    if not str(path):
+        raise JournalError("the journal needs a path", hint='give it one, such as "out.jsonl"')
+    try:
+        # Through links: two names of one file must not become two journals.
+        real = Path(os.path.realpath(Path(path).expanduser()))
+        is_directory, is_there = real.is_dir(), real.exists()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
+    suffix = real.suffix.lower()
+    if is_directory or (not is_there and not re.fullmatch(r"\.[a-z]{2,8}", suffix)):
+        return Layout(real)
+    if suffix not in _SUFFIXES:
+        raise JournalError(
+            f"{one_line(str(path))}: a journal is a .jsonl file or a directory",
+            hint=f"call it {real.stem}.jsonl",
+        )
+    return Layout(real.with_name(f"{real.name}.d"), real)

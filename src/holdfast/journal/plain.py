@@ -135,7 +135,7 @@ def _unmarked(text: str) -> Any:
     return base64.b64decode(rest)
 
 
-_MANY = 1000
+_SOME, _MANY = 100, 1000
 _ATOMS = frozenset({int, bool, type(None)})
 
 
@@ -147,7 +147,7 @@ def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901
 
     Args:
         value: What is to be encoded.
-        most: Stop looking here, and return what was found so far.
+        most: From here on, stop looking when it has many parts, and return what was found.
     """
     size = opened = 0
     seen: set[int] | None = None
@@ -175,6 +175,43 @@ def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901
                     todo.append(one)
             else:
                 return None
-        if most is not None and size >= most:
-            break
+        if most is not None and size >= most and opened > _SOME:
+            break  # it is large; how large exactly, others find out
     return size
+
+
+def told_apart(value: Any, level: int = 0) -> Any:
+    """Return plain data that differs wherever values differ, also by their types alone.
+
+    As JSON, a tuple and a list, a text and a path, two dataclasses with the same fields are the
+    same. Whoever has to recognise a value among others needs to know which it was.
+
+    Raises:
+        NotPlainError: It cannot be read, or is nested too deep.
+    """
+    kind = type(value)
+    if value is None or kind is str or kind in _ATOMS or (kind is float and isfinite(value)):
+        return value
+    if level > MOST_LEVELS:
+        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
+    if kind is list:
+        return [told_apart(one, level + 1) for one in value]
+    if kind is dict and all(type(key) is str for key in value):
+        return {key: told_apart(one, level + 1) for key, one in value.items()}
+    if isinstance(value, Mapping):
+        inner: Any = [[told_apart(key), told_apart(one, level + 1)] for key, one in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inner = [told_apart(one, level + 1) for one in value]
+    elif isinstance(value, Enum):
+        inner = value.name
+    elif dataclasses.is_dataclass(kind):
+        inner = {one.name: told_apart(getattr(value, one.name), level + 1) for one in _fields(kind)}
+    elif hasattr(kind, "model_fields"):  # not model_dump, which leaves out what is excluded
+        inner = {key: told_apart(one, level + 1) for key, one in vars(value).items()}
+    else:
+        inner = to_plain(value, level + 1)
+    return {"~type": f"{kind.__module__}.{kind.__qualname__}", "~value": inner}
+
+
+def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)

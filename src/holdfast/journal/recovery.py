@@ -191,6 +191,21 @@ def recover(
     return places, state
 
 
+def recover_story(layout: Layout, path: Path, fd: int) -> ColumnState:
+    """Make the story ready to be appended to, by its last line alone: it may be very long."""
+    state, last = ColumnState(path), _last_bytes(path)
+    if last and not last.endswith(b"\n"):
+        if lacks_line_end(path):
+            state.lacked_line_end = True
+            write_all(fd, [b"\n"])
+        else:
+            end = os.fstat(fd).st_size - len(last)
+            state.torn_bytes, state.torn_to = len(last), set_aside(layout, path, end)
+            os.ftruncate(fd, end)
+        logger.warning("%s", state)
+    return state
+
+
 def _refuse_bad_lines(path: Path) -> None:
     _, state, _ = read_column(path, None)  # every line, whatever the index says
     if state.bad_lines:

@@ -27,6 +27,7 @@ Still open. A disk that acknowledges a sync and lies cannot be found out from he
 import asyncio
 import errno
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -86,6 +87,9 @@ class Writer:
         self._closing = threading.Event()
         self._refuses = False  # broken or closing; one look instead of two, for each record
         self._ended = False
+        # Not join(): interrupted by an exception, it takes a thread that still runs for ended.
+        self._gone = threading.Event()
+        self._pid = os.getpid()
         self._unsynced: set[Tape] = set()
         self._synced_at = time.monotonic()
         self._thread = threading.Thread(target=self._live, name="holdfast-journal", daemon=True)
@@ -142,14 +146,14 @@ class Writer:
 
     def close(self) -> None:
         """Write and sync what waits, and end the thread. Blocks for as long as that takes."""
+        if os.getpid() != self._pid:  # a forked child: there is no thread here
+            self._on_end()
+            return
         if not self._closing.is_set():
             self._refuses = True
             self._closing.set()
             self._queue.put(None)
-        if not self._thread.is_alive() and not self._ended:  # in a forked child
-            self._ended = True
-            self._on_end()
-        self._thread.join()
+        self._gone.wait()
 
     # ---- on the writer's thread ---------------------------------------------------------------
 
@@ -173,6 +177,7 @@ class Writer:
         self._refuse(late)
         _wake(late)
         self._on_end()
+        self._gone.set()
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for records; return all that wait, and whether it is the end."""

@@ -45,17 +45,22 @@ def settle_change(
         FunctionChangedError: There are some, and nobody said what to do.
     """
     accepted: dict[str, str] = about.setdefault("accepted", {})
-    before: str | None = about.get("fingerprint")
+    known: dict[str, dict[str, str]] = about.setdefault("functions", {})
+    if on_change == "redo":
+        accepted.pop(now.whole, None)
     whole = accepted.get(now.whole, now.whole)
-    if before is not None and whole != before and done_under(whole) < asked:
-        done = done_under(before)
-        if done and on_change is None:
-            raise _changed(about.get("parts", {}), now, done, asked)
-        if done and on_change == "keep":
-            accepted[now.whole] = whole = before
-    about["fingerprint"] = whole
-    if whole == now.whole:
-        about["parts"] = now.parts
+    have = done_under(whole)
+    if have < asked:
+        # The latest first: what others made is only of interest where it is more.
+        done = {other: done_under(other) for other in reversed(known) if other != whole}
+        best = max(done, key=lambda other: done[other], default=None)
+        if best is not None and done[best] > have:
+            if on_change is None:
+                raise _changed(known[best], now, done[best], asked)
+            if on_change == "keep":
+                accepted[now.whole] = whole = best
+    parts = known.pop(whole, now.parts)  # to the end: it is the latest now
+    known[whole] = parts
     return whole
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from holdfast.journal.fingerprint import Occurrences, digest
-from holdfast.journal.plain import NotPlainError
+from holdfast.journal.plain import NotPlainError, told_apart
 from holdfast.text import one_line
 
 _LONGEST_NAME = 80
@@ -38,7 +38,7 @@ def _by_content(inputs: Sequence[Any]) -> list[Identity]:
     occurrences, identities = Occurrences(), []
     for index, one in enumerate(inputs):
         try:
-            content = digest(one)
+            content = digest(told_apart(one))
         except NotPlainError as error:
             raise TypeError(
                 f"input {index} ({one_line(one)}) cannot be told apart from others by its "

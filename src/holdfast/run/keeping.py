@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
@@ -13,6 +13,7 @@ from holdfast.executors.details import ExecutionStatus
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.column import Column
 from holdfast.journal.journal import Journal
+from holdfast.text import text_of
 from holdfast.types import Cell, CellStatus, Failure, Outcome
 
 _STATUSES = {
@@ -30,8 +31,9 @@ class Keeping:
     Args:
         journal: Where it all goes.
         step: Which column.
-        cells: The cell of each input, by its index.
+        cell_of: Returns the cell of an input, given its index and itself.
         record_of: Makes the public record of an input's output.
+        permanent: What a failure is called that trying again cannot mend.
 
     Attributes:
         lost: Finished inputs that could not be recorded, with the reason, by their index.
@@ -42,14 +44,16 @@ class Keeping:
         self,
         journal: Journal,
         step: str,
-        cells: Mapping[int, Cell],
+        cell_of: Callable[[int, Any], Cell],
         record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
+        permanent: str = "permanent",
     ) -> None:
         self.lost: dict[int, Exception] = {}
         self.error: HoldfastError | None = None
         self._journal = journal
-        self._cells = cells
+        self._cell_of = cell_of
         self._record_of = record_of
+        self._permanent = permanent
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -68,21 +72,21 @@ class Keeping:
             "on_attempt_end": self._end,
         }
         self._executor = AsyncExecutor(function, **hooked)
-        self._journal.on_trouble = self._hear_trouble
+        self._journal.listeners.append(self._hear_trouble)
         return self._executor
 
     # ---- hooks ----------------------------------------------------------------------------------
 
     def _start(self, attempt: Attempt) -> Awaitable[None] | None:
         self._loop = asyncio.get_running_loop()
-        cell = self._cells[attempt.index]
+        cell = self._cell_of(attempt.index, attempt.input)
         self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
         hook = self._own.get("on_attempt_start")
         return None if hook is None else hook(attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
-            cell, met = self._cells[attempt.index], _met(attempt)
+            cell, met = self._cell_of(attempt.index, attempt.input), _met(attempt)
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", key=cell.key, id=cell.id, **met)
         hook = self._own.get("on_attempt_end")
@@ -107,13 +111,14 @@ class Keeping:
         attempts = self._attempts.pop(finished.index, [])
         failure = None
         if finished.error is not None:
-            kind = attempts[-1]["class"] if attempts else "permanent"
+            kind = attempts[-1]["class"] if attempts else self._permanent
+            kind = self._permanent if kind == "permanent" else kind
             failure = Failure(
-                kind, str(finished.error), type(finished.error).__name__, tuple(attempts)
+                kind, text_of(finished.error), type(finished.error).__name__, tuple(attempts)
             )
         details = finished.details
         return Outcome(
-            self._cells[finished.index],
+            self._cell_of(finished.index, finished.input),
             _STATUSES[details.status],
             self._record_of(finished),
             attempts=len(attempts) + (finished.error is None),
@@ -154,7 +159,7 @@ def _met(attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.number,
         "class": kind_name,
         "type": type(attempt.error).__name__,
-        "message": str(attempt.error)[:1000],
+        "message": text_of(attempt.error)[:1000] if attempt.error else "",
         "seconds": round(attempt.seconds or 0.0, 6),
     }
     if attempt.retry_in is not None:

@@ -1,9 +1,7 @@
 """One map with a journal: what is kept, what is missing, and what came out."""
 
 import logging
-import os
 from collections.abc import Callable
-from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +10,21 @@ from holdfast.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from holdfast.executors.inputs import NumberedInputs
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.encoding import encode
-from holdfast.journal.fingerprint import output_key
+from holdfast.journal.fingerprint import digest, output_key
 from holdfast.journal.journal import Journal
-from holdfast.journal.lines import Entry, timestamp
-from holdfast.journal.plain import NotPlainError
-from holdfast.journal.story import unfinished
+from holdfast.journal.lines import Entry
+from holdfast.journal.plain import NotPlainError, told_apart
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange, fingerprint_of, settle_change
 from holdfast.run.identity import Identity, identify
 from holdfast.run.keeping import Keeping
 from holdfast.run.mapping import Mapping
 from holdfast.run.result import MapResult
-from holdfast.text import one_line
+from holdfast.run.session import begin_session, end_session, say_unfinished
 from holdfast.types import Cell, CellStatus
 
 logger = logging.getLogger("holdfast.run")
 STEP = "map"
-_MOST_SESSIONS = 100
 
 
 class KeptMapping(Mapping):
@@ -39,7 +35,7 @@ class KeptMapping(Mapping):
         fn: Any,
         inputs: list[Any],
         options: ExecutorOptions,
-        path: Path,
+        path: str | Path,
         key: Callable[[Any], Any] | None,
         version: str | None,
         on_change: OnChange | None,
@@ -48,9 +44,8 @@ class KeptMapping(Mapping):
         super().__init__(fn, inputs, options)
         self._path = path
         self._all = inputs
-        self._identities = identify(inputs, key)
-        self._inputs_are_plain = key is None
-        self._fingerprint = fingerprint_of(fn, version)
+        self._identify_by = key
+        self._version = version
         self._on_change = on_change
         self._durability = durability
         self._journal: Journal | None = None
@@ -58,19 +53,22 @@ class KeptMapping(Mapping):
         self._kept: dict[int, Entry] = {}
 
     def open(self) -> None:
+        self._identities = identify(self._all, self._identify_by)
+        fingerprint_now = fingerprint_of(self._fn, self._version)
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
         fingerprint = settle_change(
             about,
-            self._fingerprint,
+            fingerprint_now,
             lambda whole: sum(self._key(one, whole) in column for one in self._identities),
             len(self._all),
             self._on_change,
         )
         self._keys = [self._key(one, fingerprint) for one in self._identities]
-        self._say_unfinished(about)
-        self._begin_session(about)
+        say_unfinished(journal, about, [column])
+        begin_session(journal, about, STEP, inputs=len(self._all))
+        self._about = about
         places = {key: index for index, key in enumerate(self._keys)}
         self._kept = {places[key]: entry for key, entry in column.read_many(self._keys)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
@@ -80,7 +78,7 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
-        self._keeping = Keeping(journal, STEP, cells, self._record_of)
+        self._keeping = Keeping(journal, STEP, lambda index, _: cells[index], self._record_of)
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
@@ -92,35 +90,19 @@ class KeptMapping(Mapping):
 
     def _record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         record = {"output": finished.output} if finished.error is None else {}
-        if self._inputs_are_plain or _is_encodable(finished.input):
+        if self._is_as_it_was(finished.index, finished.input):
             record = {"input": finished.input, **record}
         return record
 
-    def _say_unfinished(self, about: dict[str, Any]) -> None:
-        assert self._journal is not None
-        last = (about.get("sessions") or [{}])[-1]
-        if "ended" in last or "events_at" not in last:
-            return
-        begun = unfinished(self._journal.layout.events, last["events_at"])
-        in_flight = [id_ for key, id_ in begun.items() if key not in self._column]
-        if in_flight:
-            logger.warning(
-                "%s: %s calls were in flight when the last session was cut off, and may have "
-                "been paid for: %s",
-                self._path,
-                len(in_flight),
-                ", ".join(one_line(id_) for id_ in in_flight[:10]),
-            )
-
-    def _begin_session(self, about: dict[str, Any]) -> None:
-        assert self._journal is not None
-        self._about = about
-        about.update({"holdfast": version_of("holdfast"), "kind": STEP})
-        session = {"began": timestamp(), "pid": os.getpid()}
-        session["events_at"] = self._journal.layout.events.stat().st_size
-        about["sessions"] = [*about.get("sessions", []), session][-_MOST_SESSIONS:]
-        self._journal.write_about(about)
-        self._journal.tell("began", pid=os.getpid(), inputs=len(self._all))
+    def _is_as_it_was(self, index: int, one: Any) -> bool:
+        """Tell whether an input can be recorded: the function may have changed it meanwhile."""
+        try:
+            if self._identify_by is None:
+                return bool(digest(told_apart(one)) == self._identities[index].content)
+            encode(one)
+        except NotPlainError:
+            return False
+        return True
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         # The outputs are read back, not taken as they are: a finished run and a resumed one are
@@ -166,9 +148,7 @@ class KeptMapping(Mapping):
         journal, self._journal = self._journal, None
         try:
             if self._about is not None:
-                self._about["sessions"][-1]["ended"] = timestamp()
-                journal.tell("ended")
-                journal.write_about(self._about)
+                end_session(journal, self._about)
         finally:
             journal.close()
 
@@ -187,11 +167,3 @@ def _restore(result: MapResult[Any, Any], index: int, entry: Entry) -> None:
     )
     details.execution_seconds = entry.facts.get("seconds", 0)
     result.outputs[index] = entry.record["output"]
-
-
-def _is_encodable(value: Any) -> bool:
-    try:
-        encode(value)
-    except NotPlainError:
-        return False
-    return True

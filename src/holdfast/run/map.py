@@ -1,6 +1,6 @@
 """A durable, adaptive, resumable map over any function."""
 
-import asyncio
+import inspect
 import sys
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
@@ -9,6 +9,7 @@ from typing import Any, Unpack, overload
 from holdfast.arguments import function as checked_function
 from holdfast.executors.attempts import InputT, OutputT
 from holdfast.executors.options import ExecutorOptions, check_names
+from holdfast.executors.threads import Threads, to_its_end
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
 from holdfast.run.kept_mapping import KeptMapping
@@ -139,12 +140,14 @@ async def amap(
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [one async for one in inputs]
     mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, options)
+    threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
-        await asyncio.to_thread(mapping.open)
+        await to_its_end(threads.run(lambda _: mapping.open(), None))
         results = await mapping.executor.execute(mapping.inputs)
-        return await asyncio.to_thread(mapping.finish, *results)
+        return await to_its_end(threads.run(lambda _: mapping.finish(*results), None))
     finally:
-        await asyncio.shield(asyncio.to_thread(mapping.close))
+        await to_its_end(threads.run(lambda _: mapping.close(), None))
+        threads.close()
 
 
 def _mapping(
@@ -158,6 +161,11 @@ def _mapping(
     options: ExecutorOptions,
 ) -> Mapping:
     checked_function(fn=fn)
+    if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise TypeError(f"fn={fn!r}: must return its result, and not yield it")
+    for hook in ("on_complete", "on_attempt_start", "on_attempt_end"):
+        if options.get(hook) is not None:
+            checked_function(**{hook: options.get(hook)})
     check_names(options)
     if on_change not in (None, "redo", "keep"):
         raise ValueError(f'on_change={on_change!r}: must be "redo", "keep" or None')
@@ -170,9 +178,7 @@ def _mapping(
         settled["tqdm_bar_format"] = _BAR
     if journal is None:
         return Mapping(fn, inputs, settled)
-    return KeptMapping(
-        fn, list(inputs), settled, Path(journal), key, version, on_change, durability
-    )
+    return KeptMapping(fn, list(inputs), settled, journal, key, version, on_change, durability)
 
 
 def _is_watched() -> bool:

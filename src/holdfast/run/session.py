@@ -1,0 +1,52 @@
+"""When did somebody work on this run, and was it cut off?"""
+
+import logging
+import os
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any
+
+from holdfast.journal.column import Column
+from holdfast.journal.journal import Journal
+from holdfast.journal.lines import timestamp
+from holdfast.journal.story import unfinished
+from holdfast.text import one_line
+
+logger = logging.getLogger("holdfast.run")
+_MOST_SESSIONS = 100
+
+
+def begin_session(journal: Journal, about: dict[str, Any], kind: str, **facts: Any) -> None:
+    """Write down that a session begins, before anything is spent."""
+    about.update({"holdfast": version("holdfast"), "kind": kind})
+    session = {"began": timestamp(), "pid": os.getpid()}
+    session["events_at"] = journal.layout.events.stat().st_size
+    about["sessions"] = [*about.get("sessions", []), session][-_MOST_SESSIONS:]
+    journal.write_about(about)
+    journal.tell("began", pid=os.getpid(), **facts)
+
+
+def end_session(journal: Journal, about: dict[str, Any]) -> None:
+    """Write down that it ended in good order."""
+    about["sessions"][-1]["ended"] = timestamp()
+    journal.tell("ended")
+    journal.write_about(about)
+
+
+def say_unfinished(journal: Journal, about: dict[str, Any], columns: Iterable[Column]) -> list[str]:
+    """Say which calls were in flight when the last session was cut off; return their ids."""
+    last = (about.get("sessions") or [{}])[-1]
+    if "ended" in last or "events_at" not in last:
+        return []
+    begun = unfinished(journal.layout.events, last["events_at"])
+    known = list(columns)
+    in_flight = [id_ for key, id_ in begun.items() if not any(key in one for one in known)]
+    if in_flight:
+        logger.warning(
+            "%s: %s calls were in flight when the last session was cut off, and may have been "
+            "paid for: %s",
+            journal.layout.single or journal.layout.home,
+            len(in_flight),
+            ", ".join(one_line(id_) for id_ in in_flight[:10]),
+        )
+    return in_flight

@@ -148,9 +148,10 @@ class Column(ColumnReader):
         return future
 
     def _put(self, outcome: Outcome, future: asyncio.Future[Outcome]) -> None:
-        key = fromhex(outcome.cell.key)
-        if len(key) != KEY_BYTES or len(outcome.cell.key) != 2 * KEY_BYTES:
-            raise ValueError(f"key={outcome.cell.key!r}: must be 32 hex digits")
+        text = outcome[0][3]  # cell.key, without two look-ups by name
+        key = fromhex(text)
+        if len(key) != KEY_BYTES or len(text) != 2 * KEY_BYTES:
+            raise ValueError(f"key={text!r}: must be 32 hex digits")
         size = plain_size(outcome.record, LARGE_BYTES)
         line = None
         if size is not None and size < LARGE_BYTES and outcome.status is not _FAILED:
@@ -159,10 +160,9 @@ class Column(ColumnReader):
             whole_number_from(0, generation=outcome.generation)
             if outcome.generation > MOST_GENERATIONS:
                 raise ValueError(f"generation={outcome.generation}: {MOST_GENERATIONS} is the most")
-            job: Job = _LateJob(self, outcome, size or LARGE_BYTES, key)
+            job: Job = _LateJob(self, outcome, size or LARGE_BYTES, key, future)
         else:
-            job = Job(self._tape, (line,), len(line), outcome.cell.id, outcome, key)
-        job.future = future
+            job = Job(self._tape, (line,), len(line), outcome[0][1], outcome, key, future)
         self._writer.put(job)
 
     async def _put_later(self, outcome: Outcome, future: asyncio.Future[Outcome]) -> None:
@@ -209,8 +209,15 @@ class _LateJob(Job):
 
     __slots__ = ("_column",)
 
-    def __init__(self, column: Column, outcome: Outcome, size: int, key: bytes) -> None:
-        super().__init__(column._tape, (), size, outcome.cell.id, outcome, key)  # noqa: SLF001 - its other half
+    def __init__(
+        self,
+        column: Column,
+        outcome: Outcome,
+        size: int,
+        key: bytes,
+        future: asyncio.Future[Outcome],
+    ) -> None:
+        super().__init__(column._tape, (), size, outcome.cell.id, outcome, key, future)  # noqa: SLF001 - its other half
         self._column = column
 
     def encode(self) -> None:

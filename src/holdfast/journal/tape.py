@@ -30,10 +30,18 @@ class Job:
         answer: What its waiter gets once it is durable, or why it will not be.
     """
 
+    offset: int
     __slots__ = ("answer", "future", "key", "label", "offset", "parts", "size", "tape")
 
     def __init__(
-        self, tape: "Tape", parts: Parts, size: int, label: str, answer: Any, key: bytes = b""
+        self,
+        tape: "Tape",
+        parts: Parts,
+        size: int,
+        label: str,
+        answer: Any,
+        key: bytes = b"",
+        future: asyncio.Future[Any] | None = None,
     ) -> None:
         self.tape = tape
         self.parts = parts
@@ -41,8 +49,7 @@ class Job:
         self.label = label
         self.answer = answer
         self.key = key
-        self.offset = 0
-        self.future: asyncio.Future[Any] | None = None
+        self.future = future
 
     def encode(self) -> None:
         """Fill in the parts and the size. Called on the writer's thread."""

@@ -40,7 +40,7 @@ from holdfast.errors import (
     JournalError,
     RecordNotWrittenError,
 )
-from holdfast.journal.files import CHUNK_BYTES, NO_SPACE
+from holdfast.journal.files import NO_SPACE
 from holdfast.journal.tape import Job, Tape
 from holdfast.text import one_line
 
@@ -52,6 +52,7 @@ MOST_WAITING_BYTES = 64 * 2**20
 INTERVAL_S = 1.0
 PATIENCE_S = 600.0
 _RETRY_S = 1.0
+_GATHER_BYTES = 2**18
 
 
 class Writer:
@@ -207,9 +208,9 @@ class Writer:
                 group = groups[job.tape] = _Group(job.tape)
             group.waiting.append(job)
             group.waiting_bytes += job.size
-            # Large records are encoded and written a megabyte at a time: their bytes are still
+            # Large records are encoded and written a few at a time: their bytes are still
             # in the processor's cache, and the next ones take their place.
-            if group.waiting_bytes >= CHUNK_BYTES:
+            if group.waiting_bytes >= _GATHER_BYTES:
                 self._append_waiting(group)
         for tape, group in groups.items():
             self._append_waiting(group)

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
         RunIsLocked,
         TransientError,
     )
+    from holdfast.evaluators import (
+        contains,
+        exact_match,
+        json_match,
+        numeric,
+        one_of,
+        regex,
+        similarity,
+        trajectory,
+    )
     from holdfast.executors import (
         UNSET,
         AsyncExecutor,
@@ -35,7 +45,9 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from holdfast.pacing import Pacer, observe
-    from holdfast.run import MapResult, amap, map  # noqa: A004 - it is one
+    from holdfast.run import EvaluationResult, MapResult, Plan, aevaluate, evaluate, plan
+    from holdfast.run.map import amap, map  # noqa: A004 - it is one
+    from holdfast.types import Item, Output, Score, Usage
 
 __all__ = [
     "UNSET",
@@ -47,6 +59,7 @@ __all__ = [
     "DatasetError",
     "DiskFullError",
     "EndpointDownError",
+    "EvaluationResult",
     "ExecutionDetails",
     "ExecutionStatus",
     "Executor",
@@ -54,38 +67,60 @@ __all__ = [
     "FunctionChangedError",
     "HoldfastError",
     "InterruptedRunError",
+    "Item",
     "JournalError",
     "MapResult",
+    "Output",
     "Pacer",
     "PermanentError",
+    "Plan",
     "QuotaExhaustedError",
     "RateLimitError",
     "RecordNotWrittenError",
     "RunIsLocked",
+    "Score",
     "SyncExecutor",
     "TransientError",
     "Unset",
+    "Usage",
+    "aevaluate",
     "amap",
+    "contains",
+    "evaluate",
+    "exact_match",
     "get_executor_on_sync_context",
+    "json_match",
     "map",
+    "numeric",
     "observe",
+    "one_of",
+    "plan",
+    "regex",
+    "similarity",
+    "trajectory",
 ]
+
+
+_ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
+_NAMES = {
+    "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
+    "pacing": "Pacer observe",
+    "run": "EvaluationResult MapResult Plan aevaluate amap evaluate map plan",
+    "types": "Item Output Score Usage",
+}
+_NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     # Names are looked up when they are first used, so that importing holdfast stays quick
     # however much lies behind it.
-    if name in ("errors", "executors", "journal", "pacing", "run"):
+    if name in _ROOMS:
         return import_module(f"holdfast.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
-    room = "executors"
+    room = _NAMES_IN.get(name, "executors")
     if name.endswith("Error") or name == "RunIsLocked":
         room = "errors"
-    elif name in ("MapResult", "amap", "map"):
-        room = "run"
-    elif name in ("Pacer", "observe"):
-        room = "pacing"
     value = getattr(import_module(f"holdfast.{room}"), name)
     globals()[name] = value
     return value

@@ -62,6 +62,7 @@ class Outcome(NamedTuple):
         seconds: How long they ran.
         failure: Why it failed; None if it did not.
         generation: 0; a forced re-run raises it, and then wins over what was there.
+        facts: What else is known of it, to stand among our facts: its usage.
     """
 
     cell: Cell
@@ -71,6 +72,7 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     failure: Failure | None = None
     generation: int = 0
+    facts: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from holdfast.journal.lines import (
     decode_line,
     encode_line,
     encode_plain_line,
+    id_of,
     is_whole,
 )
 from holdfast.journal.plain import NotPlainError, plain_size
@@ -71,6 +72,15 @@ class ColumnReader:
 
     def __len__(self) -> int:
         return len(self._places.offsets)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all items that have a record here, under whatever key."""
+        found: set[str] = set()
+        with self.path.open("rb") as file:
+            for offset in sorted(self._places.offsets.values()):
+                file.seek(offset)
+                found.add(id_of(file.readline()))
+        return found
 
     def read(self, key: str) -> Entry | None:
         """Return the record of a key, or None if there is none that counts."""
@@ -192,7 +202,7 @@ class Column(ColumnReader):
         places, offsets, index = self._places, self._places.offsets, self._index
         entries, check = [], index.check
         for job in jobs:
-            _, status, _, _, _, _, generation = job.answer
+            _, status, _, _, _, _, generation, _ = job.answer
             key, begin = job.key, job.offset
             kind = _COMPLETED if status is _PLAINLY_COMPLETED else _RETRIED
             if generation:
@@ -255,3 +265,14 @@ def _failure_line(outcome: Outcome) -> Parts:
     except NotPlainError:
         shown = {"repr": _repr(fields), **known, "attempts": [_repr(failure.attempts)]}
         return encode_line(outcome._replace(record=shown), more)
+
+
+def read_failures(path: Path) -> dict[str, Entry]:
+    """Return the latest failure of each key, as others left it."""
+    failures: dict[str, Entry] = {}
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        for line in file:
+            if is_whole(line):
+                entry = decode_line(line)
+                failures[entry.facts["key"]] = entry
+    return failures

@@ -8,6 +8,7 @@ The key stands at a fixed place, so that a scan slices it out. The CRC32 covers 
 """
 
 import json
+import re
 import time
 from binascii import unhexlify
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ KEY = slice(len(PREFIX), len(PREFIX) + 32)
 TAIL_BYTES = len(b',"_crc":"00000000"}\n')
 LONGEST_LINE = 2**32 - 1  # what an index entry can say
 OURS = ("_holdfast", "_crc")
+_ID = re.compile(rb'","id":("(?:[^"\\\\]|\\\\.)*"|[^,]+),')
 WRAP = "value"
 """Where a record stands that is not an object, or that uses a name of ours."""
 
@@ -61,7 +63,7 @@ def encode_line(outcome: Outcome, more: Mapping[str, Any] | None = None) -> Part
         NotPlainError: Its record cannot be kept as JSON at all.
     """
     facts, record = _facts_of(outcome), outcome.record
-    facts.update(more or {})
+    facts |= {**(outcome.facts or {}), **(more or {})}
     is_own, fields = _fields_of(record)
     if not is_own:
         facts["wrapped"] = True
@@ -81,8 +83,10 @@ def encode_plain_line(outcome: Outcome) -> bytes | None:
     None if it is not that simple after all: then `encode_line` knows what to do.
     """
     # Written out, as each call of a function would cost a twentieth of the whole append.
-    (_, id_, trial, key), status, record, attempts, seconds, _, generation = outcome
-    if type(record) is not dict or "_holdfast" in record or "_crc" in record or generation:
+    (_, id_, trial, key), status, record, attempts, seconds, _, generation, more = outcome
+    if type(record) is not dict or "_holdfast" in record or "_crc" in record:
+        return None
+    if generation or more:
         return None
     facts = {
         "key": key, "id": id_, "trial": trial, "status": status._value_,
@@ -100,7 +104,7 @@ def _seal(crc: int) -> bytes:
 
 
 def _facts_of(outcome: Outcome) -> dict[str, Any]:
-    (_, id_, trial, key), status, _, attempts, seconds, _, generation = outcome
+    (_, id_, trial, key), status, _, attempts, seconds, _, generation, _ = outcome
     status_text = status._value_  # five times faster than .value
     if generation:  # here, where `stamp_of` looks for it
         return {
@@ -134,6 +138,12 @@ def key_of(line: bytes) -> bytes | None:
         return unhexlify(line[KEY])
     except ValueError:
         return None
+
+
+def id_of(line: bytes) -> str:
+    """Return the id of a whole line of ours, without reading the rest of it."""
+    found = _ID.match(line, KEY.stop)
+    return "" if found is None else str(json.loads(found[1]))
 
 
 def kind_of(line: bytes) -> LineKind:

@@ -13,6 +13,7 @@ from holdfast.executors.details import ExecutionStatus
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.column import Column
 from holdfast.journal.journal import Journal
+from holdfast.run.redaction import Redaction
 from holdfast.text import text_of
 from holdfast.types import Cell, CellStatus, Failure, Outcome
 
@@ -34,6 +35,8 @@ class Keeping:
         cell_of: Returns the cell of an input, given its index and itself.
         record_of: Makes the public record of an input's output.
         permanent: What a failure is called that trying again cannot mend.
+        facts_of: Returns what else is known of an outcome.
+        redaction: Keeps secrets from being written; None: nothing is changed.
 
     Attributes:
         lost: Finished inputs that could not be recorded, with the reason, by their index.
@@ -47,6 +50,8 @@ class Keeping:
         cell_of: Callable[[int, Any], Cell],
         record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
         permanent: str = "permanent",
+        facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
+        redaction: Redaction | None = None,
     ) -> None:
         self.lost: dict[int, Exception] = {}
         self.error: HoldfastError | None = None
@@ -54,6 +59,8 @@ class Keeping:
         self._cell_of = cell_of
         self._record_of = record_of
         self._permanent = permanent
+        self._facts_of = facts_of
+        self._redaction = redaction
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -86,7 +93,8 @@ class Keeping:
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
-            cell, met = self._cell_of(attempt.index, attempt.input), _met(attempt)
+            cell = self._cell_of(attempt.index, attempt.input)
+            met = self._safe(_met(attempt))
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", key=cell.key, id=cell.id, **met)
         hook = self._own.get("on_attempt_end")
@@ -113,18 +121,21 @@ class Keeping:
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
             kind = self._permanent if kind == "permanent" else kind
-            failure = Failure(
-                kind, text_of(finished.error), type(finished.error).__name__, tuple(attempts)
-            )
+            message = self._safe(text_of(finished.error))
+            failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
         details = finished.details
         return Outcome(
             self._cell_of(finished.index, finished.input),
             _STATUSES[details.status],
-            self._record_of(finished),
+            self._safe(self._record_of(finished)),
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
+            facts=self._facts_of(finished),
         )
+
+    def _safe(self, value: Any) -> Any:
+        return value if self._redaction is None else self._redaction.plain(value)
 
     # ---- the disk -------------------------------------------------------------------------------
 

@@ -1,0 +1,44 @@
+"""What is asked of the workflow: every item in every trial, each with its key."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from holdfast.journal.fingerprint import Occurrences, digest, output_key
+from holdfast.types import Item
+from holdfast.workflows.protocol import Workflow
+
+
+class Asked(NamedTuple):
+    """One item in one trial.
+
+    Attributes:
+        item: The item.
+        trial: Which repetition, from 0.
+        seen: The digest of what the workflow sees of the item.
+        occurrence: Which of the items of which it sees the same.
+        public_id: The id in the files that others read: with several trials, `<id>_rep<N>`.
+    """
+
+    item: Item
+    trial: int
+    seen: str
+    occurrence: int
+    public_id: str
+
+    def key(self, fingerprint: str) -> str:
+        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
+        return output_key(self.seen, fingerprint, self.trial, self.occurrence)
+
+
+def ask(items: Iterable[Item], trials: int, workflow: Workflow) -> list[Asked]:
+    """Return what is asked, trial by trial, in the order of the dataset."""
+    occurrences = Occurrences()
+    seen = []
+    for item in items:
+        content = digest(workflow.seen(item))
+        seen.append((item, content, occurrences.number(content)))
+    return [
+        Asked(item, trial, content, number, item.id if trials == 1 else f"{item.id}_rep{trial}")
+        for trial in range(trials)
+        for item, content, number in seen
+    ]

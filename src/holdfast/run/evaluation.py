@@ -1,0 +1,239 @@
+"""One evaluation: what is asked, what is on disk, doing the rest, and what came out."""
+
+import logging
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import FunctionChangedError
+from holdfast.evaluators.protocol import Evaluator
+from holdfast.executors.interrupts import hearing
+from holdfast.executors.options import ExecutorOptions
+from holdfast.journal.code import changed_parts
+from holdfast.journal.column import read_failures
+from holdfast.journal.fingerprint import digest
+from holdfast.journal.journal import Journal
+from holdfast.journal.writer import Durability
+from holdfast.run.asked import Asked, ask
+from holdfast.run.change import Fingerprint, OnChange, settle_change
+from holdfast.run.outputs import write_outputs
+from holdfast.run.pipeline import WORKFLOW, Call, Pipeline
+from holdfast.run.plans import Plan, StepPlan
+from holdfast.run.results import EvaluationResult, read_answers
+from holdfast.run.scoring import scoring_of
+from holdfast.run.session import begin_session, end_session, say_unfinished
+from holdfast.run.summary import summarise
+from holdfast.types import Cell, Item
+from holdfast.workflows.protocol import Workflow
+
+logger = logging.getLogger("holdfast.run")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an evaluation was asked to do."""
+
+    items: Sequence[Item]
+    workflow: Workflow
+    evaluators: Sequence[Evaluator]
+    run: Path | None
+    trials: int = 1
+    on_change: OnChange | None = None
+    retry_failed: bool = True
+    durability: Durability = "sync"
+    step_filter: Sequence[str] | None = None
+    bare_outputs: bool = False
+    options: ExecutorOptions = field(default_factory=ExecutorOptions)
+
+
+class Evaluation:
+    """One session of a run, from opening its journal to reading back its results.
+
+    `open` and `finish` read and write files; `conduct` runs on an event loop.
+
+    Attributes:
+        plan: What will be done; there from `open` on.
+    """
+
+    plan: Plan
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._journal: Journal | None = None
+        self._about: dict[str, Any] | None = None
+        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._pipeline: Pipeline | None = None
+
+    # ---- before ---------------------------------------------------------------------------------
+
+    def open(self, *, only_plan: bool = False) -> None:
+        """Take the lock, recover what is there, and make the plan."""
+        request = self._request
+        path = request.run
+        if path is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="holdfast-")
+            path = Path(self._temporary.name) / "run"
+        self._journal = journal = Journal(path, durability=request.durability)
+        self._answers = journal.column(WORKFLOW)
+        columns = [journal.column(one.name) for one in request.evaluators]
+        about = journal.about()
+        self._asked = ask(request.items, request.trials, request.workflow)
+        fingerprint = self._settle(about)
+        self._calls = [self._call(one, fingerprint) for one in self._asked]
+        self._failures = read_failures(journal.layout.failures)
+        self._divide()
+        self.plan = self._planned(about)
+        logger.info("%s", self.plan)
+        if only_plan:
+            return
+        say_unfinished(journal, about, [self._answers, *columns])
+        known = about.setdefault("evaluators", {})
+        known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        begin_session(journal, about, "evaluation", plan=str(self.plan))
+        self._about = about
+        self._pipeline = Pipeline(
+            journal, request.workflow, self._scores, request.options, request.step_filter
+        )
+
+    def _settle(self, about: dict[str, Any]) -> str:
+        parts = dict(self._request.workflow.fingerprint)
+        now = Fingerprint(digest(parts), parts)
+
+        def done_under(whole: str) -> int:
+            return sum(one.key(whole) in self._answers for one in self._asked)
+
+        try:
+            return settle_change(about, now, done_under, len(self._asked), self._request.on_change)
+        except FunctionChangedError as error:
+            count = len(self._asked)
+            step = StepPlan(WORKFLOW, 0, count, changed=tuple(now.parts), calls=count)
+            error.add_note(f"plan: {Plan(len(self._request.items), self._request.trials, step)}")
+            raise
+
+    @staticmethod
+    def _call(asked: Asked, fingerprint: str) -> Call:
+        return asked, Cell(WORKFLOW, asked.public_id, asked.trial, asked.key(fingerprint))
+
+    def _divide(self) -> None:
+        """Tell what is on disk from what is missing, for the workflow and each evaluator."""
+        self._missing: list[Call] = []
+        self._left: list[Call] = []
+        kept: list[Call] = []
+        for call in self._calls:
+            key = call[1].key
+            if key in self._answers:
+                kept.append(call)
+            elif key in self._failures and not self._request.retry_failed:
+                self._left.append(call)
+            else:
+                self._missing.append(call)
+        self._kept = len(kept)
+        self._unscored: list[Call] = []
+        self._unscored_by = dict.fromkeys((one.name for one, _ in self._scores), 0)
+        by_key = {cell.key: (asked, cell) for asked, cell in kept}
+        seen = set()
+        for key, entry in self._answers.read_many(by_key):
+            seen.add(key)
+            # A list, and not any() alone: each evaluator counts what it lacks.
+            lacks = [self._lacks_score(by_key[key][0], entry, *one) for one in self._scores]
+            if any(lacks):
+                self._unscored.append(by_key[key])
+        damaged = [call for key, call in by_key.items() if key not in seen]
+        self._missing += damaged
+        self._kept -= len(damaged)
+
+    def _lacks_score(self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str) -> bool:
+        assert self._journal is not None
+        key = scoring_of(asked, entry, evaluator, fp).cell.key
+        left = key in self._failures and not self._request.retry_failed
+        lacks = key not in self._journal.column(evaluator.name) and not left
+        self._unscored_by[evaluator.name] += lacks
+        return lacks
+
+    def _planned(self, about: Mapping[str, Any]) -> Plan:
+        request, calls = self._request, len(self._missing)
+        known = self._answers.ids() if self._missing and len(self._answers) else set()
+        edited = sum(cell.id in known for _, cell in self._missing)
+        workflow = StepPlan(
+            WORKFLOW, self._kept, calls - edited, edited, failed=len(self._left), calls=calls
+        )
+        evaluators = []
+        for one in request.evaluators:
+            before = about.get("evaluators", {}).get(one.name)
+            changed = () if before is None else tuple(changed_parts(before, dict(one.fingerprint)))
+            missing = self._unscored_by[one.name]
+            kept = self._kept - missing
+            evaluators.append(StepPlan(one.name, kept, calls, 0, 0, changed, calls + missing))
+        return Plan(len(request.items), request.trials, workflow, tuple(evaluators))
+
+    # ---- the work -------------------------------------------------------------------------------
+
+    async def conduct(self) -> None:
+        """Do what is missing. SIGTERM stops it as SIGINT does."""
+        assert self._pipeline is not None
+        with hearing(signal.SIGTERM, self._pipeline.stop):
+            await self._pipeline.conduct(self._missing, self._unscored)
+
+    def stop(self) -> None:
+        """Stop at once, from another thread."""
+        if self._pipeline is not None:
+            self._pipeline.stop()
+
+    # ---- after ----------------------------------------------------------------------------------
+
+    def finish(self) -> EvaluationResult:
+        """Read everything back, and write the files for others."""
+        assert self._pipeline is not None
+        assert self._journal is not None
+        layout = self._journal.layout
+        columns = {one.name: self._journal.column(one.name) for one in self._request.evaluators}
+        self._close_journal()
+        failures = read_failures(layout.failures)
+        calls = [(asked, cell.key) for asked, cell in self._calls]
+        items = read_answers(self._answers, calls, failures)
+        for evaluator, fingerprint in self._scores:
+            self._read_scores(items, evaluator, fingerprint, columns[evaluator.name], failures)
+        summary = summarise(items, [one.name for one in self._request.evaluators])
+        reason = self._pipeline.stop_reason
+        summary["stop_reason"] = None if reason is None else str(reason)
+        write_outputs(layout, self._asked, items, summary, bare=self._request.bare_outputs)
+        run = None if self._temporary is not None else str(layout.home)
+        return EvaluationResult(items, summary, self.plan, run, reason)
+
+    def _read_scores(
+        self, items: Any, evaluator: Evaluator, fingerprint: str, column: Any, failures: Any
+    ) -> None:
+        places: dict[str, int] = {}
+        for place, (asked, item) in enumerate(zip(self._asked, items, strict=True)):
+            if item.status == "completed":
+                key = scoring_of(asked, item.entry, evaluator, fingerprint).cell.key
+                places[key] = place
+        read = set()
+        for key, entry in column.read_many(places):
+            items[places[key]].scores[evaluator.name] = entry.record
+            read.add(key)
+        for key, place in places.items():
+            if key not in read and key in failures:
+                items[place].score_errors[evaluator.name] = failures[key].record["error"]
+
+    def _close_journal(self) -> None:
+        if self._journal is None:
+            return
+        journal, self._journal = self._journal, None
+        try:
+            if self._about is not None:
+                end_session(journal, self._about)
+        finally:
+            journal.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        try:
+            self._close_journal()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()

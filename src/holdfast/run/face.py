@@ -1,0 +1,179 @@
+"""Dataset → workflow → evaluators: every cell durable."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack, cast
+
+from holdfast.arguments import whole_number_from
+from holdfast.datasets import Dataset, load
+from holdfast.evaluators import as_evaluators
+from holdfast.executors.loops import run_here, run_in_thread, running_loop
+from holdfast.executors.options import ExecutorOptions
+from holdfast.executors.threads import Threads, to_its_end
+from holdfast.journal.writer import Durability
+from holdfast.run.change import OnChange
+from holdfast.run.evaluation import Evaluation, Request
+from holdfast.run.plans import Plan
+from holdfast.run.results import EvaluationResult
+from holdfast.workflows import as_workflow
+
+TIMEOUT_S = 600
+
+
+class DatasetOptions(TypedDict, total=False):
+    """How the dataset is read: see `holdfast.datasets.load`."""
+
+    id: str | None
+    input: str | None
+    expected: str | None
+    on_bad_row: Literal["raise", "skip"]
+    filter: Mapping[str, Any] | None
+    limit: int | None
+    sample: int | None
+    shuffle: bool
+    seed: int
+    sheet: str | None
+
+
+class RunOptions(TypedDict, total=False):
+    """How the run behaves."""
+
+    version: str | None
+    on_change: OnChange | None
+    retry_failed: bool
+    durability: Durability
+    write_output: bool
+    step_filter: Sequence[str] | None
+    bare_outputs: bool
+
+
+class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
+    """Everything an evaluation can be told by name."""
+
+
+def evaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> EvaluationResult:
+    """Run a workflow over a dataset, score what comes out, and never lose a finished answer.
+
+    Run again, it goes on where it stopped; after an edit it runs only what the edit touched.
+
+    Args:
+        dataset: A path, rows, a DataFrame, or a function that returns one of them.
+        workflow: A function, plain or async, a class, "module:name", or a Workflow.
+        evaluators: Functions or evaluators; a mapping gives them their names.
+        run: The run's directory; None: `runs/` and the workflow's name.
+        trials: How often each item is asked.
+        **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
+            `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
+            workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
+            `durability`; `write_output=False` for a temporary directory); and those of
+            `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
+
+    Raises:
+        DatasetError: The dataset cannot be used as it is.
+        FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
+        JournalError: The run's directory cannot be used as it is.
+    """
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        evaluation.open()
+        if running_loop() is None:
+            run_here(evaluation.conduct(), given_up=list)
+        else:  # a notebook
+            work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
+            run_in_thread(work, on_interrupt=evaluation.stop)
+        return evaluation.finish()
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+async def aevaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> EvaluationResult:
+    """Do what `evaluate` does, on the running event loop."""
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        await to_its_end(threads.run(lambda _: evaluation.open(), None))
+        await evaluation.conduct()
+        return await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+    finally:
+        await to_its_end(threads.run(lambda _: evaluation.close(), None))
+        threads.close()
+
+
+def plan(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> Plan:
+    """Say what `evaluate` would do, and do nothing."""
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        evaluation.open(only_plan=True)
+        return evaluation.plan
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+def _evaluation(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> tuple[Evaluation, Threads]:
+    _check_names(options)
+    whole_number_from(1, trials=trials)
+    if options.get("on_change") not in (None, "redo", "keep"):
+        raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
+    told = cast("dict[str, Any]", options)
+    behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
+    flow = as_workflow(workflow, version=behaviour.pop("version", None))
+    keep = behaviour.pop("write_output", True)
+    threads = Threads()
+    executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
+    executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
+    request = Request(
+        list(_dataset(dataset, told)),
+        flow,
+        as_evaluators(evaluators, threads=threads),
+        (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,
+        trials,
+        options=executing,
+        **behaviour,
+    )
+    return Evaluation(request), threads
+
+
+def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:
+    if isinstance(dataset, Dataset):
+        return dataset
+    reading: Any = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
+    return load(dataset, **reading)
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    known = EvaluationOptions.__annotations__
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise TypeError(f"{name!r} is not an option of evaluate{hint}")

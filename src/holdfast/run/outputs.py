@@ -1,0 +1,71 @@
+"""The files for others: the shapes of `nat eval`, written whole at the end of every run."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from holdfast.journal.encoding import encode
+from holdfast.journal.files import replace_file
+from holdfast.journal.layout import Layout
+from holdfast.run.asked import Asked
+from holdfast.run.results import ItemResult
+from holdfast.run.scoring import answer_record
+
+
+def write_outputs(
+    layout: Layout,
+    asked: Sequence[Asked],
+    items: Sequence[ItemResult],
+    summary: dict[str, Any],
+    *,
+    bare: bool = False,
+) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
+
+    Args:
+        layout: Where.
+        asked: What was asked.
+        items: What came out.
+        summary: The numbers.
+        bare: In `workflow_output.json`, only the outputs themselves.
+    """
+    answers: Iterator[Any]
+    if bare:
+        answers = (item.output for item in items)
+    else:
+        answers = (_answer(one, item) for one, item in zip(asked, items, strict=True))
+    replace_file(layout.home / "workflow_output.json", _array(answers))
+    for name in summary["evaluators"]:
+        replace_file(layout.home / f"{name}_output.json", _scores(name, items, summary))
+    pretty = json.dumps(summary, indent=2).encode() + b"\n"
+    replace_file(layout.home / "summary.json", [pretty])
+
+
+def _answer(asked: Asked, item: ItemResult) -> dict[str, Any]:
+    if item.status == "completed":
+        return answer_record(asked, item.output, list(item.steps))
+    ours = {"status": item.status} | ({} if item.error is None else {"error": item.error})
+    return answer_record(asked, None, []) | {"_holdfast": ours}
+
+
+def _scores(name: str, items: Sequence[ItemResult], summary: dict[str, Any]) -> Iterator[bytes]:
+    numbers = summary["evaluators"][name]
+    head = {"average_score": numbers["mean"], "_holdfast": numbers}
+    yield encode(head)[0][:-1] + b',"eval_output_items":'
+    yield from _array(_score(name, item) for item in items)
+    yield b"}\n"
+
+
+def _score(name: str, item: ItemResult) -> dict[str, Any]:
+    if name in item.scores:
+        return {**item.scores[name], "id": item.id}  # with more trials, ids have grown
+    error = item.score_errors.get(name)
+    reason = error["message"] if error else f"not run: the workflow {item.status}"
+    return {"id": item.id, "score": None, "reasoning": {}, "error": reason}
+
+
+def _array(records: Iterator[Any]) -> Iterator[bytes]:
+    yield b"["
+    for number, record in enumerate(records):
+        yield (b",\n" if number else b"\n") + encode(record)[0]
+    yield b"\n]"

@@ -1,0 +1,245 @@
+"""How do items pass through the workflow and its evaluators at the same time?
+
+Each step is an executor of its own with its own pacer, and between them run belts: a slow judge
+does not hold the workflow until its belt is full, nor the other way round. A cell passes on when
+it is on disk, and not before.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterable, Iterable, Sequence
+from typing import Any
+
+from holdfast.errors import InterruptedRunError
+from holdfast.evaluators.builtin import BuiltIn
+from holdfast.evaluators.protocol import Evaluator, Scores
+from holdfast.executors.async_executor import AsyncExecutor
+from holdfast.executors.attempts import Finished
+from holdfast.executors.options import ExecutorOptions
+from holdfast.journal.column import Column
+from holdfast.journal.encoding import kept_form
+from holdfast.journal.journal import Journal
+from holdfast.journal.lines import Entry
+from holdfast.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from holdfast.run.asked import Asked
+from holdfast.run.belt import Belt
+from holdfast.run.keeping import Keeping
+from holdfast.run.redaction import Redaction
+from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
+from holdfast.types import Cell, Output, Score
+from holdfast.workflows.protocol import Workflow
+
+_BELT = 256
+_CHUNK = 500
+_BUILT_IN_CONCURRENCY = 32  # they call no provider
+WORKFLOW = "workflow"
+
+Call = tuple[Asked, Cell]
+
+
+class Pipeline:
+    """One session of a run: the steps, the belts between them, and what stopped it.
+
+    Args:
+        journal: Where everything goes.
+        workflow: What answers.
+        evaluators: What scores, each with its fingerprint.
+        options: For the executors.
+        step_filter: Which types of steps are kept; None: all.
+
+    Attributes:
+        keepings: What each step could not record.
+        stop_reason: Why it stopped before all cells were done; None if it did not.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        workflow: Workflow,
+        evaluators: Sequence[tuple[Evaluator, str]],
+        options: ExecutorOptions,
+        step_filter: Sequence[str] | None = None,
+    ) -> None:
+        self.stop_reason: Exception | None = None
+        self._journal = journal
+        self._workflow = workflow
+        self._evaluators = evaluators
+        self._options = options
+        self._step_filter = step_filter
+        self._redaction = Redaction()
+        self._pacers: dict[str, Pacer] = {}
+        self._answers: Column = journal.column(WORKFLOW)
+        self._belts: dict[str, Belt[Scoring]] = {}
+        self.keepings: list[Keeping] = []
+        self._executors: list[AsyncExecutor[Any, Any]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def conduct(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+        """Do what is missing.
+
+        Args:
+            calls: What the workflow has to answer.
+            kept: Answers that are on disk, of which some scores may be missing.
+        """
+        self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
+        self._loop = asyncio.get_running_loop()
+        await self._workflow.open()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for evaluator, _ in self._evaluators:
+                    group.create_task(self._score(evaluator))
+                group.create_task(self._feed(calls, kept))
+        finally:
+            await self._workflow.close()
+
+    def stop(self) -> None:
+        """Stop, from any thread."""
+        reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
+        if self._loop is not None and not self._loop.is_closed():
+            for executor in self._executors:
+                self._loop.call_soon_threadsafe(executor.stop, reason)
+
+    async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._answer(calls))
+                group.create_task(self._pass_on_kept(kept))
+        finally:
+            for belt in self._belts.values():
+                await belt.end()
+
+    # ---- the workflow ---------------------------------------------------------------------------
+
+    async def _answer(self, calls: Sequence[Call]) -> None:
+        if not calls:
+            return
+
+        async def answer(call: Call) -> Output:
+            return await self._workflow.call(call[0].item)
+
+        async def pass_on(finished: Finished[Call, Output]) -> None:
+            if finished.error is None and self._evaluators:
+                record = kept_form(self._redaction.plain(self._record_of(finished)))
+                for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
+                    await self._belts[name].put(scoring)
+
+        keeping = Keeping(
+            self._journal,
+            WORKFLOW,
+            lambda _, call: call[1],
+            self._record_of,
+            facts_of=_usage_of,
+            redaction=self._redaction,
+        )
+        options: ExecutorOptions = {**self._options, "on_complete": pass_on}
+        if options.get("concurrency") == "auto" and options.get("pacer") is None:
+            options["pacer"] = self._pacer_of(self._workflow.endpoint)
+        await self._run(keeping, keeping.executor(answer, options), calls)
+
+    def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        asked, _ = finished.input
+        if finished.error is not None or not isinstance(finished.output, Output):
+            return {"id": asked.public_id}
+        steps = kept_steps(finished.output.steps, self._step_filter)
+        return answer_record(asked, finished.output.value, steps)
+
+    async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
+        """Put on the belts what is on disk and has no score yet."""
+        for at in range(0, len(kept), _CHUNK):
+            chunk = kept[at : at + _CHUNK]
+            for name, scoring in await asyncio.to_thread(self._missing_scores, chunk):
+                await self._belts[name].put(scoring)
+
+    def _missing_scores(self, calls: Sequence[Call]) -> list[tuple[str, Scoring]]:
+        by_key = {cell.key: asked for asked, cell in calls}
+        missing: list[tuple[str, Scoring]] = []
+        for key, entry in self._answers.read_many(by_key):
+            missing += self._missing_for(by_key[key], entry)
+        return missing
+
+    def _missing_for(self, asked: Asked, entry: Entry) -> Iterable[tuple[str, Scoring]]:
+        for evaluator, fingerprint in self._evaluators:
+            scoring = scoring_of(asked, entry, evaluator, fingerprint)
+            if scoring.cell.key not in self._journal.column(evaluator.name):
+                yield evaluator.name, scoring
+
+    # ---- the evaluators -------------------------------------------------------------------------
+
+    async def _score(self, evaluator: Evaluator) -> None:
+        belt = self._belts[evaluator.name]
+
+        async def score(scoring: Scoring) -> Scores:
+            return await evaluator.call(scoring.scored)
+
+        keeping = Keeping(
+            self._journal,
+            evaluator.name,
+            lambda _, scoring: scoring.cell,
+            _score_record_of,
+            permanent="evaluator",
+            redaction=self._redaction,
+        )
+        options: ExecutorOptions = {**self._options}
+        options.pop("on_complete", None)
+        options.pop("pacer", None)  # the workflow's
+        if isinstance(evaluator, BuiltIn):
+            options["concurrency"] = _BUILT_IN_CONCURRENCY
+        elif evaluator.endpoint is not None:
+            options["pacer"] = self._pacer_of(evaluator.endpoint)
+        try:
+            await self._run(keeping, keeping.executor(score, options), belt)
+        finally:
+            belt.stop()
+
+    def _pacer_of(self, endpoint: str) -> Pacer:
+        """Return the pacer of an endpoint: all who call it share one."""
+        if endpoint not in self._pacers:
+            most = self._options.get("max_concurrency", MAX_IN_FLIGHT)
+            self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
+        return self._pacers[endpoint]
+
+    # ---- both -----------------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        keeping: Keeping,
+        executor: AsyncExecutor[Any, Any],
+        inputs: Iterable[Any] | AsyncIterable[Any],
+    ) -> None:
+        self.keepings.append(keeping)
+        self._executors.append(executor)
+        async for _ in executor.stream(inputs):
+            pass
+        reason = keeping.error or executor.stop_reason
+        if reason is not None and self.stop_reason is None:
+            self.stop_reason = reason
+
+
+def _usage_of(finished: Finished[Call, Output]) -> dict[str, Any] | None:
+    output = finished.output
+    if not isinstance(output, Output) or output.usage is None:
+        return None
+    usage = dataclasses.asdict(output.usage)
+    if usage["total_tokens"] is None:
+        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+    return {"usage": {name: value for name, value in usage.items() if value is not None}}
+
+
+def _score_record_of(finished: Finished[Scoring, Scores]) -> dict[str, Any]:
+    record: dict[str, Any] = {"id": finished.input.asked.public_id}
+    if finished.error is not None or not isinstance(finished.output, dict):
+        return record
+    scores: dict[str, Score] = finished.output
+    if list(scores) == ["score"]:
+        return {**record, **_plain_score(scores["score"]), "error": None}
+    several = {name: _plain_score(one) for name, one in scores.items()}
+    return {**record, "score": None, "scores": several, "error": None}
+
+
+def _plain_score(score: Score) -> dict[str, Any]:
+    plain: dict[str, Any] = {"score": score.value, "reasoning": score.reason or {}}
+    if score.label is not None:
+        plain["label"] = score.label
+    if score.details is not None:
+        plain["details"] = score.details
+    return plain

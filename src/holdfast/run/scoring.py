@@ -1,0 +1,59 @@
+"""What does a score depend on, and what does an evaluator get to see?"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from holdfast.evaluators.protocol import Evaluator, Scored
+from holdfast.journal.fingerprint import digest, score_key
+from holdfast.journal.lines import Entry
+from holdfast.run.asked import Asked
+from holdfast.types import Cell
+
+ANSWER, STEPS = "generated_answer", "intermediate_steps"
+"""Where the workflow's public record holds what came out: the peer's names."""
+
+
+class Scoring(NamedTuple):
+    """One output for one evaluator to score."""
+
+    asked: Asked
+    cell: Cell
+    scored: Scored
+
+
+def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
+    """Return what an evaluator has to do about an output that is on disk.
+
+    The key covers all that it may look at: the output and its steps, the item's input, expected
+    answer and id. What else the row holds counts only for those who ask for the whole item.
+    """
+    item, record = asked.item, entry.record
+    scored = Scored(record[ANSWER], item.expected, item.input, item, record[STEPS])
+    wanted = getattr(evaluator, "wanted", None)
+    whole = wanted is None or "item" in wanted
+    seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
+    output = digest(record[ANSWER], record[STEPS])
+    key = score_key(output, seen, fingerprint, asked.trial)
+    return Scoring(asked, Cell(evaluator.name, asked.public_id, asked.trial, key), scored)
+
+
+def answer_record(asked: Asked, value: Any, steps: list[Any]) -> dict[str, Any]:
+    """Return the public record of an answer: the row, the answer and the steps."""
+    record = {**asked.item.row, "id": asked.public_id}
+    return {"id": asked.public_id, **record, ANSWER: value, STEPS: steps}
+
+
+def kept_steps(steps: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
+    """Return the steps whose type is one of these; those that name no type are kept."""
+    if types is None:
+        return list(steps)
+    return [one for one in steps if (kind := _type_of(one)) is None or kind in types]
+
+
+def _type_of(step: Any) -> str | None:
+    if not isinstance(step, Mapping):
+        return None
+    payload = step.get("payload")
+    inner = payload if isinstance(payload, Mapping) else step
+    kind = inner.get("event_type", inner.get("type"))
+    return kind if isinstance(kind, str) else None

@@ -475,3 +475,18 @@ def test_a_record_that_waits_for_room_is_written_though_its_waiter_gave_up(tmp_p
     journal.close()
     monkeypatch.undo()
     assert len(read_all(tmp_path)) == 10
+
+
+def test_drain_waits_for_what_was_appended_so_far(tmp_path):
+    journal = Journal(tmp_path)
+    column = journal.column("workflow")
+
+    async def leave():
+        for n in range(50):
+            column.append(outcome(n))
+
+    asyncio.run(leave())
+    journal.drain()
+    assert len(ColumnReader(tmp_path / "workflow_output.jsonl")) == 50
+    journal.close()
+    journal.drain()

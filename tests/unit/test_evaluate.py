@@ -481,3 +481,37 @@ def test_evaluators_with_one_endpoint_share_a_pacer(tmp_path):
         pipeline = Pipeline(journal, as_workflow(lambda x: x), [(j, "f") for j in judges], {})
         assert pipeline._pacer_of("judge") is pipeline._pacer_of("judge")
         assert pipeline._pacer_of("judge") is not pipeline._pacer_of("workflow")
+
+
+def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp_path, monkeypatch):
+    from holdfast.run import evaluation
+
+    answering = Answering()
+    first = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
+    monkeypatch.setattr(evaluation.Evaluation, "_look_up", lambda *_: pytest.fail("looked up"))
+    again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
+    assert again.summary == first.summary
+    assert [one.output for one in again.items] == [one.output for one in first.items]
+    assert [one.scores for one in again.items] == [one.scores for one in first.items]
+
+
+@pytest.mark.parametrize("damage", ["cut", "deleted", "summary", "edited"])
+def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
+    answering, run = Answering(), tmp_path / "run"
+    answering.evaluate(ROWS, run, [exact_match()])
+    column = run / "workflow_output.jsonl"
+    if damage == "cut":
+        column.write_bytes(b"".join(column.read_bytes().splitlines(keepends=True)[:-1]))
+    elif damage == "deleted":
+        column.unlink()
+    elif damage == "summary":
+        (run / "summary.json").unlink()
+    else:
+        column.write_bytes(
+            column.read_bytes().replace(b'"generated_answer":"3"', b'"generated_answer":"7"')
+        )
+        (run / "index" / "workflow_output.idx").unlink()
+    result = answering.evaluate(ROWS, run, [exact_match()])
+    assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
+    assert [one.output for one in result.items] == [str(n) for n in range(6)]
+    assert (run / "summary.json").exists()

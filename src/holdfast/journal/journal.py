@@ -65,6 +65,7 @@ class Journal:
         self._durability = durability
         self._open_files: list[Tape | IndexFile] = []
         self._columns: dict[Path, Column] = {}
+        self._steps: dict[str, Column] = {}
         self._lock: Lock | None = None
         self._writer: Writer | None = None
         try:
@@ -103,6 +104,8 @@ class Journal:
             JournalError: It has bad lines, and the journal is strict.
         """
         assert self._writer is not None
+        if step in self._steps:
+            return self._steps[step]
         path = self.layout.column(step)
         if path not in self._columns:
             with _naming(path):
@@ -110,6 +113,7 @@ class Journal:
                 self._open_files.append(index)
                 tape, places, state = self._open(path, index)
             self._columns[path] = Column(tape, index, self._failures, self._writer, places, state)
+        self._steps[step] = self._columns[path]
         return self._columns[path]
 
     def _open(self, path: Path, index: IndexFile | None = None) -> tuple[Tape, Places, ColumnState]:
@@ -154,6 +158,11 @@ class Journal:
         """Put what was asked into `run.json`, whole."""
         with _naming(self.layout.about):
             replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
+
+    def drain(self) -> None:
+        """Return when all that was appended so far has been written, or could not be."""
+        if self._writer is not None:
+            self._writer.drain()
 
     def close(self) -> None:
         """Write what waits, and let others write."""

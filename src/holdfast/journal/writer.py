@@ -82,6 +82,7 @@ class Writer:
         # can only make the backlog look smaller.
         self._put_bytes = self._done_bytes = 0
         self._room: list[asyncio.Future[None]] = []
+        self._drained: list[tuple[int, threading.Event]] = []
         self._room_lock = threading.Lock()
         self._broken: JournalError | None = None
         self._full_since: float | None = None
@@ -145,6 +146,23 @@ class Writer:
             hint='start children with the "spawn" method, and append in the parent',
         )
 
+    def drain(self) -> None:
+        """Return when all that was put so far has its answer. Blocks for as long as that takes."""
+        reached = threading.Event()
+        with self._room_lock:
+            self._drained.append((self._put_bytes, reached))
+        self._say_drained()
+        reached.wait()
+
+    def _say_drained(self) -> None:
+        with self._room_lock:
+            waiting, self._drained = self._drained, []
+            for put_bytes, reached in waiting:
+                if self._done_bytes >= put_bytes or self._gone.is_set():
+                    reached.set()
+                else:
+                    self._drained.append((put_bytes, reached))
+
     def close(self) -> None:
         """Write and sync what waits, and end the thread. Blocks for as long as that takes."""
         if os.getpid() != self._pid:  # a forked child: there is no thread here
@@ -174,11 +192,14 @@ class Writer:
             self._ended = is_end
             _wake(jobs)
             self._wake_those_with_room()
+            if self._drained:
+                self._say_drained()
         late, _ = self._take_waiting([])
         self._refuse(late)
         _wake(late)
         self._on_end()
         self._gone.set()
+        self._say_drained()
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for records; return all that wait, and whether it is the end."""

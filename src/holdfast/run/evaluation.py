@@ -1,5 +1,7 @@
 """One evaluation: what is asked, what is on disk, doing the rest, and what came out."""
 
+import functools
+import json
 import logging
 import signal
 import tempfile
@@ -13,16 +15,18 @@ from holdfast.evaluators.protocol import Evaluator
 from holdfast.executors.interrupts import hearing
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.code import changed_parts
-from holdfast.journal.column import read_failures
+from holdfast.journal.column import Column, read_failures
 from holdfast.journal.fingerprint import digest
 from holdfast.journal.journal import Journal
+from holdfast.journal.lines import Entry
 from holdfast.journal.writer import Durability
 from holdfast.run.asked import Asked, ask
 from holdfast.run.change import Fingerprint, OnChange, settle_change
+from holdfast.run.completion import asked_hash, is_complete, sizes_of
 from holdfast.run.outputs import write_outputs
 from holdfast.run.pipeline import WORKFLOW, Call, Pipeline
 from holdfast.run.plans import Plan, StepPlan
-from holdfast.run.results import EvaluationResult, read_answers
+from holdfast.run.results import EvaluationResult, ItemResult, read_answers
 from holdfast.run.scoring import scoring_of
 from holdfast.run.session import begin_session, end_session, say_unfinished
 from holdfast.run.summary import summarise
@@ -78,33 +82,62 @@ class Evaluation:
             self._temporary = tempfile.TemporaryDirectory(prefix="holdfast-")
             path = Path(self._temporary.name) / "run"
         self._journal = journal = Journal(path, durability=request.durability)
-        self._answers = journal.column(WORKFLOW)
-        columns = [journal.column(one.name) for one in request.evaluators]
+        self._layout = journal.layout
+        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._columns = {step: journal.column(step) for step in self._steps}
+        self._answers = self._columns[WORKFLOW]
         about = journal.about()
-        self._asked = ask(request.items, request.trials, request.workflow)
-        fingerprint = self._settle(about)
-        self._calls = [self._call(one, fingerprint) for one in self._asked]
-        self._failures = read_failures(journal.layout.failures)
-        self._divide()
-        self.plan = self._planned(about)
+        shape = [request.step_filter, request.bare_outputs]
+        self._hash = asked_hash(
+            request.items, request.workflow, request.evaluators, request.trials, shape
+        )
+        if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
+            self.plan = self._nothing_to_do()
+        else:
+            self._look_up(about)
+            self.plan = self._planned(about)
         logger.info("%s", self.plan)
         if only_plan:
             return
-        say_unfinished(journal, about, [self._answers, *columns])
+        say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
         begin_session(journal, about, "evaluation", plan=str(self.plan))
         self._about = about
-        self._pipeline = Pipeline(
-            journal, request.workflow, self._scores, request.options, request.step_filter
+
+    def _nothing_to_do(self) -> Plan:
+        request = self._request
+        cells = len(request.items) * request.trials
+        evaluators = [StepPlan(one.name, cells, 0) for one in request.evaluators]
+        return Plan(
+            len(request.items), request.trials, StepPlan(WORKFLOW, cells, 0), tuple(evaluators)
         )
+
+    def _look_up(self, about: dict[str, Any]) -> None:
+        request = self._request
+        assert self._journal is not None
+        self._asked = ask(request.items, request.trials, request.workflow)
+        fingerprint = self._settle(about)
+        self._calls = self._calls_under(fingerprint)
+        self._failures = read_failures(self._layout.failures)
+        self._divide()
+        self._pipeline = Pipeline(
+            self._journal, request.workflow, self._scores, request.options, request.step_filter
+        )
+
+    @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
+    def _calls_under(self, fingerprint: str) -> list[Call]:
+        return [
+            (one, Cell(WORKFLOW, one.public_id, one.trial, one.key(fingerprint)))
+            for one in self._asked
+        ]
 
     def _settle(self, about: dict[str, Any]) -> str:
         parts = dict(self._request.workflow.fingerprint)
         now = Fingerprint(digest(parts), parts)
 
         def done_under(whole: str) -> int:
-            return sum(one.key(whole) in self._answers for one in self._asked)
+            return sum(cell.key in self._answers for _, cell in self._calls_under(whole))
 
         try:
             return settle_change(about, now, done_under, len(self._asked), self._request.on_change)
@@ -113,10 +146,6 @@ class Evaluation:
             step = StepPlan(WORKFLOW, 0, count, changed=tuple(now.parts), calls=count)
             error.add_note(f"plan: {Plan(len(self._request.items), self._request.trials, step)}")
             raise
-
-    @staticmethod
-    def _call(asked: Asked, fingerprint: str) -> Call:
-        return asked, Cell(WORKFLOW, asked.public_id, asked.trial, asked.key(fingerprint))
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
@@ -147,10 +176,9 @@ class Evaluation:
         self._kept -= len(damaged)
 
     def _lacks_score(self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str) -> bool:
-        assert self._journal is not None
         key = scoring_of(asked, entry, evaluator, fp).cell.key
         left = key in self._failures and not self._request.retry_failed
-        lacks = key not in self._journal.column(evaluator.name) and not left
+        lacks = key not in self._columns[evaluator.name] and not left
         self._unscored_by[evaluator.name] += lacks
         return lacks
 
@@ -174,9 +202,9 @@ class Evaluation:
 
     async def conduct(self) -> None:
         """Do what is missing. SIGTERM stops it as SIGINT does."""
-        assert self._pipeline is not None
-        with hearing(signal.SIGTERM, self._pipeline.stop):
-            await self._pipeline.conduct(self._missing, self._unscored)
+        if self._pipeline is not None:
+            with hearing(signal.SIGTERM, self._pipeline.stop):
+                await self._pipeline.conduct(self._missing, self._unscored)
 
     def stop(self) -> None:
         """Stop at once, from another thread."""
@@ -187,25 +215,48 @@ class Evaluation:
 
     def finish(self) -> EvaluationResult:
         """Read everything back, and write the files for others."""
-        assert self._pipeline is not None
+        run = None if self._temporary is not None else str(self._layout.home)
+        if self._pipeline is None:
+            self._close_journal()
+            summary = json.loads((self._layout.home / "summary.json").read_bytes())
+            return EvaluationResult(self._read_later, summary, self.plan, run)
         assert self._journal is not None
-        layout = self._journal.layout
-        columns = {one.name: self._journal.column(one.name) for one in self._request.evaluators}
+        self._journal.drain()  # what still waits to be written counts too
+        reason = self._pipeline.stop_reason
+        items = self._read()
+        summary = summarise(items, [one.name for one in self._request.evaluators])
+        summary["stop_reason"] = None if reason is None else str(reason)
+        write_outputs(self._layout, self._asked, items, summary, bare=self._request.bare_outputs)
+        steps = [summary["workflow"], *summary["evaluators"].values()]
+        done = all(step["completed"] == len(items) for step in steps)
+        if done and self._about is not None:
+            sizes = sizes_of(self._journal, self._steps)
+            self._about["complete"] = {"asked": self._hash, "columns": sizes}
         self._close_journal()
-        failures = read_failures(layout.failures)
+        return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+
+    def _read_later(self) -> list[ItemResult]:
+        about = json.loads(self._layout.about.read_bytes())
+        self._asked = ask(self._request.items, self._request.trials, self._request.workflow)
+        self._calls = self._calls_under(self._settle(about))
+        return self._read()
+
+    def _read(self) -> list[ItemResult]:
+        failures = read_failures(self._layout.failures)
         calls = [(asked, cell.key) for asked, cell in self._calls]
         items = read_answers(self._answers, calls, failures)
         for evaluator, fingerprint in self._scores:
-            self._read_scores(items, evaluator, fingerprint, columns[evaluator.name], failures)
-        summary = summarise(items, [one.name for one in self._request.evaluators])
-        reason = self._pipeline.stop_reason
-        summary["stop_reason"] = None if reason is None else str(reason)
-        write_outputs(layout, self._asked, items, summary, bare=self._request.bare_outputs)
-        run = None if self._temporary is not None else str(layout.home)
-        return EvaluationResult(items, summary, self.plan, run, reason)
+            column = self._columns[evaluator.name]
+            self._read_scores(items, evaluator, fingerprint, column, failures)
+        return items
 
     def _read_scores(
-        self, items: Any, evaluator: Evaluator, fingerprint: str, column: Any, failures: Any
+        self,
+        items: Sequence[ItemResult],
+        evaluator: Evaluator,
+        fingerprint: str,
+        column: Column,
+        failures: Mapping[str, Entry],
     ) -> None:
         places: dict[str, int] = {}
         for place, (asked, item) in enumerate(zip(self._asked, items, strict=True)):

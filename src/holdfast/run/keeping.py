@@ -37,6 +37,7 @@ class Keeping:
         permanent: What a failure is called that trying again cannot mend.
         facts_of: Returns what else is known of an outcome.
         redaction: Keeps secrets from being written; None: nothing is changed.
+        costs: Whether a call may have to be paid for: then the story tells when it starts.
 
     Attributes:
         lost: Finished inputs that could not be recorded, with the reason, by their index.
@@ -49,9 +50,11 @@ class Keeping:
         step: str,
         cell_of: Callable[[int, Any], Cell],
         record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
+        *,
         permanent: str = "permanent",
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
         redaction: Redaction | None = None,
+        costs: bool = True,
     ) -> None:
         self.lost: dict[int, Exception] = {}
         self.error: HoldfastError | None = None
@@ -61,6 +64,7 @@ class Keeping:
         self._permanent = permanent
         self._facts_of = facts_of
         self._redaction = redaction
+        self._costs = costs
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -86,8 +90,9 @@ class Keeping:
 
     def _start(self, attempt: Attempt) -> Awaitable[None] | None:
         self._loop = asyncio.get_running_loop()
-        cell = self._cell_of(attempt.index, attempt.input)
-        self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
+        if self._costs:
+            cell = self._cell_of(attempt.index, attempt.input)
+            self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
         hook = self._own.get("on_attempt_start")
         return None if hook is None else hook(attempt)
 

@@ -178,6 +178,7 @@ class Pipeline:
             _score_record_of,
             permanent="evaluator",
             redaction=self._redaction,
+            costs=not isinstance(evaluator, BuiltIn),
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)

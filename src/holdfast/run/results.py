@@ -1,6 +1,7 @@
 """What came out of an evaluation, read back from its columns."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -44,23 +45,34 @@ class ItemResult:
     entry: Entry = field(default=Entry({}, {}), repr=False)
 
 
-@dataclass(slots=True)
 class EvaluationResult:
     """What came out of an evaluation.
 
     Attributes:
-        items: Each item in each trial, in the order of the dataset, trial by trial.
         summary: The numbers: how many, how many failed and why, means over what was scored.
         plan: What was kept and what was done.
         run: Where it is on disk; None if it was not to be kept.
         stop_reason: Why it stopped before all cells were done; None if it did not.
     """
 
-    items: list[ItemResult]
-    summary: dict[str, Any]
-    plan: Plan
-    run: str | None = None
-    stop_reason: Exception | None = None
+    def __init__(
+        self,
+        read_items: Callable[[], list[ItemResult]],
+        summary: dict[str, Any],
+        plan: Plan,
+        run: str | None = None,
+        stop_reason: Exception | None = None,
+    ) -> None:
+        self.summary = summary
+        self.plan = plan
+        self.run = run
+        self.stop_reason = stop_reason
+        self._read_items = read_items
+
+    @functools.cached_property
+    def items(self) -> list[ItemResult]:
+        """Each item in each trial, in the order of the dataset, trial by trial."""
+        return self._read_items()
 
     @property
     def failed(self) -> list[ItemResult]:
@@ -73,11 +85,11 @@ class EvaluationResult:
         return pandas.DataFrame([_row(one) for one in self.items])
 
     def __repr__(self) -> str:
-        done = sum(one.status == "completed" for one in self.items)
+        done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         scores = ", ".join(
             f"{name} {_shown(one)}" for name, one in self.summary["evaluators"].items()
         )
-        return f"<EvaluationResult: {done:,} of {len(self.items):,} completed; {scores}>"
+        return f"<EvaluationResult: {done:,} of {asked:,} completed; {scores}>"
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:

@@ -36,6 +36,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/pacing_peers.py
 	@$(BIN)/python benchmarks/pacing_pictures.py
 	@$(BIN)/python benchmarks/journal.py
+	@$(BIN)/python benchmarks/run.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -306,3 +306,11 @@ def test_the_fingerprint_is_the_same_in_every_process():
         for seed in ("1", "2", "3")
     }
     assert len(shown) == 1
+
+
+def test_a_name_of_a_library_counts_the_same_before_and_after_it_was_looked_up(parts_of):
+    code = "import holdfast\ndef shown(x): return holdfast.Output(x)"
+    vars(sys.modules["holdfast"]).pop("Output", None)
+    before = parts_of("", show="shown", before=code)
+    assert sys.modules["holdfast"].Output
+    assert parts_of("", show="shown", before=code) == before

@@ -515,3 +515,132 @@ def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
     assert len(answering.calls) == 6 + {"cut": 1, "deleted": 6, "summary": 0, "edited": 1}[damage]
     assert [one.output for one in result.items] == [str(n) for n in range(6)]
     assert (run / "summary.json").exists()
+
+
+# ---- what a review found ------------------------------------------------------------------------
+
+
+def test_failures_that_are_left_are_left_though_other_evaluators_run(tmp_path):
+    asked = []
+
+    def bad(output):
+        asked.append(output)
+        raise PermanentError("never")
+
+    answering = Answering()
+    answering.evaluate(ROWS[:2], tmp_path / "run", [bad])
+    answering.evaluate(ROWS[:2], tmp_path / "run", [bad, exact_match()], retry_failed=False)
+    assert len(asked) == 2
+
+
+def test_two_evaluators_of_one_function_do_not_share_their_failures(tmp_path):
+    asked = []
+
+    def bad(output):
+        asked.append(output)
+        raise PermanentError("never")
+
+    answering = Answering()
+    answering.evaluate(ROWS[:1], tmp_path / "run", {"one": bad})
+    result = answering.evaluate(ROWS[:1], tmp_path / "run", {"two": bad}, retry_failed=False)
+    assert len(asked) == 2
+    assert result.summary["evaluators"]["two"]["failed"] == {"evaluator": 1}
+
+
+def test_a_bug_in_an_evaluator_is_called_one(tmp_path):
+    def judge(output):
+        return 1 / 0
+
+    result = Answering().evaluate(ROWS[:1], tmp_path / "run", [judge], max_retries=0)
+    assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}
+
+
+def test_another_input_column_is_another_question(tmp_path):
+    def answer(item):
+        return item.input
+
+    rows = [{"id": "a", "x": "1", "y": "2"}]
+    run = tmp_path / "run"
+    assert holdfast.evaluate(rows, answer, run=run, input="x").items[0].output == "1"
+    assert holdfast.evaluate(rows, answer, run=run, input="y").items[0].output == "2"
+
+
+def test_a_wrong_executor_option_is_said_before_anything_is_opened(tmp_path):
+    with pytest.raises(ValueError, match="concurrency=0"):
+        Answering().evaluate(ROWS, tmp_path / "run", concurrency=0)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):
+    seen = []
+    Answering().evaluate(ROWS, tmp_path / "run", on_complete=lambda one: seen.append(one.error))
+    assert seen == [None] * 6
+
+
+def test_a_step_filter_given_later_applies_to_what_is_kept(tmp_path):
+    steps = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END")]
+    answering = Answering(lambda q: Output(q, steps=steps))
+    answering.evaluate(ROWS[:1], tmp_path / "run")
+    answering.evaluate(ROWS[:1], tmp_path / "run", step_filter=["LLM_END"])
+    (final,) = read(tmp_path / "run" / "workflow_output.json")
+    assert final["intermediate_steps"] == steps[:1]
+
+
+def test_skipped_rows_are_in_the_summary(tmp_path):
+    rows = [*ROWS, {"id": "bad", "question": None}]
+    result = Answering().evaluate(rows, tmp_path / "run", on_bad_row="skip")
+    assert len(result.summary["bad_rows"]) == 1
+    assert "bad_rows" in read(tmp_path / "run" / "summary.json")
+
+
+def test_exit_on_error_stops_every_step(tmp_path):
+    rows = [{"id": str(n), "question": f"what {n}"} for n in range(3000)]
+
+    def judge(output):
+        raise PermanentError("stop here")
+
+    answering = Answering()
+    result = answering.evaluate(rows, tmp_path / "run", [judge], exit_on_error=True)
+    assert len(answering.calls) < 2000
+    assert str(result.stop_reason) == "stop here"
+
+
+@pytest.mark.parametrize(
+    "where", ["row", "dataclass", "id", "reason", "slash", "late", "evaluator"]
+)
+def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
+    import dataclasses
+    import os
+
+    secret = "/planted+secret/0123456789" if where == "slash" else "sk-planted-0123456789"
+    monkeypatch.delenv("LATE_TOKEN", raising=False)
+    if where != "late":
+        monkeypatch.setenv("MY_SECRET", secret)
+
+    @dataclasses.dataclass
+    class Answer:
+        text: str
+
+    class Bot:
+        async def setup(self):
+            if where == "late":
+                os.environ["LATE_TOKEN"] = secret
+
+        async def __call__(self, question):
+            if where == "reason":
+                raise holdfast.QuotaExhaustedError(f"no more for {secret}")
+            return Answer(secret) if where == "dataclass" else secret
+
+    def judge(output):
+        raise PermanentError(f"judge met {secret}")
+
+    row = {
+        "id": f"id {secret}" if where == "id" else "a",
+        "question": f"use {secret}" if where == "row" else "q",
+    }
+    evaluators = [judge] if where == "evaluator" else []
+    holdfast.evaluate([row], Bot, evaluators, tmp_path / "run")
+    monkeypatch.delenv("LATE_TOKEN", raising=False)
+    for file in (tmp_path / "run").rglob("*"):
+        if file.is_file():
+            assert b"planted" not in file.read_bytes(), file

@@ -259,6 +259,39 @@ def test_results_of_any_earlier_function_are_asked_about(tmp_path):
         holdfast.map(version_two, ["a", "b", "c"], journal=path)
 
 
+def test_a_redo_that_was_cut_short_goes_on_without_being_asked_again(tmp_path):
+    path, broken = tmp_path / "out.jsonl", {"b"}
+
+    def two(x):
+        if x in broken:
+            raise PermanentError("not yet")
+        return f"two {x}"
+
+    Counting(lambda x: f"one {x}").map(["a", "b"], path)
+    counting = Counting(two)
+    counting.map(["a", "b"], path, version="2", on_change="redo")
+    broken.clear()
+    assert counting.map(["a", "b"], path, version="2").outputs == ["two a", "two b"]
+    assert counting.calls == ["a", "b", "b"]
+
+
+def test_what_new_code_makes_is_never_recorded_as_the_old_codes(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a"], journal=path)
+    holdfast.map(version_two, ["a", "c"], journal=path, on_change="keep")
+    # Back to the old code: what the new code made in between is not its own.
+    with pytest.raises(holdfast.FunctionChangedError, match="1 of 2 inputs"):
+        holdfast.map(version_one, ["a", "c"], journal=path)
+
+
+def test_every_input_that_only_other_code_answered_is_asked_about(tmp_path):
+    path = tmp_path / "out.jsonl"
+    holdfast.map(version_one, ["a"], journal=path)
+    holdfast.map(version_two, ["b"], journal=path)
+    with pytest.raises(holdfast.FunctionChangedError, match="1 of 2 inputs"):
+        holdfast.map(version_two, ["a", "b"], journal=path)
+
+
 # ---- hooks, options, async ----------------------------------------------------------------------
 
 

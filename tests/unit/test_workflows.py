@@ -39,7 +39,8 @@ def whole(item):
     [
         (asynchronous, "WHY?", "why?"),
         (plain, "why?why?why?", {"question": "why?", "n": 3}),
-        (whole, 3, {"item": dict(ITEM.row)}),
+        (whole, 3, {"item": ["q1", "why?", "because", dict(ITEM.row)]}),
+        (lambda question, n=9: question * n, "why?why?why?", {"question": "why?", "n": 3}),
         (lambda input: input, "why?", "why?"),  # noqa: A006 - the contract's word
         (functools.partial(plain, n=2), "why?why?", {"question": "why?"}),
         (lambda x, mood="calm": x + mood, "why?calm", "why?"),
@@ -142,3 +143,21 @@ def test_a_declared_version_replaces_the_code():
     one, two = as_workflow(plain, version="1"), as_workflow(whole, version="1")
     assert one.fingerprint == two.fingerprint
     assert as_workflow(plain).fingerprint != as_workflow(whole).fingerprint
+
+
+def test_a_function_that_cannot_be_given_anything_is_refused_before_the_run():
+    for function, said in [
+        (lambda: 1, "takes no argument"),
+        (lambda **more: 1, "takes no argument"),
+        (lambda a, b, /: 1, "by place only"),
+    ]:
+        with pytest.raises(HoldfastError, match=said):
+            as_workflow(function)
+    assert call(as_workflow(lambda text, /: text)).value == "why?"
+
+
+def test_a_row_without_a_column_the_workflow_wants_is_named():
+    workflow = as_workflow(plain)
+    call(workflow)
+    with pytest.raises(HoldfastError, match="item 'q2' has no column 'n'"):
+        workflow.seen(Item("q2", "x", None, {"question": "x"}))

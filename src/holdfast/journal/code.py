@@ -30,6 +30,7 @@ from holdfast.journal.plain import NotPlainError
 from holdfast.journal.source import (
     closed_over_state,
     is_users,
+    is_users_module,
     methods_of,
     modules_imported,
     mutated_attributes,
@@ -152,6 +153,10 @@ class _Reading:
             value, name = scope[first], first
             while type(value) is ModuleType and rest:
                 name = rest.pop(0)
+                if not is_users_module(value):
+                    # By its name alone: a library may look its names up only when they are used.
+                    value = f"{value.__name__}.{name}"
+                    break
                 value = vars(value).get(name)
             self._use(self._short(module, name), name, value)
 

@@ -267,12 +267,12 @@ def _failure_line(outcome: Outcome) -> Parts:
         return encode_line(outcome._replace(record=shown), more)
 
 
-def read_failures(path: Path) -> dict[str, Entry]:
-    """Return the latest failure of each key, as others left it."""
-    failures: dict[str, Entry] = {}
+def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
+    """Return the latest failure of each step and key, as others left it."""
+    failures: dict[tuple[str, str], Entry] = {}
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         for line in file:
             if is_whole(line):
                 entry = decode_line(line)
-                failures[entry.facts["key"]] = entry
+                failures[entry.facts["step"], entry.facts["key"]] = entry
     return failures

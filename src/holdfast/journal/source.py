@@ -13,7 +13,7 @@ import sysconfig
 import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 _CHANGING = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert"}
@@ -251,6 +251,12 @@ def is_users(thing: Any) -> bool:
         return False
     file = getattr(module, "__file__", None)
     return file is not None and not _is_in_library(file)  # without one: built into Python
+
+
+def is_users_module(module: ModuleType) -> bool:
+    """Tell whether a module is the user's own."""
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+    return isinstance(file, str) and not _is_in_library(file)
 
 
 def _is_in_library(file: str) -> bool:

@@ -28,40 +28,41 @@ def fingerprint_of(function: Any, version: str | None) -> Fingerprint:
 def settle_change(
     about: dict[str, Any],
     now: Fingerprint,
-    done_under: Callable[[str], int],
+    done_under: Callable[[str], set[int]],
     asked: int,
     on_change: OnChange | None,
-) -> str:
-    """Return the fingerprint under which results are looked up and recorded.
+) -> list[str]:
+    """Return, for each input, the fingerprint of the function whose result counts.
 
     Args:
         about: What the journal knows of earlier runs; brought up to date.
         now: The function as it is.
-        done_under: How many of the inputs have a result under a fingerprint.
+        done_under: Which of the inputs have a result under a fingerprint.
         asked: How many inputs there are.
         on_change: What to do about results of another function.
 
     Raises:
-        FunctionChangedError: There are some, and nobody said what to do.
+        FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
     """
-    accepted: dict[str, str] = about.setdefault("accepted", {})
     known: dict[str, dict[str, str]] = about.setdefault("functions", {})
-    if on_change == "redo":
-        accepted.pop(now.whole, None)
-    whole = accepted.get(now.whole, now.whole)
-    have = done_under(whole)
-    if have < asked:
-        # The latest first: what others made is only of interest where it is more.
-        done = {other: done_under(other) for other in reversed(known) if other != whole}
-        best = max(done, key=lambda other: done[other], default=None)
-        if best is not None and done[best] > have:
-            if on_change is None:
-                raise _changed(known[best], now, done[best], asked)
-            if on_change == "keep":
-                accepted[now.whole] = whole = best
-    parts = known.pop(whole, now.parts)  # to the end: it is the latest now
-    known[whole] = parts
-    return whole
+    decided: dict[str, OnChange] = about.setdefault("decided", {})
+    here = done_under(now.whole)
+    elsewhere: dict[int, str] = {}
+    if len(here) < asked:
+        for other in reversed(known):  # the latest first
+            if other != now.whole:
+                elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
+    choice = on_change or decided.get(now.whole)
+    if elsewhere and choice is None:
+        latest = next(reversed(elsewhere.values()))
+        raise _changed(known[latest], now, len(elsewhere), asked)
+    if elsewhere and on_change is not None:
+        decided[now.whole] = on_change  # an interrupted run goes on as it was decided
+    known.pop(now.whole, None)
+    known[now.whole] = now.parts  # to the end: it is the latest now
+    if choice == "keep":
+        return [elsewhere.get(place, now.whole) for place in range(asked)]
+    return [now.whole] * asked
 
 
 def _changed(

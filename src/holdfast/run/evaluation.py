@@ -30,6 +30,7 @@ from holdfast.run.results import EvaluationResult, ItemResult, read_answers
 from holdfast.run.scoring import scoring_of
 from holdfast.run.session import begin_session, end_session, say_unfinished
 from holdfast.run.summary import summarise
+from holdfast.text import text_of
 from holdfast.types import Cell, Item
 from holdfast.workflows.protocol import Workflow
 
@@ -50,6 +51,7 @@ class Request:
     durability: Durability = "sync"
     step_filter: Sequence[str] | None = None
     bare_outputs: bool = False
+    bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)
 
 
@@ -117,13 +119,14 @@ class Evaluation:
         request = self._request
         assert self._journal is not None
         self._asked = ask(request.items, request.trials, request.workflow)
-        fingerprint = self._settle(about)
-        self._calls = self._calls_under(fingerprint)
-        self._failures = read_failures(self._layout.failures)
+        self._calls = self._settle(about)
+        failures = {} if request.retry_failed else read_failures(self._layout.failures)
+        self._left_keys = frozenset(failures)
         self._divide()
         self._pipeline = Pipeline(
             self._journal, request.workflow, self._scores, request.options, request.step_filter
         )
+        self._pipeline.left = self._left_keys
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
     def _calls_under(self, fingerprint: str) -> list[Call]:
@@ -132,20 +135,25 @@ class Evaluation:
             for one in self._asked
         ]
 
-    def _settle(self, about: dict[str, Any]) -> str:
+    def _settle(self, about: dict[str, Any]) -> list[Call]:
+        """Return the cells whose answers count, each under the fingerprint that made it."""
         parts = dict(self._request.workflow.fingerprint)
         now = Fingerprint(digest(parts), parts)
 
-        def done_under(whole: str) -> int:
-            return sum(cell.key in self._answers for _, cell in self._calls_under(whole))
+        def done_under(whole: str) -> set[int]:
+            cells = enumerate(self._calls_under(whole))
+            return {place for place, (_, cell) in cells if cell.key in self._answers}
 
         try:
-            return settle_change(about, now, done_under, len(self._asked), self._request.on_change)
+            chosen = settle_change(
+                about, now, done_under, len(self._asked), self._request.on_change
+            )
         except FunctionChangedError as error:
             count = len(self._asked)
             step = StepPlan(WORKFLOW, 0, count, changed=tuple(now.parts), calls=count)
             error.add_note(f"plan: {Plan(len(self._request.items), self._request.trials, step)}")
             raise
+        return [self._calls_under(whole)[place] for place, whole in enumerate(chosen)]
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
@@ -156,7 +164,7 @@ class Evaluation:
             key = call[1].key
             if key in self._answers:
                 kept.append(call)
-            elif key in self._failures and not self._request.retry_failed:
+            elif (WORKFLOW, key) in self._left_keys:
                 self._left.append(call)
             else:
                 self._missing.append(call)
@@ -177,7 +185,7 @@ class Evaluation:
 
     def _lacks_score(self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str) -> bool:
         key = scoring_of(asked, entry, evaluator, fp).cell.key
-        left = key in self._failures and not self._request.retry_failed
+        left = (evaluator.name, key) in self._left_keys
         lacks = key not in self._columns[evaluator.name] and not left
         self._unscored_by[evaluator.name] += lacks
         return lacks
@@ -225,8 +233,18 @@ class Evaluation:
         reason = self._pipeline.stop_reason
         items = self._read()
         summary = summarise(items, [one.name for one in self._request.evaluators])
-        summary["stop_reason"] = None if reason is None else str(reason)
-        write_outputs(self._layout, self._asked, items, summary, bare=self._request.bare_outputs)
+        redaction = self._pipeline.redaction
+        summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
+        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
+        write_outputs(
+            self._layout,
+            self._asked,
+            items,
+            redaction.plain(summary),
+            redaction,
+            bare=self._request.bare_outputs,
+            step_filter=self._request.step_filter,
+        )
         steps = [summary["workflow"], *summary["evaluators"].values()]
         done = all(step["completed"] == len(items) for step in steps)
         if done and self._about is not None:
@@ -238,7 +256,7 @@ class Evaluation:
     def _read_later(self) -> list[ItemResult]:
         about = json.loads(self._layout.about.read_bytes())
         self._asked = ask(self._request.items, self._request.trials, self._request.workflow)
-        self._calls = self._calls_under(self._settle(about))
+        self._calls = self._settle(about)
         return self._read()
 
     def _read(self) -> list[ItemResult]:
@@ -256,7 +274,7 @@ class Evaluation:
         evaluator: Evaluator,
         fingerprint: str,
         column: Column,
-        failures: Mapping[str, Entry],
+        failures: Mapping[tuple[str, str], Entry],
     ) -> None:
         places: dict[str, int] = {}
         for place, (asked, item) in enumerate(zip(self._asked, items, strict=True)):
@@ -268,8 +286,9 @@ class Evaluation:
             items[places[key]].scores[evaluator.name] = entry.record
             read.add(key)
         for key, place in places.items():
-            if key not in read and key in failures:
-                items[place].score_errors[evaluator.name] = failures[key].record["error"]
+            if key not in read and (evaluator.name, key) in failures:
+                error = failures[evaluator.name, key].record["error"]
+                items[place].score_errors[evaluator.name] = error
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 from holdfast.arguments import whole_number_from
 from holdfast.datasets import Dataset, load
 from holdfast.evaluators import as_evaluators
+from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.loops import run_here, run_in_thread, running_loop
 from holdfast.executors.options import ExecutorOptions
 from holdfast.executors.threads import Threads, to_its_end
@@ -151,16 +152,23 @@ def _evaluation(
     threads = Threads()
     executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
     executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
+    AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
+    rows = _dataset(dataset, told)
     request = Request(
-        list(_dataset(dataset, told)),
+        list(rows),
         flow,
         as_evaluators(evaluators, threads=threads),
         (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,
         trials,
         options=executing,
+        bad_rows=rows.bad_rows,
         **behaviour,
     )
     return Evaluation(request), threads
+
+
+async def _nothing(_: Any) -> None:
+    """Stand in for a step."""
 
 
 def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:

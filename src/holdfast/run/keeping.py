@@ -6,7 +6,13 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
-from holdfast.errors import DiskFullError, HoldfastError, JournalError, RecordNotWrittenError
+from holdfast.errors import (
+    DiskFullError,
+    HoldfastError,
+    JournalError,
+    RecordNotWrittenError,
+    TransientError,
+)
 from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.attempts import Attempt, Finished
 from holdfast.executors.details import ExecutionStatus
@@ -91,14 +97,14 @@ class Keeping:
     def _start(self, attempt: Attempt) -> Awaitable[None] | None:
         self._loop = asyncio.get_running_loop()
         if self._costs:
-            cell = self._cell_of(attempt.index, attempt.input)
+            cell = self._cell(attempt.index, attempt.input)
             self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
         hook = self._own.get("on_attempt_start")
         return None if hook is None else hook(attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
-            cell = self._cell_of(attempt.index, attempt.input)
+            cell = self._cell(attempt.index, attempt.input)
             met = self._safe(_met(attempt))
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", key=cell.key, id=cell.id, **met)
@@ -125,12 +131,13 @@ class Keeping:
         failure = None
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
-            kind = self._permanent if kind == "permanent" else kind
+            if kind == "permanent" or (kind == "transient" and not _may_pass(finished.error)):
+                kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
             failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
         details = finished.details
         return Outcome(
-            self._cell_of(finished.index, finished.input),
+            self._cell(finished.index, finished.input),
             _STATUSES[details.status],
             self._safe(self._record_of(finished)),
             attempts=len(attempts) + (finished.error is None),
@@ -138,6 +145,10 @@ class Keeping:
             failure=failure,
             facts=self._facts_of(finished),
         )
+
+    def _cell(self, index: int, one: Any) -> Cell:
+        cell = self._cell_of(index, one)
+        return cell if self._redaction is None else cell._replace(id=self._safe(cell.id))
 
     def _safe(self, value: Any) -> Any:
         return value if self._redaction is None else self._redaction.plain(value)
@@ -162,6 +173,11 @@ class Keeping:
         assert self._executor is not None
         self.error = self.error or error
         self._executor.stop(error)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Tell whether it was the provider or the network, and not the user's own code."""
+    return isinstance(error, (TransientError, OSError))
 
 
 def _met(attempt: Attempt) -> dict[str, Any]:

@@ -58,14 +58,18 @@ class KeptMapping(Mapping):
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
-        fingerprint = settle_change(
+        fingerprints = settle_change(
             about,
             fingerprint_now,
-            lambda whole: sum(self._key(one, whole) in column for one in self._identities),
+            lambda whole: {
+                place
+                for place, one in enumerate(self._identities)
+                if self._key(one, whole) in column
+            },
             len(self._all),
             self._on_change,
         )
-        self._keys = [self._key(one, fingerprint) for one in self._identities]
+        self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
         begin_session(journal, about, STEP, inputs=len(self._all))
         self._about = about

@@ -8,8 +8,9 @@ from holdfast.journal.encoding import encode
 from holdfast.journal.files import replace_file
 from holdfast.journal.layout import Layout
 from holdfast.run.asked import Asked
+from holdfast.run.redaction import Redaction
 from holdfast.run.results import ItemResult
-from holdfast.run.scoring import answer_record
+from holdfast.run.scoring import answer_record, kept_steps
 
 
 def write_outputs(
@@ -17,8 +18,10 @@ def write_outputs(
     asked: Sequence[Asked],
     items: Sequence[ItemResult],
     summary: dict[str, Any],
+    redaction: Redaction,
     *,
     bare: bool = False,
+    step_filter: Sequence[str] | None = None,
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
@@ -27,13 +30,16 @@ def write_outputs(
         asked: What was asked.
         items: What came out.
         summary: The numbers.
+        redaction: What keeps secrets out.
+        step_filter: Which types of steps are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
     """
     answers: Iterator[Any]
     if bare:
         answers = (item.output for item in items)
     else:
-        answers = (_answer(one, item) for one, item in zip(asked, items, strict=True))
+        pairs = zip(asked, items, strict=True)
+        answers = (redaction.plain(_answer(one, item, step_filter)) for one, item in pairs)
     replace_file(layout.home / "workflow_output.json", _array(answers))
     for name in summary["evaluators"]:
         replace_file(layout.home / f"{name}_output.json", _scores(name, items, summary))
@@ -41,9 +47,9 @@ def write_outputs(
     replace_file(layout.home / "summary.json", [pretty])
 
 
-def _answer(asked: Asked, item: ItemResult) -> dict[str, Any]:
+def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -> dict[str, Any]:
     if item.status == "completed":
-        return answer_record(asked, item.output, list(item.steps))
+        return answer_record(asked, item.output, kept_steps(item.steps, step_filter))
     ours = {"status": item.status} | ({} if item.error is None else {"error": item.error})
     return answer_record(asked, None, []) | {"_holdfast": ours}
 
@@ -60,7 +66,8 @@ def _score(name: str, item: ItemResult) -> dict[str, Any]:
     if name in item.scores:
         return {**item.scores[name], "id": item.id}  # with more trials, ids have grown
     error = item.score_errors.get(name)
-    reason = error["message"] if error else f"not run: the workflow {item.status}"
+    why = "it was stopped before" if item.status == "completed" else f"the workflow {item.status}"
+    reason = error["message"] if error else f"not run: {why}"
     return {"id": item.id, "score": None, "reasoning": {}, "error": reason}
 
 

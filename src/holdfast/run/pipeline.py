@@ -8,6 +8,7 @@ it is on disk, and not before.
 import asyncio
 import dataclasses
 from collections.abc import AsyncIterable, Iterable, Sequence
+from inspect import isawaitable
 from typing import Any
 
 from holdfast.errors import InterruptedRunError
@@ -49,6 +50,8 @@ class Pipeline:
 
     Attributes:
         keepings: What each step could not record.
+        left: Steps and keys that failed before and are not to be tried again.
+        redaction: What keeps secrets from being written.
         stop_reason: Why it stopped before all cells were done; None if it did not.
     """
 
@@ -66,7 +69,8 @@ class Pipeline:
         self._evaluators = evaluators
         self._options = options
         self._step_filter = step_filter
-        self._redaction = Redaction()
+        self.redaction = Redaction()
+        self.left: frozenset[tuple[str, str]] = frozenset()
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)
         self._belts: dict[str, Belt[Scoring]] = {}
@@ -84,11 +88,14 @@ class Pipeline:
         self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
         self._loop = asyncio.get_running_loop()
         await self._workflow.open()
+        self.redaction.look_again()  # setting up may have made secrets known
         try:
             async with asyncio.TaskGroup() as group:
                 for evaluator, _ in self._evaluators:
                     group.create_task(self._score(evaluator))
                 group.create_task(self._feed(calls, kept))
+        except BaseExceptionGroup as group_of_errors:
+            raise _the_only(group_of_errors) from None
         finally:
             await self._workflow.close()
 
@@ -114,12 +121,16 @@ class Pipeline:
         if not calls:
             return
 
+        hook = self._options.get("on_complete")
+
         async def answer(call: Call) -> Output:
             return await self._workflow.call(call[0].item)
 
         async def pass_on(finished: Finished[Call, Output]) -> None:
+            if hook is not None and isawaitable(answered := hook(finished)):
+                await answered
             if finished.error is None and self._evaluators:
-                record = kept_form(self._redaction.plain(self._record_of(finished)))
+                record = kept_form(self.redaction.plain(self._record_of(finished)))
                 for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
                     await self._belts[name].put(scoring)
 
@@ -129,7 +140,7 @@ class Pipeline:
             lambda _, call: call[1],
             self._record_of,
             facts_of=_usage_of,
-            redaction=self._redaction,
+            redaction=self.redaction,
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -160,7 +171,9 @@ class Pipeline:
     def _missing_for(self, asked: Asked, entry: Entry) -> Iterable[tuple[str, Scoring]]:
         for evaluator, fingerprint in self._evaluators:
             scoring = scoring_of(asked, entry, evaluator, fingerprint)
-            if scoring.cell.key not in self._journal.column(evaluator.name):
+            cell = scoring.cell
+            left = (cell.step, cell.key) in self.left
+            if not left and cell.key not in self._journal.column(evaluator.name):
                 yield evaluator.name, scoring
 
     # ---- the evaluators -------------------------------------------------------------------------
@@ -177,7 +190,7 @@ class Pipeline:
             lambda _, scoring: scoring.cell,
             _score_record_of,
             permanent="evaluator",
-            redaction=self._redaction,
+            redaction=self.redaction,
             costs=not isinstance(evaluator, BuiltIn),
         )
         options: ExecutorOptions = {**self._options}
@@ -214,6 +227,15 @@ class Pipeline:
         reason = keeping.error or executor.stop_reason
         if reason is not None and self.stop_reason is None:
             self.stop_reason = reason
+            if self._options.get("exit_on_error"):
+                for other in self._executors:
+                    other.stop(reason)
+
+
+def _the_only(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
 
 
 def _usage_of(finished: Finished[Call, Output]) -> dict[str, Any] | None:

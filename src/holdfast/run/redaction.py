@@ -7,7 +7,11 @@ written, in an answer, an error message or a setting, `[redacted]` stands in its
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
+
+from holdfast.journal.encoding import kept_form
+from holdfast.journal.plain import NotPlainError, plain_size
 
 _NAMES = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential)")
 _SHORTEST = 8  # shorter ones are words like "test", and would be found everywhere
@@ -22,7 +26,13 @@ class Redaction:
     """
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        known = os.environ if environment is None else environment
+        self._environment = os.environ if environment is None else environment
+        self._pattern: re.Pattern[str] | None = None
+        self.look_again()
+
+    def look_again(self) -> None:
+        """Learn of secrets that came into the environment since."""
+        known = self._environment
         secrets = {
             value for name, value in known.items() if _NAMES.search(name) and _is_secret(value)
         }
@@ -35,9 +45,13 @@ class Redaction:
 
     def plain(self, value: Any) -> Any:
         """Return plain data without secrets; the same object if there are none."""
-        if self._pattern is None or not self._found_in(value):
+        if self._pattern is None:
             return value
-        return self._masked(value)
+        try:
+            value = value if plain_size(value) is not None else kept_form(value)
+        except NotPlainError:
+            return value  # it is not written as it is: what is written instead comes here again
+        return self._masked(value) if self._found_in(value) else value
 
     def _found_in(self, value: Any) -> bool:
         assert self._pattern is not None
@@ -64,5 +78,5 @@ class Redaction:
 
 
 def _is_secret(value: str) -> bool:
-    # A path or an address under such a name says where a secret is, and is none itself.
-    return len(value) >= _SHORTEST and not value.startswith(("/", "~", "http://", "https://"))
+    # A path under such a name says where a secret is, and is none itself.
+    return len(value) >= _SHORTEST and not Path(value).exists()

@@ -116,7 +116,7 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
 
 
 def read_answers(
-    column: Column, calls: Sequence[tuple[Asked, str]], failures: Mapping[str, Entry]
+    column: Column, calls: Sequence[tuple[Asked, str]], failures: Mapping[tuple[str, str], Entry]
 ) -> list[ItemResult]:
     """Read back what the workflow answered to what was asked."""
     items = [
@@ -130,7 +130,7 @@ def read_answers(
         one.status, one.entry = "completed", entry
         one.seconds = entry.facts.get("seconds", 0.0)
     for key, place in places.items():
-        if items[place].status != "completed" and key in failures:
+        if items[place].status != "completed" and ("workflow", key) in failures:
             items[place].status = "failed"
-            items[place].error = failures[key].record["error"]
+            items[place].error = failures["workflow", key].record["error"]
     return items

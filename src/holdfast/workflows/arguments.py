@@ -1,5 +1,6 @@
 """Which arguments does a user's function want from an item?"""
 
+import functools
 import inspect
 from collections.abc import Callable
 from difflib import get_close_matches
@@ -11,25 +12,51 @@ from holdfast.types import Item
 Pick = Callable[[Item], dict[str, Any]]
 
 
-def names_wanted(function: Any) -> tuple[list[str], bool]:
-    """Return the names of the arguments a function must get, and whether it takes any others.
+def names_wanted(function: Any) -> list[str]:
+    """Return the names of the arguments a function must get.
 
     Raises:
-        TypeError: It cannot be called with arguments by name.
+        HoldfastError: It takes none, or cannot be called with arguments by name.
     """
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError as error:  # some builtins do not tell
-        raise TypeError(f"{function!r}: its parameters cannot be read; wrap it in a def") from error
-    only_by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
-    if len(only_by_place) > 1:
-        raise TypeError(f"{function!r}: takes {only_by_place} by place only; wrap it in a def")
-    named = [
+    parameters = _parameters(function)
+    by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
+    needed = [one.name for one in parameters if _is_named(one) and one.default is one.empty]
+    if by_place and by_place + needed != by_place[:1]:
+        raise HoldfastError(
+            f"{function!r}: takes {', '.join(by_place)} by place only",
+            hint="let it take its arguments by name, or the input alone",
+        )
+    if not by_place and not any(_is_named(one) for one in parameters):
+        raise HoldfastError(
+            f"{function!r}: takes no argument by name",
+            hint="let it take the input, columns of the dataset, or `item`",
+        )
+    return by_place + needed
+
+
+def names_given(function: Any, item: Item) -> list[str]:
+    """Return the arguments a function gets: those it must, and columns it has a default for."""
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    return [
         one.name
-        for one in parameters
-        if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY) and one.default is one.empty
+        for one in _parameters(function)
+        if _is_named(one)
+        and (one.default is one.empty or (one.name in item.row and one.name not in bound))
     ]
-    return only_by_place + named, any(one.kind is one.VAR_KEYWORD for one in parameters)
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:  # some builtins do not tell
+        raise HoldfastError(
+            f"{function!r}: its parameters cannot be read", hint="wrap it in a def"
+        ) from error
+
+
+def _is_named(one: inspect.Parameter) -> bool:
+    return one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
 
 
 def wants_input_alone(names: list[str], item: Item) -> bool:
@@ -39,9 +66,9 @@ def wants_input_alone(names: list[str], item: Item) -> bool:
         HoldfastError: It wants something that the dataset does not have.
     """
     known = {*item.row, "item", "input", "expected"}
-    if all(name in known for name in names) and names != ["input"]:
-        return not names
-    if len(names) == 1:
+    if names and all(name in known for name in names) and names != ["input"]:
+        return False
+    if len(names) <= 1:
         return True
     missing = next(name for name in names if name not in known)
     near = get_close_matches(missing, known, n=1)
@@ -56,4 +83,11 @@ def value_for(name: str, item: Item) -> Any:
     """Return what a parameter of this name gets."""
     if name in item.row:
         return item.row[name]
-    return item if name == "item" else getattr(item, name)
+    if name == "item":
+        return item
+    if name in ("input", "expected"):
+        return getattr(item, name)
+    raise HoldfastError(
+        f"item {item.id!r} has no column {name!r}, which the workflow wants",
+        hint="give the parameter a default, or the row a value",
+    )

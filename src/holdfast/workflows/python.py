@@ -11,7 +11,12 @@ from holdfast.executors.threads import Threads, is_async
 from holdfast.journal.code import code_parts
 from holdfast.journal.fingerprint import digest
 from holdfast.types import Item, Output
-from holdfast.workflows.arguments import names_wanted, value_for, wants_input_alone
+from holdfast.workflows.arguments import (
+    names_given,
+    names_wanted,
+    value_for,
+    wants_input_alone,
+)
 from holdfast.workflows.protocol import Workflow
 
 
@@ -63,7 +68,7 @@ class FunctionWorkflow:
         self.endpoint = "workflow"
         self._function = function
         self._version = version
-        self._names, self._takes_more = names_wanted(function)
+        self._names = names_wanted(function)
         self._alone: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
@@ -79,8 +84,8 @@ class FunctionWorkflow:
         if self._gets_input_alone(item):
             return item.input
         return {
-            name: dict(item.row) if name == "item" else value_for(name, item)
-            for name in self._names
+            name: _whole(item) if name == "item" else value_for(name, item)
+            for name in names_given(self._function, item)
         }
 
     def _gets_input_alone(self, item: Item) -> bool:
@@ -96,7 +101,7 @@ class FunctionWorkflow:
         if self._gets_input_alone(item):
             value = await self._run(lambda: self._function(item.input))
         else:
-            arguments = {name: value_for(name, item) for name in self._names}
+            arguments = {name: value_for(name, item) for name in names_given(self._function, item)}
             value = await self._run(lambda: self._function(**arguments))
         return value if isinstance(value, Output) else Output(value)
 
@@ -164,6 +169,10 @@ class ClassWorkflow:
             await self._shared.close()
             await _maybe(self._instance, "teardown")
             self._shared = self._instance = None
+
+
+def _whole(item: Item) -> list[Any]:
+    return [item.id, item.input, item.expected, dict(item.row)]
 
 
 async def _maybe(instance: Any, method: str) -> None:

@@ -59,13 +59,10 @@ def scan(
     found = Scan(lines, start)
     held: list[tuple[int, int, int]] = []  # bad lines, perhaps of the torn tail
     offset, number, offsets = start, lines, places.offsets
-    end, last = start, lines
     entries: list[IndexEntry] = []
     check = 0 if index is None else index.check
     column.seek(start)
-    for line in column:  # of a binary file: only \n ends a line
-        number += 1
-        length = len(line)
+    for number, line in enumerate(column, lines + 1):  # of a binary file: only \n ends a line
         # A microsecond and a half a line. Most are ours, whole, plainly completed and the first of
         # their key: that is asked first and here, where a call would be a tenth of it.
         try:
@@ -86,8 +83,8 @@ def scan(
         else:
             kind, generation = _stamp(line)
             if kind is LineKind.BAD:
-                held.append((number, offset, length))
-                offset += length
+                held.append((number, offset, len(line)))
+                offset += len(line)
                 continue
             if held:
                 entries += _note_bad(held, places, check)
@@ -95,15 +92,16 @@ def scan(
             places.add(key, offset, kind, generation, number)
             tag = tag_of(kind, generation)
         if index is not None:
-            entries.append((key, offset, length, tag, check))
+            entries.append((key, offset, len(line), tag, check))
             if len(entries) >= _GROUP_LINES:
                 index.add_all(entries)
                 entries, check = [], index.check
-        offset += length
-        end, last = offset, number
+        offset += len(line)
     if index is not None:
         index.add_all(entries)
-    found.end, found.lines, found.torn_bytes = end, last, offset - end
+    # Bad lines that no good one followed are the torn tail.
+    found.end, found.lines = (held[0][1], held[0][0] - 1) if held else (offset, number)
+    found.torn_bytes = offset - found.end
     return found
 
 

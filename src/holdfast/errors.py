@@ -89,7 +89,13 @@ class DatasetError(HoldfastError):
 
 
 class FunctionChangedError(HoldfastError):
-    """What made the results on disk is not what would make the next: the caller must choose."""
+    """What made the results on disk is not what would make the next: the caller must choose.
+
+    Attributes:
+        plan: What a redo would do, where that is known: a `Plan`.
+    """
+
+    plan: object = None
 
 
 class JournalError(HoldfastError):

@@ -488,8 +488,9 @@ def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp
 
     answering = Answering()
     first = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
-    monkeypatch.setattr(evaluation.Evaluation, "_look_up", lambda *_: pytest.fail("looked up"))
-    again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "Lookup", lambda *_: pytest.fail("looked up"))
+        again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     assert again.summary == first.summary
     assert [one.output for one in again.items] == [one.output for one in first.items]
     assert [one.scores for one in again.items] == [one.scores for one in first.items]
@@ -644,3 +645,77 @@ def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
     for file in (tmp_path / "run").rglob("*"):
         if file.is_file():
             assert b"planted" not in file.read_bytes(), file
+
+
+def test_a_plan_changes_nothing_and_tells_of_a_change_instead_of_raising(tmp_path):
+    run = tmp_path / "run"
+
+    def one(question):
+        return question
+
+    def two(question):
+        return question + "!"
+
+    assert holdfast.plan(ROWS, one, [exact_match()], run).calls == 12
+    assert not run.exists()
+    holdfast.evaluate(ROWS[:3], one, [exact_match()], run)
+    before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
+    told = holdfast.plan(ROWS, two, [exact_match()], run)
+    assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
+    assert set(told.workflow.changed) == {"one", "two"} or "two" in str(told.workflow.changed)
+    assert (told.workflow.new, told.workflow.edited, told.workflow.calls) == (3, 0, 6)
+    with pytest.raises(holdfast.FunctionChangedError) as caught:
+        holdfast.evaluate(ROWS, two, [exact_match()], run)
+    assert caught.value.plan == told
+
+
+def test_more_trials_and_an_edited_row_are_told_apart_in_the_plan(tmp_path):
+    answering, run = Answering(), tmp_path / "run"
+    answering.evaluate(ROWS[:2], run)
+    rows = [dict(ROWS[0]), {**ROWS[1], "question": "what 11"}]
+    found = answering.evaluate(rows, run, trials=2).plan.workflow
+    assert (found.kept, found.new, found.edited) == (1, 2, 1)
+
+
+def test_a_cancelled_aevaluate_leaves_its_files_and_goes_on_later(tmp_path):
+    answered = []
+
+    async def main():
+        at_the_fourth = asyncio.Event()
+
+        async def answer(question):
+            answered.append(question)
+            if len(answered) == 4:
+                at_the_fourth.set()
+                await asyncio.sleep(1000)
+            return question
+
+        task = asyncio.ensure_future(
+            holdfast.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run", concurrency=1)
+        )
+        await at_the_fourth.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    summary = read(tmp_path / "run" / "summary.json")
+    assert summary["workflow"]["completed"] == 3
+    assert len(read(tmp_path / "run" / "workflow_output.json")) == 6
+
+
+def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
+    import os
+    import signal
+
+    class Bot:
+        async def setup(self):
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.01)
+
+        async def __call__(self, question):
+            raise AssertionError("it was told to stop")
+
+    result = holdfast.evaluate(ROWS, Bot, run=tmp_path / "run")
+    assert isinstance(result.stop_reason, holdfast.InterruptedRunError)
+    assert result.summary["workflow"]["not_run"] == 6

@@ -93,6 +93,8 @@ class ColumnReader:
         """
         offsets = self._places.offsets
         wanted = [(offsets.get(fromhex(key)), key) for key in keys]
+        if not offsets:
+            return
         with self.path.open("rb") as file:
             at = 0
             for offset, key in sorted((place, key) for place, key in wanted if place is not None):

@@ -1,5 +1,6 @@
 """Dataset → workflow → evaluators: every cell durable."""
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,8 +15,9 @@ from holdfast.executors.options import ExecutorOptions
 from holdfast.executors.threads import Threads, to_its_end
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
-from holdfast.run.evaluation import Evaluation, Request
+from holdfast.run.evaluation import Evaluation
 from holdfast.run.plans import Plan
+from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult
 from holdfast.workflows import as_workflow
 
@@ -108,7 +110,12 @@ async def aevaluate(
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
-        await evaluation.conduct()
+        try:
+            await evaluation.conduct()
+        except asyncio.CancelledError:
+            # Stopped is not lost: what is finished is in the files all the same.
+            await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+            raise
         return await to_its_end(threads.run(lambda _: evaluation.finish(), None))
     finally:
         await to_its_end(threads.run(lambda _: evaluation.close(), None))
@@ -126,8 +133,7 @@ def plan(
     """Say what `evaluate` would do, and do nothing."""
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
-        evaluation.open(only_plan=True)
-        return evaluation.plan
+        return evaluation.look()
     finally:
         evaluation.close()
         threads.close()

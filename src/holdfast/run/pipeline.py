@@ -89,6 +89,9 @@ class Pipeline:
         self._loop = asyncio.get_running_loop()
         await self._workflow.open()
         self.redaction.look_again()  # setting up may have made secrets known
+        if self.stop_reason is not None:  # interrupted meanwhile
+            await self._workflow.close()
+            return
         try:
             async with asyncio.TaskGroup() as group:
                 for evaluator, _ in self._evaluators:
@@ -102,6 +105,7 @@ class Pipeline:
     def stop(self) -> None:
         """Stop, from any thread."""
         reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
+        self.stop_reason = self.stop_reason or reason
         if self._loop is not None and not self._loop.is_closed():
             for executor in self._executors:
                 self._loop.call_soon_threadsafe(executor.stop, reason)

@@ -1,0 +1,31 @@
+"""What was an evaluation asked to do?"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.evaluators.protocol import Evaluator
+from holdfast.executors.options import ExecutorOptions
+from holdfast.journal.writer import Durability
+from holdfast.run.change import OnChange
+from holdfast.types import Item
+from holdfast.workflows.protocol import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an evaluation was asked to do."""
+
+    items: Sequence[Item]
+    workflow: Workflow
+    evaluators: Sequence[Evaluator]
+    run: Path | None
+    trials: int = 1
+    on_change: OnChange | None = None
+    retry_failed: bool = True
+    durability: Durability = "sync"
+    step_filter: Sequence[str] | None = None
+    bare_outputs: bool = False
+    bad_rows: Sequence[Any] = ()
+    options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -29,8 +29,10 @@ from crash.laboratory import (
     write,
 )
 
+import holdfast
 from holdfast.errors import DiskFullError, JournalError
 from holdfast.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
+from holdfast.run.face import _evaluation
 
 FILLER = "filler"
 
@@ -567,3 +569,39 @@ def test_a_file_made_by_a_process_that_was_killed_is_synced_into_its_directory(t
     reports, _ = run({"path": home, "count": 1}, before=before)
     assert acknowledged_in(reports) == [0]
     assert f"<{os.fspath(home)}>" in log.read_text(), "the file's name may not be on the disk"
+
+
+def test_a_read_only_disk_is_said_before_anything_is_spent(small_disk):
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S607
+    asked = []
+    with pytest.raises(JournalError, match="Read-only file system") as caught:
+        holdfast.evaluate([{"question": "why?"}], asked.append, run=small_disk / "run")
+    assert "who may write there" in caught.value.hint
+    assert asked == []
+
+
+def test_an_evaluation_waits_for_room_on_a_full_disk(small_disk):
+    answered = []
+
+    async def answer(question):
+        answered.append(question)
+        return question * 3000
+
+    def make_room(trouble):
+        if trouble is not None:
+            (small_disk / FILLER).unlink()
+
+    async def main():
+        rows = [{"id": str(n), "question": str(n % 10)} for n in range(40)]
+        evaluation, _ = _evaluation(rows, answer, (), small_disk / "run", 1, {"concurrency": 4})
+        evaluation.open()
+        evaluation._journal.listeners.append(make_room)
+        fill(small_disk)
+        await evaluation.conduct()
+        return evaluation
+
+    evaluation = asyncio.run(main())
+    result = evaluation.finish()
+    evaluation.close()
+    assert result.summary["workflow"]["completed"] == 40
+    assert len(answered) == 40

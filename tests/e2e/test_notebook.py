@@ -92,3 +92,22 @@ def test_map_works_in_a_notebook_and_sees_an_edited_cell(kernel):
     assert run_cell(client, EDITED) == (
         "the function changed since the results of 1 of 1 inputs were made: shout\n"
     )
+
+
+EVALUATE = """
+def judge(output):
+    return len(output)
+
+rows = [{"id": str(n), "question": "x" * n} for n in range(1, 4)]
+options = {"run": path.parent / "run", "tqdm_bar_format": None, "version": "1"}
+first = holdfast.evaluate(rows, lambda question: question, [judge], **options)
+second = await holdfast.aevaluate(rows, lambda question: question, [judge], **options)
+print(first, second.plan.calls)
+"""
+
+
+def test_evaluate_works_in_a_notebook_as_it_is(kernel):
+    _, client = kernel
+    run_cell(client, MAP)
+    shown = "<EvaluationResult: 3 of 3 completed; judge 2 (n=3)> 0\n"
+    assert run_cell(client, EVALUATE) == shown

@@ -719,3 +719,42 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
     result = holdfast.evaluate(ROWS, Bot, run=tmp_path / "run")
     assert isinstance(result.stop_reason, holdfast.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
+
+
+def test_an_answer_may_take_ten_minutes_unless_told_otherwise():
+    from holdfast.run.face import _evaluation
+
+    for given, timeout in [({}, 600), ({"timeout": 5}, 5)]:
+        evaluation, _ = _evaluation(ROWS, len, (), None, 1, given)
+        assert evaluation._request.options["timeout"] == timeout
+
+
+def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_asks(
+    tmp_path, monkeypatch
+):
+    import importlib
+    import sys
+
+    run, source = (
+        tmp_path / "run",
+        "def helper(x):\n    return x\n\ndef answer(x):\n    return helper(x)\n",
+    )
+
+    def evaluate(text):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        (folder / "edited_flow.py").write_text(text)
+        with monkeypatch.context() as patch:
+            patch.syspath_prepend(folder)
+            sys.modules.pop("edited_flow", None)
+            importlib.invalidate_caches()
+            return holdfast.evaluate(ROWS, "edited_flow:answer", [exact_match()], run)
+
+    evaluate(source)
+    assert (
+        evaluate('"""Doc."""\n# why\n' + source.replace("return x", "return x  # so")).plan.calls
+        == 0
+    )
+    with pytest.raises(holdfast.FunctionChangedError, match="helper"):
+        evaluate(source.replace("return x", "return x * 2"))
+    sys.modules.pop("edited_flow", None)

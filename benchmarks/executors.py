@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from machine import describe, print_table
+from machine import describe, print_table, verdict
 
 from holdfast import AsyncExecutor
 
@@ -155,10 +155,6 @@ def memory() -> list[str]:
         "≤ 50 MB",
         verdict(grown <= 50),
     ]
-
-
-def verdict(reached: bool) -> str:  # noqa: FBT001 - the one thing it is about
-    return "yes" if reached else "**no**"
 
 
 def main() -> None:

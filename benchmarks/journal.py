@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from machine import describe, print_table
+from machine import describe, peak_bytes, print_table, verdict
 
 from holdfast.journal import Cell, Column, ColumnReader, Journal, Outcome
 from holdfast.journal.lines import encode_plain_line
@@ -257,15 +257,6 @@ def print_memory(path: Path, index: Path) -> None:
     reader = ColumnReader(path, index)
     assert len(reader) == MILLION
     print(peak_bytes() - before)
-
-
-def peak_bytes() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-
-
-def verdict(reached: bool) -> str:  # noqa: FBT001 - a verdict is one
-    return "yes" if reached else "NO"
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from machine import describe, print_table
+from machine import describe, peak_bytes, print_table, verdict
 
 import holdfast
 
@@ -46,20 +46,11 @@ def measure(count: int, folder: Path) -> tuple[float, float, int]:
     return seconds, used, peak_bytes() - before
 
 
-def peak_bytes() -> int:
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
-
-
 def in_a_process(count: int, folder: Path) -> tuple[float, float, int]:
     command = [sys.executable, __file__, str(count), str(folder)]
     out = subprocess.check_output(command, env={**os.environ}, text=True)  # noqa: S603 - ourselves
     seconds, used, memory = out.split()
     return float(seconds), float(used), int(memory)
-
-
-def verdict(reached: bool) -> str:  # noqa: FBT001 - a verdict is one
-    return "yes" if reached else "NO"
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from holdfast.run.plans import Plan, StepPlan
 from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult, ItemResult, read_answers
 from holdfast.run.scoring import scoring_of
-from holdfast.run.session import begin_session, end_session, say_unfinished
+from holdfast.run.session import begin_session, close_session, say_unfinished
 from holdfast.run.summary import summarise
 from holdfast.text import text_of
 
@@ -202,11 +202,7 @@ class Evaluation:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
-        try:
-            if self._about is not None:
-                end_session(journal, self._about)
-        finally:
-            journal.close()
+        close_session(journal, self._about)
 
     def close(self) -> None:
         """Let go of everything."""

@@ -20,7 +20,7 @@ from holdfast.run.identity import Identity, identify
 from holdfast.run.keeping import Keeping
 from holdfast.run.mapping import Mapping
 from holdfast.run.result import MapResult
-from holdfast.run.session import begin_session, end_session, say_unfinished
+from holdfast.run.session import begin_session, close_session, say_unfinished
 from holdfast.types import Cell, CellStatus
 
 logger = logging.getLogger("holdfast.run")
@@ -150,11 +150,7 @@ class KeptMapping(Mapping):
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
-        try:
-            if self._about is not None:
-                end_session(journal, self._about)
-        finally:
-            journal.close()
+        close_session(journal, self._about)
 
     def close(self) -> None:
         try:

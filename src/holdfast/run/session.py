@@ -33,6 +33,15 @@ def end_session(journal: Journal, about: dict[str, Any]) -> None:
     journal.write_about(about)
 
 
+def close_session(journal: Journal, about: dict[str, Any] | None) -> None:
+    """End the session, if it began, and close the journal in any case."""
+    try:
+        if about is not None:
+            end_session(journal, about)
+    finally:
+        journal.close()
+
+
 def say_unfinished(journal: Journal, about: dict[str, Any], columns: Iterable[Column]) -> list[str]:
     """Say which calls were in flight when the last session was cut off; return their ids."""
     last = (about.get("sessions") or [{}])[-1]

@@ -4,7 +4,6 @@ Every figure that is a ratio was measured in one run: `make bench`.
 """
 
 import asyncio
-import resource
 import statistics
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from machine import describe, print_table, verdict
+from machine import describe, peak_bytes, print_table, verdict
 
 from holdfast import AsyncExecutor
 
@@ -119,8 +118,8 @@ def quick_end() -> list[str]:
 
 
 def peak_mib() -> float:
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / MEBI if sys.platform == "darwin" else peak / 1024
+    # Not getrusage: a child inherits the peak of its parent, which would hide its own.
+    return peak_bytes() / MEBI
 
 
 def a_million() -> Iterator[dict[str, int]]:

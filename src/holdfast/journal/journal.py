@@ -201,8 +201,9 @@ def _refuse_what_is_not_ours(layout: Layout) -> None:
     """A path given by mistake, such as the dataset's, must not become a journal."""
     path = layout.single
     if path is None:
-        ours = layout.lock.exists() or layout.columns() or not layout.home.is_dir()
-        if not ours and any(layout.home.iterdir()):
+        # One look: another process may be making it just now. Its lock is the first file it makes.
+        names = {one.name for one in layout.home.iterdir()} if layout.home.is_dir() else set()
+        if names and layout.lock.name not in names and not layout.columns():
             raise _not_ours(layout.home)
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
         with path.open("rb") as file:

@@ -79,7 +79,9 @@ def layout_at(path: str | Path) -> Layout:
     try:
         # Through links: two names of one file must not become two journals.
         real = Path(os.path.realpath(Path(path).expanduser()))
-        is_directory, is_there = real.is_dir(), real.exists()
+        # In this order: another process may make the directory between the two.
+        is_there = real.exists()
+        is_directory = real.is_dir()
     except (OSError, ValueError, RuntimeError) as error:
         raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
     suffix = real.suffix.lower()

@@ -2,14 +2,11 @@
 
 import functools
 import inspect
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.types import Item
-
-Pick = Callable[[Item], dict[str, Any]]
 
 
 def names_wanted(function: Any) -> list[str]:

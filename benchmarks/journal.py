@@ -22,7 +22,7 @@ from typing import Any
 from machine import describe, peak_bytes, print_table, verdict
 
 from holdfast.journal import Cell, Column, ColumnReader, Journal, Outcome
-from holdfast.journal.lines import encode_plain_line
+from holdfast.journal.lines import encode_plain_outcome, sealed
 
 ROUNDS = 5
 AT_ONCE = 1000
@@ -194,9 +194,9 @@ def write_million(folder: Path) -> Path:
     with path.open("wb", buffering=2**20) as file:
         for number in range(MILLION):
             cell = Cell("workflow", f"q{number}", 0, key_of(number))
-            line = encode_plain_line(Outcome(cell, record=record))
-            assert line is not None
-            file.write(line)
+            text = encode_plain_outcome(Outcome(cell, record=record))
+            assert text is not None
+            file.writelines(sealed([text]))
     return path
 
 

@@ -9,9 +9,10 @@ import pytest
 from holdfast.journal.lines import (
     LineKind,
     decode_line,
-    encode_line,
-    encode_plain_line,
+    encode_outcome,
+    encode_plain_outcome,
     kind_of,
+    sealed,
     stamp_of,
 )
 from holdfast.types import Cell, CellStatus, Outcome
@@ -21,7 +22,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 def line_of(record, **facts):
     outcome = Outcome(Cell("workflow", "q1", 0, KEY), record=record, **facts)
-    return b"".join(encode_line(outcome))
+    return b"".join(sealed([encode_outcome(outcome)]))
 
 
 def test_a_line_has_its_facts_first_and_its_crc_last():
@@ -43,14 +44,22 @@ def test_the_fast_way_writes_the_same_bytes():
     def without_time(line):
         return re.sub(rb'"at":"[^"]*"|"_crc":"\w*"', b"", line)
 
-    fast = encode_plain_line(outcome)
-    assert without_time(fast) == without_time(b"".join(encode_line(outcome)))
+    fast = encode_plain_outcome(outcome)
+    assert without_time(fast) == without_time(encode_outcome(outcome))
+
+
+@pytest.mark.parametrize("size", [1, 5_000], ids=["short", "long"])
+def test_lines_that_are_sealed_together_are_those_sealed_one_by_one(size):
+    texts = [b'{"n":%d,"text":"%s"}' % (n, b"x" * size) for n in range(3)]
+    whole = b"".join(sealed(texts))
+    for text, line in zip(texts, whole.splitlines(keepends=True), strict=True):
+        assert line == text[:-1] + b',"_crc":"%08x"}\n' % zlib.crc32(text[:-1])
 
 
 @pytest.mark.parametrize("record", [None, 3, "text", [1, 2], {"_holdfast": 1}, {"_crc": 2}, {3: 4}])
 def test_a_record_that_is_no_object_or_uses_our_names_is_wrapped(record):
     outcome = Outcome(Cell("workflow", "q1", 0, KEY), record=record)
-    assert encode_plain_line(outcome) is None
+    assert encode_plain_outcome(outcome) is None
     line = line_of(record)
     assert json.loads(line)["_holdfast"]["wrapped"] is True
     expected = {"3": 4} if record == {3: 4} else record
@@ -91,7 +100,7 @@ def test_the_stamp_is_not_fooled_by_what_an_id_says():
         record={"status": "completed", "generation": 9},
         generation=3,
     )
-    assert stamp_of(b"".join(encode_line(outcome))) == (LineKind.COMPLETED_WITH_RETRIES, 3)
+    assert stamp_of(encode_outcome(outcome)) == (LineKind.COMPLETED_WITH_RETRIES, 3)
 
 
 def test_a_line_separator_inside_a_text_does_not_end_the_line():

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from holdfast.journal.checksum import crc32
 from holdfast.journal.files import make_directory, write_all
-from holdfast.journal.lines import KEY, LONGEST_LINE, LineKind, is_whole, kind_of
+from holdfast.journal.lines import KEY, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
 _BLOCK_LINES = 64
@@ -85,15 +85,16 @@ class IndexFile:
 
     def add_all(self, entries: Sequence[IndexEntry]) -> None:
         """Write the entries of the next lines: a group, all with the same `check`."""
-        if any(length > LONGEST_LINE for _, _, length, _, _ in entries):
+        try:
+            packed = [
+                _BLOCK.pack(*chain.from_iterable(entries[at : at + _BLOCK_LINES]))
+                for at in range(0, len(entries) - _BLOCK_LINES + 1, _BLOCK_LINES)
+            ]
+            left = len(entries) % _BLOCK_LINES
+            packed += [_ENTRY.pack(*entry) for entry in entries[len(entries) - left :]]
+        except struct.error:  # its length does not fit
             self._give_up("a line is longer than 4 GiB")
             return
-        packed = [
-            _BLOCK.pack(*chain.from_iterable(entries[at : at + _BLOCK_LINES]))
-            for at in range(0, len(entries) - _BLOCK_LINES + 1, _BLOCK_LINES)
-        ]
-        left = len(entries) % _BLOCK_LINES
-        packed += [_ENTRY.pack(*entry) for entry in entries[len(entries) - left :]]
         written = b"".join(packed)
         self._crc = crc32(written, self._crc)
         self._write(written)
@@ -122,6 +123,11 @@ class IndexFile:
 def tag_of(kind: int, generation: int) -> int:
     """Return a line's kind and generation as one number."""
     return kind | min(generation, MOST_GENERATIONS) << 2 if generation else kind
+
+
+def kind_and_generation(tag: int) -> tuple[LineKind, int]:
+    """Return what `tag_of` made one number of."""
+    return LineKind(tag & 3), tag >> 2
 
 
 class Index:
@@ -162,7 +168,7 @@ class Index:
         """Yield the lines in file order."""
         for chunk in self._chunks():
             for key, offset, length, tag, _ in _ENTRY.iter_unpack(chunk):
-                yield Mark(key, offset, length, LineKind(tag & 3), tag >> 2)
+                yield Mark(key, offset, length, *kind_and_generation(tag))
 
     def _chunks(self) -> Iterator[bytes]:
         left = self.lines * ENTRY_BYTES
@@ -280,4 +286,4 @@ def _mark_at(file: BinaryIO, number: int) -> Mark:
     if len(raw) != ENTRY_BYTES:
         raise ValueError("the index ended early")
     key, offset, length, tag, _ = _ENTRY.unpack(raw)
-    return Mark(key, offset, length, LineKind(tag & 3), tag >> 2)
+    return Mark(key, offset, length, *kind_and_generation(tag))

@@ -137,7 +137,7 @@ class Journal:
         if self._writer is None or not self._writer.is_open:
             return  # whoever waits for a record hears of it
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
-        self._writer.put(Job(self._events, (line,), len(line), event, None))
+        self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""

@@ -137,9 +137,10 @@ def _unmarked(text: str) -> Any:
 
 _SOME, _MANY = 100, 1000
 _ATOMS = frozenset({int, bool, type(None)})
+_HOLDERS = frozenset({dict, list, tuple})
 
 
-def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901 - one loop, hot
+def plain_size(value: Any, most: int | None = None) -> int | None:
     """Return about how many bytes a value takes, or None if it is not plain JSON.
 
     Plain means that a fast encoder keeps it as it is, or refuses it aloud. It writes NaN as
@@ -149,6 +150,21 @@ def plain_size(value: Any, most: int | None = None) -> int | None:  # noqa: C901
         value: What is to be encoded.
         most: From here on, stop looking when it has many parts, and return what was found.
     """
+    if type(value) is not dict:
+        return _size_of_parts(value, most)
+    size = 0
+    for one in value.values():  # most records are flat, and this is asked of every one
+        kind = type(one)
+        if kind is str:
+            size += len(one)
+        elif kind in _ATOMS or (kind is float and isfinite(one)) or (kind in _HOLDERS and not one):
+            size += 8
+        else:
+            return _size_of_parts(value, most)
+    return size
+
+
+def _size_of_parts(value: Any, most: int | None) -> int | None:  # noqa: C901 - one loop, hot
     size = opened = 0
     seen: set[int] | None = None
     todo: list[Any] = [value if type(value) is dict else (value,)]

@@ -1,11 +1,13 @@
 """Which lines of a column count, and where does its torn tail begin?"""
 
+import struct
 from binascii import unhexlify
 from dataclasses import dataclass
+from itertools import accumulate, repeat
 from typing import BinaryIO
 
 from holdfast.journal.checksum import crc32
-from holdfast.journal.index import NO_KEY, IndexEntry, IndexFile, Places, tag_of
+from holdfast.journal.index import KEY_BYTES, NO_KEY, IndexEntry, IndexFile, Places, tag_of
 from holdfast.journal.lines import (
     KEY,
     PREFIX,
@@ -16,10 +18,11 @@ from holdfast.journal.lines import (
     stamp_of,
 )
 
-_GROUP_LINES = 2**12
-_CRC, _END = b',"_crc":"', b'"}\n'
-# As in `stamp_of`: no text can hold this, as its quotes would be escaped.
+_GROUP_BYTES = 2**18
+_PREFIX_BYTES = len(PREFIX)
+_SEAL = b',"_crc":"%08x"}\n'
 _COMPLETED = b'"status":"completed","attempts":'
+_KEYS = struct.Struct(f"{KEY_BYTES}s")
 
 
 @dataclass(slots=True)
@@ -56,65 +59,92 @@ def scan(
         lines: How many lines there are before.
         index: Told the same, to be brought up to date.
     """
-    found = Scan(lines, start)
-    held: list[tuple[int, int, int]] = []  # bad lines, perhaps of the torn tail
-    offset, number, offsets = start, lines, places.offsets
-    entries: list[IndexEntry] = []
-    check = 0 if index is None else index.check
+    sweep = _Sweep(places, start, lines, index)
     column.seek(start)
-    for number, line in enumerate(column, lines + 1):  # of a binary file: only \n ends a line
-        # A microsecond and a half a line. Most are ours, whole, plainly completed and the first of
-        # their key: that is asked first and here, where a call would be a tenth of it.
+    while group := column.readlines(_GROUP_BYTES):  # of a binary file: only \n ends a line
+        if not sweep.took_together(group):
+            for line in group:
+                sweep.take(line)
+        sweep.write_index()
+    return sweep.found()
+
+
+class _Sweep:
+    """A scan under way: where it is, and what it holds back."""
+
+    def __init__(self, places: Places, start: int, lines: int, index: IndexFile | None) -> None:
+        self._places = places
+        self._offset, self._number = start, lines
+        self._held: list[tuple[int, int, int]] = []  # bad lines, perhaps of the torn tail
+        self._index = index
+        self._entries: list[IndexEntry] = []
+        self._check = 0 if index is None else index.check
+
+    def took_together(self, lines: list[bytes]) -> bool:
+        """Take lines that are all ours, whole, plainly completed and the first of their keys.
+
+        Most groups are like that, and asking all of them at once takes half as long as asking
+        each. False if one is not: nothing is taken then.
+        """
+        count = len(lines)
+        if self._held or b"".join([line[:_PREFIX_BYTES] for line in lines]) != PREFIX * count:
+            return False
+        sums = tuple([crc32(line[:-TAIL_BYTES]) for line in lines])
+        if b"".join([line[-TAIL_BYTES:] for line in lines]) != _SEAL * count % sums:
+            return False
+        # As in `stamp_of`: no text can hold this, as its quotes would be escaped.
+        if min([line.find(_COMPLETED, 0, 400) for line in lines]) < 0:
+            return False
         try:
-            is_plain = (
-                line.startswith(PREFIX)
-                and line.endswith(_END)
-                and line[-11:-3] == b"%08x" % crc32(line[:-TAIL_BYTES])
-                and line[-TAIL_BYTES:-11] == _CRC
-                and line.find(_COMPLETED, 0, 400) > 0
-                and not held
-                and (key := unhexlify(line[KEY])) not in offsets
-            )
+            together = unhexlify(b"".join([line[KEY] for line in lines]))
         except ValueError:  # what stands at the key's place is none
-            is_plain = False
-        if is_plain:
-            offsets[key] = offset
-            tag = 0
-        else:
-            kind, generation = _stamp(line)
-            if kind is LineKind.BAD:
-                held.append((number, offset, len(line)))
-                offset += len(line)
-                continue
-            if held:
-                entries += _note_bad(held, places, check)
-            key = NO_KEY if kind is LineKind.FOREIGN else key_of(line) or NO_KEY
-            places.add(key, offset, kind, generation, number)
-            tag = tag_of(kind, generation)
-        if index is not None:
-            entries.append((key, offset, len(line), tag, check))
-            if len(entries) >= _GROUP_LINES:
-                index.add_all(entries)
-                entries, check = [], index.check
-        offset += len(line)
-    if index is not None:
-        index.add_all(entries)
-    # Bad lines that no good one followed are the torn tail.
-    found.end, found.lines = (held[0][1], held[0][0] - 1) if held else (offset, number)
-    found.torn_bytes = offset - found.end
-    return found
+            return False
+        keys = [key for (key,) in _KEYS.iter_unpack(together)]
+        sizes = list(map(len, lines))
+        *begins, end = accumulate(sizes, initial=self._offset)
+        new, offsets = dict(zip(keys, begins, strict=True)), self._places.offsets
+        if len(new) != count or not offsets.keys().isdisjoint(keys):
+            return False
+        offsets.update(new)
+        if self._index is not None:
+            self._entries += zip(keys, begins, sizes, repeat(0), repeat(self._check))
+        self._offset = end
+        self._number += count
+        return True
 
+    def take(self, line: bytes) -> None:
+        """Take any line."""
+        self._number += 1
+        begin, self._offset = self._offset, self._offset + len(line)
+        kind = kind_of(line)
+        if kind is LineKind.BAD:
+            self._held.append((self._number, begin, len(line)))
+            return
+        self._note_bad()
+        generation = 0 if kind is LineKind.FOREIGN else stamp_of(line)[1]
+        key = NO_KEY if kind is LineKind.FOREIGN else key_of(line) or NO_KEY
+        self._places.add(key, begin, kind, generation, self._number)
+        if self._index is not None:
+            self._entries.append((key, begin, len(line), tag_of(kind, generation), self._check))
 
-def _stamp(line: bytes) -> tuple[LineKind, int]:
-    kind = kind_of(line)
-    return stamp_of(line) if kind < LineKind.FOREIGN else (kind, 0)
+    def _note_bad(self) -> None:
+        """Lines before a valid one are no torn tail, but damage."""
+        tag = tag_of(LineKind.BAD, 0)
+        for number, offset, length in self._held:
+            self._places.add(NO_KEY, offset, LineKind.BAD, 0, number)
+            if self._index is not None:
+                self._entries.append((NO_KEY, offset, length, tag, self._check))
+        self._held.clear()
 
+    def write_index(self) -> None:
+        """Write the entries so far: a group."""
+        if self._index is not None:
+            self._index.add_all(self._entries)
+            self._entries, self._check = [], self._index.check
 
-def _note_bad(held: list[tuple[int, int, int]], places: Places, check: int) -> list[IndexEntry]:
-    """Lines before a valid one are no torn tail, but damage."""
-    tag, entries = tag_of(LineKind.BAD, 0), []
-    for number, offset, length in held:
-        places.add(NO_KEY, offset, LineKind.BAD, 0, number)
-        entries.append((NO_KEY, offset, length, tag, check))
-    held.clear()
-    return entries
+    def found(self) -> Scan:
+        """Return what there was. Bad lines that no good one followed are the torn tail."""
+        if not self._held:
+            return Scan(self._number, self._offset)
+        number, begin, _ = self._held[0]
+        return Scan(number - 1, begin, self._offset - begin)

@@ -30,9 +30,10 @@ import logging
 import os
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import Any, Literal
+from typing import Literal
 
 from holdfast.errors import (
     DiskFullError,
@@ -40,6 +41,7 @@ from holdfast.errors import (
     JournalError,
     RecordNotWrittenError,
 )
+from holdfast.journal.answers import Answers, call_into
 from holdfast.journal.files import NO_SPACE
 from holdfast.journal.tape import Job, Tape
 from holdfast.text import one_line
@@ -99,20 +101,25 @@ class Writer:
 
     # ---- from the event loop ----------------------------------------------------------------
 
-    def put(self, job: Job) -> None:
-        """Take a record. Its future is done when it is durable, or cannot be.
+    def put(self, job: Job, *, wait: bool = True) -> bool:
+        """Take a record, or return False: there is no room, and `wait` asks for some.
+
+        Its future is done when it is durable, or cannot be.
 
         Raises:
             JournalError: The journal is closed or broken.
         """
         if self._refuses:
             raise self._refusal()
-        self._put_bytes += job.size
+        if wait and self._put_bytes - self._done_bytes >= MOST_WAITING_BYTES:
+            return False
+        self._put_bytes += job[2]
         self._queue.put(job)
         if self._ended:  # between the two lines above: it may not have been seen
             if job.future is not None:
                 job.future.cancel()
             raise self._refusal()
+        return True
 
     @property
     def is_open(self) -> bool:
@@ -179,24 +186,25 @@ class Writer:
     def _live(self) -> None:
         while not self._ended:
             jobs, is_end = self._take()
-            taken_bytes = sum([job.size for job in jobs])
+            answers = Answers()
             try:
-                self._write(jobs)
+                self._write(jobs, answers)
                 if self._durability == "interval":
                     self._sync_if_due(is_end=is_end)
             except BaseException as bug:  # noqa: BLE001 - nobody may wait for a thread that died
                 self._break(JournalError(f"the journal's writer failed: {bug!r}"))
-                for job in jobs:
-                    job.answer = self._refusal()
-            self._done_bytes += taken_bytes
+                answers = Answers()
+                self._refuse(jobs, answers)
+            self._done_bytes += sum([job.size for job in jobs])
             self._ended = is_end
-            _wake(jobs)
+            answers.give()
             self._wake_those_with_room()
             if self._drained:
                 self._say_drained()
         late, _ = self._take_waiting([])
-        self._refuse(late)
-        _wake(late)
+        answers = Answers()
+        self._refuse(late, answers)
+        answers.give()
         self._on_end()
         self._gone.set()
         self._say_drained()
@@ -218,51 +226,62 @@ class Writer:
             return jobs, False
         return jobs, True
 
-    def _write(self, jobs: list[Job]) -> None:
-        """Write and sync the records; each then has its answer."""
-        groups: dict[Tape, _Group] = {}
+    def _write(self, jobs: list[Job], answers: Answers) -> None:
+        """Write and sync the records, and note what each is to be answered."""
+        groups: defaultdict[Tape, _Group] = defaultdict(_Group)
         for job in jobs:
-            if not job.parts and not _encoded(job):
+            if job[1] is not None:
+                groups[job[0]].waiting.append(job)
                 continue
-            group = groups.get(job.tape)
-            if group is None:
-                group = groups[job.tape] = _Group(job.tape)
-            group.waiting.append(job)
-            group.waiting_bytes += job.size
+            encoded = _encoded(job, answers)
+            if encoded is None:
+                continue
+            group = groups[encoded.tape]
+            group.waiting.append(encoded)
+            group.late_bytes += encoded.size
             # Large records are encoded and written a few at a time: their bytes are still
             # in the processor's cache, and the next ones take their place.
-            if group.waiting_bytes >= _GATHER_BYTES:
-                self._append_waiting(group)
+            if group.late_bytes >= _GATHER_BYTES:
+                known = len(group.written)
+                self._append_waiting(encoded.tape, group, answers)
+                group.written[known:] = [one._replace(text=b"") for one in group.written[known:]]
         for tape, group in groups.items():
-            self._append_waiting(group)
-            if group.written and self._make_durable(tape, group.written) and tape.on_kept:
-                tape.on_kept(group.written)
+            self._append_waiting(tape, group, answers)
+            if not group.written:
+                continue
+            if not self._make_durable(tape, group.written):
+                self._refuse(group.written, answers)
+                continue
+            answers.kept += group.written
+            if tape.on_kept:
+                tape.on_kept(group.written, group.begins)
 
-    def _append_waiting(self, group: "_Group") -> None:
-        written = self._append(group.tape, group.waiting)
-        for job in written:
-            job.parts = ()
-        group.written += written
-        group.waiting, group.waiting_bytes = [], 0
+    def _append_waiting(self, tape: Tape, group: "_Group", answers: Answers) -> None:
+        if group.waiting:
+            self._append(tape, group.waiting, group, answers)
+        group.waiting, group.late_bytes = [], 0
 
-    def _append(self, tape: Tape, jobs: list[Job]) -> list[Job]:
-        """Write a group; return those that were written, in their order."""
+    def _append(self, tape: Tape, jobs: list[Job], group: "_Group", answers: Answers) -> None:
+        """Write records of a group, one by one if need be."""
         if self._broken is not None:
-            self._refuse(jobs)
-            return []
+            self._refuse(jobs, answers)
+            return
         try:
-            self._append_with_patience(tape, jobs)
+            begins = self._append_with_patience(tape, jobs)
         except OSError as error:
             if len(jobs) == 1:
-                _say_not_written(tape, error, jobs[0])
-                return []
-            return [one for job in jobs for one in self._append(tape, [job])]
-        return jobs
+                answers.failed.append((jobs[0], _not_written(tape, error, jobs[0])))
+                return
+            for job in jobs:
+                self._append(tape, [job], group, answers)
+        else:
+            group.written += jobs
+            group.begins += begins
 
-    def _append_with_patience(self, tape: Tape, jobs: list[Job]) -> None:
+    def _append_with_patience(self, tape: Tape, jobs: list[Job]) -> list[int]:
         while True:
             try:
-                tape.append(jobs)
+                begins = tape.append(jobs)
             except OSError as error:
                 if error.errno not in NO_SPACE or tape.is_story:
                     raise
@@ -273,7 +292,7 @@ class Writer:
                     self._full_since = None
                     logger.warning("%s: there is room again; going on", tape.path)
                     self._tell(None)
-                return
+                return begins
 
     def _wait_for_space(self, tape: Tape, jobs: list[Job], error: OSError) -> bool:
         """Wait before the next try; tell whether there should be one."""
@@ -299,13 +318,11 @@ class Writer:
             tape.sync()
         except JournalError as broken:
             self._break(broken)
-            self._refuse(jobs)
             return False
         return True
 
-    def _refuse(self, jobs: list[Job]) -> None:
-        for job in jobs:
-            job.answer = self._refusal()
+    def _refuse(self, jobs: list[Job], answers: Answers) -> None:
+        answers.failed += [(job, self._refusal()) for job in jobs]
 
     # ---- the interval ---------------------------------------------------------------------------
 
@@ -347,74 +364,47 @@ class Writer:
         with self._room_lock:
             waiting, self._room = self._room, []
         for future in waiting:
-            _call(future.get_loop(), _open_door, future)
+            call_into(future.get_loop(), _open_door, future)
 
 
 class _Group:
-    """The records of one file in one round: those to be written, and those that were."""
+    """The records of one file in one round: those to be written, those that were, and where."""
 
-    def __init__(self, tape: Tape) -> None:
-        self.tape = tape
+    __slots__ = ("begins", "late_bytes", "waiting", "written")
+
+    def __init__(self) -> None:
         self.waiting: list[Job] = []
-        self.waiting_bytes = 0
+        self.late_bytes = 0
         self.written: list[Job] = []
+        self.begins: list[int] = []
 
 
-def _encoded(job: Job) -> bool:
+def _encoded(job: Job, answers: Answers) -> Job | None:
     try:
-        job.encode()
+        assert job.encode is not None
+        return job.encode(job)
     except BaseException as error:
-        logger.exception("%s could not be prepared for the journal", one_line(job.label))
-        job.answer = JournalError(f"{one_line(job.label)} could not be prepared: {error!r}")
-        job.answer.__cause__ = error
-        return False
-    return True
+        label = one_line(job.label)
+        logger.exception("%s could not be prepared for the journal", label)
+        failure = JournalError(f"{label} could not be prepared: {error!r}")
+        failure.__cause__ = error
+        answers.failed.append((job, failure))
+        return None
 
 
-def _say_not_written(tape: Tape, error: OSError, job: Job) -> None:
+def _not_written(tape: Tape, error: OSError, job: Job) -> HoldfastError:
+    failure: HoldfastError
     if error.errno in NO_SPACE:
-        job.answer = _disk_full(tape, [job], error)
+        failure = _disk_full(tape, [job], error)
     else:
         kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
-        job.answer = kind(
+        failure = kind(
             f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
             hint="what was acknowledged is safe; this one will run again",
         )
-        job.answer.__cause__ = error
-    logger.error("%s", job.answer, exc_info=job.answer)
-
-
-def _wake(jobs: list[Job]) -> None:
-    """Answer those who wait: one call into each event loop."""
-    loops = {job.future.get_loop() for job in jobs if job.future is not None}
-    for loop in loops:
-        _call(loop, _answer, jobs, None if len(loops) == 1 else loop)
-
-
-def _call(loop: asyncio.AbstractEventLoop, function: Callable[..., None], *values: Any) -> None:
-    try:
-        loop.call_soon_threadsafe(function, *values)
-    except RuntimeError:  # the loop is closed: nobody waits any more
-        logger.debug("those who waited for the journal are gone")
-
-
-def _answer(jobs: list[Job], only: asyncio.AbstractEventLoop | None) -> None:
-    for job in jobs:
-        future = job.future
-        if future is None or future.done():  # cancelled: its record is written all the same
-            continue
-        if only is not None and future.get_loop() is not only:
-            continue
-        answer = job.answer
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
-        else:
-            future.set_result(answer)
-
-
-def _open_door(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+        failure.__cause__ = error
+    logger.error("%s", failure, exc_info=failure)
+    return failure
 
 
 def _disk_full(tape: Tape, jobs: list[Job], error: OSError) -> DiskFullError:
@@ -427,3 +417,8 @@ def _disk_full(tape: Tape, jobs: list[Job], error: OSError) -> DiskFullError:
     )
     full.__cause__ = error
     return full
+
+
+def _open_door(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -81,7 +81,13 @@ class CallCancelledError(HoldfastError):
 
 
 class InterruptedRunError(HoldfastError):
-    """A signal stopped the run before every input was done."""
+    """A signal stopped the run before every input was done.
+
+    Attributes:
+        signum: Which signal; None if it was none.
+    """
+
+    signum: int | None = None
 
 
 class DatasetError(HoldfastError):

@@ -22,4 +22,17 @@ def one_line(value: object) -> str:
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     if len(text) > _LIMIT:
         text = text[:_LIMIT] + "…"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return "".join(map(_harmless, text))
+
+
+def harmless(text: str) -> str:
+    """Return a text of any length with nothing a terminal would obey but its lines and tabs."""
+    if text.isprintable():
+        return text
+    return "".join(c if c in "\n\t" else _harmless(c) for c in text)
+
+
+def _harmless(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()

@@ -37,7 +37,7 @@ from holdfast.arguments import (
 )
 from holdfast.executors.attempts import Call, Finished, InputT, OutputT
 from holdfast.executors.details import UNSET, ExecutionDetails, Unset
-from holdfast.executors.dispatch import Dispatch
+from holdfast.executors.dispatch import STOP_GRACE_S, Dispatch
 from holdfast.executors.gate import CostOf
 from holdfast.executors.hooks import Hooks, OnAttempt, OnComplete
 from holdfast.executors.inputs import Inputs, NumberedInputs, open_inputs
@@ -291,13 +291,14 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         if self._latest is not None:
             self._latest.pause(paused=False)
 
-    def stop(self, reason: Exception) -> None:
+    def stop(self, reason: Exception, *, grace_s: float = STOP_GRACE_S) -> None:
         """Stop the latest run in good order, as a signal would; `reason` is its `stop_reason`.
 
-        Calls in flight may end within a short grace. To be called on the run's event loop.
+        Calls in flight may end within the grace; `math.inf` waits for them, 0 does not. Asked
+        again, the shorter grace counts. To be called on the run's event loop.
         """
         if self._latest is not None:
-            self._latest.stop(reason)
+            self._latest.stop(reason, grace_s)
 
     @property
     def stop_reason(self) -> Exception | None:

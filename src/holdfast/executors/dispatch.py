@@ -10,6 +10,7 @@ stays within five times the concurrency; a new input is taken only when there is
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -155,10 +156,10 @@ class Dispatch:
         if not paused:
             self._pump_soon()
 
-    def stop(self, reason: Exception) -> None:
+    def stop(self, reason: Exception, grace_s: float = STOP_GRACE_S) -> None:
         """Stop in good order, for a reason that the calls do not know of."""
         if self._loop is not None and not self.ended.done():
-            self._stop(reason, grace_s=STOP_GRACE_S)
+            self._stop(reason, grace_s=grace_s)
             self.pump()
 
     # ---- starting -----------------------------------------------------------------------
@@ -364,10 +365,16 @@ class Dispatch:
             self._gate.close()
         if grace_s == 0:
             self.flight.cancel_all()
-        elif self._stop_timer is None:
-            loop = asyncio.get_running_loop()
-            self._stop_timer = loop.call_later(grace_s, self.flight.cancel_all)
+        elif grace_s < math.inf:
+            due = asyncio.get_running_loop().time() + grace_s
+            if self._stop_timer is None or due < self._stop_timer.when():
+                self._set_stop_timer(due)
         self.pump()
+
+    def _set_stop_timer(self, due: float) -> None:
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+        self._stop_timer = asyncio.get_running_loop().call_at(due, self.flight.cancel_all)
 
     def _crash(self, error: BaseException) -> None:
         """Stop, and have the run raise what no call can answer for."""

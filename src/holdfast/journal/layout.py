@@ -43,6 +43,11 @@ class Layout:
         return self.home / "index" / f"{column.name.removesuffix('.jsonl')}.idx"
 
     @property
+    def asked(self) -> Path:
+        """The keys that count now, 16 bytes each, in the order of the dataset: a hint."""
+        return self.home / "index" / "asked.keys"
+
+    @property
     def lock(self) -> Path:
         """The file that is locked by the one who writes."""
         return self.home / "LOCK"

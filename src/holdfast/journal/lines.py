@@ -23,7 +23,7 @@ from holdfast.errors import JournalError
 from holdfast.journal.checksum import crc32
 from holdfast.journal.encoding import decode, encode
 from holdfast.journal.files import Parts
-from holdfast.journal.plain import NotPlainError
+from holdfast.journal.plain import NotPlainError, plain_size
 from holdfast.types import CellStatus, Outcome
 
 PREFIX = b'{"_holdfast":{"key":"'
@@ -89,12 +89,16 @@ def encode_plain_outcome(outcome: Outcome) -> bytes | None:
     (_, id_, trial, key), status, record, attempts, seconds, _, generation, more = outcome
     if type(record) is not dict or "_holdfast" in record or "_crc" in record:
         return None
-    if generation or more:
+    if generation:
         return None
     facts = {
         "key": key, "id": id_, "trial": trial, "status": status._value_,
         "attempts": attempts, "seconds": seconds, "at": timestamp(),
     }  # fmt: skip
+    if more:
+        if plain_size(more) is None:
+            return None
+        facts.update(more)
     try:
         return dumps({"_holdfast": facts, **record})
     except TypeError:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holdfast.pacing.adaptive import AdaptiveLimits
 
-_WORDS = {
+WORDS = {
     "rate": "at the provider's limit",
     "quota": "at the provider's limit per minute",
     "in_flight": "at the number in flight that pays",
@@ -17,6 +17,7 @@ _WORDS = {
     "start": "finding the provider's limit",
     "nothing": "as fast as calls come",
 }
+"""What each `binding` means to a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class PacerState:
     usage: Mapping[str, float]
 
     def __str__(self) -> str:
-        return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {_WORDS[self.binding]}"
+        return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {WORDS[self.binding]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,12 @@
 """What is asked of the workflow: every item in every trial, each with its key."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from holdfast.journal.files import make_directory, replace_file
 from holdfast.journal.fingerprint import Occurrences, digest, output_key
+from holdfast.journal.index import KEY_BYTES
+from holdfast.journal.layout import Layout
 from holdfast.types import Item
 from holdfast.workflows.protocol import Workflow
 
@@ -42,3 +45,18 @@ def ask(items: Iterable[Item], trials: int, workflow: Workflow) -> list[Asked]:
         for trial in range(trials)
         for item, content, number in seen
     ]
+
+
+def write_asked(layout: Layout, keys: Sequence[str]) -> None:
+    """Leave a note of which keys count now, for those who only read the files."""
+    make_directory(layout.asked.parent)
+    replace_file(layout.asked, [bytes.fromhex("".join(keys))])
+
+
+def read_asked(layout: Layout) -> list[bytes] | None:
+    """Return the keys that count now, in the order of the dataset; None if nobody left a note."""
+    try:
+        raw = layout.asked.read_bytes()
+    except FileNotFoundError:
+        return None
+    return [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]

@@ -17,6 +17,7 @@ from holdfast.journal.fingerprint import digest
 from holdfast.journal.journal import Journal
 from holdfast.journal.layout import layout_at
 from holdfast.journal.lines import Entry
+from holdfast.run.asked import write_asked
 from holdfast.run.completion import asked_hash, is_complete, sizes_of
 from holdfast.run.lookup import Lookup
 from holdfast.run.outputs import write_outputs
@@ -92,15 +93,27 @@ class Evaluation:
             self._lookup = Lookup(request, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
-                journal, request.workflow, self._scores, request.options, request.step_filter
+                journal,
+                request.workflow,
+                self._scores,
+                request.options,
+                request.step_filter,
+                request.watcher,
+                request.stop_grace_s,
             )
             self._pipeline.left = self._lookup.left
         logger.info("%s", self.plan)
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
-        begin_session(journal, about, "evaluation", plan=str(self.plan))
+        if request.configuration is not None:
+            about["configuration"] = dict(request.configuration)
+        if self._lookup is not None:
+            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
+        begin_session(journal, about, "evaluation", self.plan, self._columns)
         self._about = about
+        if request.watcher is not None:
+            request.watcher.planned(self.plan)
 
     def _nothing_to_do(self) -> Plan:
         request = self._request
@@ -113,12 +126,15 @@ class Evaluation:
     # ---- the work -------------------------------------------------------------------------------
 
     async def conduct(self) -> None:
-        """Do what is missing. SIGTERM stops it as SIGINT does."""
+        """Do what is missing. The first SIGINT or SIGTERM stops it, the second at once."""
         if self._pipeline is None or self._lookup is None:
             return
         stop = self._pipeline.stop
-        # SIGINT too, for the time before the executors hear it themselves.
-        with hearing(signal.SIGTERM, stop), hearing(signal.SIGINT, stop):
+        asked = self._request.options.get("termination_signal", signal.SIGINT)
+        with (
+            hearing(signal.SIGTERM, lambda: stop(signal.SIGTERM)),
+            hearing(asked, lambda: stop(asked)),
+        ):
             await self._pipeline.conduct(self._lookup.missing, self._lookup.unscored)
 
     def stop(self) -> None:

@@ -19,6 +19,7 @@ from holdfast.run.evaluation import Evaluation
 from holdfast.run.plans import Plan
 from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult
+from holdfast.run.watcher import Watcher
 from holdfast.workflows import as_workflow
 
 TIMEOUT_S = 600
@@ -49,6 +50,9 @@ class RunOptions(TypedDict, total=False):
     write_output: bool
     step_filter: Sequence[str] | None
     bare_outputs: bool
+    watcher: Watcher | None
+    stop_grace_s: float
+    configuration: Mapping[str, Any] | None
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -76,7 +80,9 @@ def evaluate(
         **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
             workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
-            `durability`; `write_output=False` for a temporary directory); and those of
+            `durability`; `write_output=False` for a temporary directory; `watcher` is told of
+            what happens; `stop_grace_s` is how long calls in flight may go on after an
+            interrupt; `configuration` is written into `run.json`); and those of
             `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
 
     Raises:

@@ -20,6 +20,7 @@ from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.column import Column
 from holdfast.journal.journal import Journal
 from holdfast.run.redaction import Redaction
+from holdfast.run.watcher import Watcher
 from holdfast.text import text_of
 from holdfast.types import Cell, CellStatus, Failure, Outcome
 
@@ -44,6 +45,7 @@ class Keeping:
         facts_of: Returns what else is known of an outcome.
         redaction: Keeps secrets from being written; None: nothing is changed.
         costs: Whether a call may have to be paid for: then the story tells when it starts.
+        watcher: Told of what happens.
 
     Attributes:
         lost: Finished inputs that could not be recorded, with the reason, by their index.
@@ -61,6 +63,7 @@ class Keeping:
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
         redaction: Redaction | None = None,
         costs: bool = True,
+        watcher: Watcher | None = None,
     ) -> None:
         self.lost: dict[int, Exception] = {}
         self.error: HoldfastError | None = None
@@ -71,6 +74,7 @@ class Keeping:
         self._facts_of = facts_of
         self._redaction = redaction
         self._costs = costs
+        self._watcher = watcher
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -96,9 +100,14 @@ class Keeping:
 
     def _start(self, attempt: Attempt) -> Awaitable[None] | None:
         self._loop = asyncio.get_running_loop()
-        if self._costs:
+        if self._costs or self._watcher is not None:
             cell = self._cell(attempt.index, attempt.input)
-            self._journal.tell("started", key=cell.key, id=cell.id, attempt=attempt.number)
+        if self._costs:
+            self._journal.tell(
+                "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
+            )
+        if self._watcher is not None:
+            self._watcher.started(cell, attempt.number)
         hook = self._own.get("on_attempt_start")
         return None if hook is None else hook(attempt)
 
@@ -107,7 +116,9 @@ class Keeping:
             cell = self._cell(attempt.index, attempt.input)
             met = self._safe(_met(attempt))
             self._attempts[attempt.index].append(met)
-            self._journal.tell("failed", key=cell.key, id=cell.id, **met)
+            self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
+            if self._watcher is not None:
+                self._watcher.attempt_failed(cell, met)
         hook = self._own.get("on_attempt_end")
         return None if hook is None else hook(attempt)
 
@@ -120,6 +131,8 @@ class Keeping:
             if not isinstance(error, RecordNotWrittenError):
                 self._stop(error)
             return
+        if self._watcher is not None:
+            self._watcher.finished(recorded)
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = HoldfastError(recorded.failure.message)
         hook = self._own.get("on_complete")

@@ -19,6 +19,7 @@ from holdfast.run.change import OnChange, fingerprint_of, settle_change
 from holdfast.run.identity import Identity, identify
 from holdfast.run.keeping import Keeping
 from holdfast.run.mapping import Mapping
+from holdfast.run.plans import Plan, StepPlan
 from holdfast.run.result import MapResult
 from holdfast.run.session import begin_session, close_session, say_unfinished
 from holdfast.types import Cell, CellStatus
@@ -71,11 +72,13 @@ class KeptMapping(Mapping):
         )
         self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
-        begin_session(journal, about, STEP, inputs=len(self._all))
-        self._about = about
         places = {key: index for index, key in enumerate(self._keys)}
         self._kept = {places[key]: entry for key, entry in column.read_many(self._keys)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
+        kept, missing = len(self._kept), len(self._missing)
+        plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
+        begin_session(journal, about, STEP, plan, {STEP: column})
+        self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
         logger.info("%s: %s kept, %s to run", self._path, len(self._kept), len(self._missing))
         cells = {

@@ -7,7 +7,8 @@ it is on disk, and not before.
 
 import asyncio
 import dataclasses
-from collections.abc import AsyncIterable, Iterable, Sequence
+import signal
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
 from inspect import isawaitable
 from typing import Any
 
@@ -16,6 +17,7 @@ from holdfast.evaluators.builtin import BuiltIn
 from holdfast.evaluators.protocol import Evaluator, Scores
 from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.attempts import Finished
+from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.column import Column
 from holdfast.journal.encoding import kept_form
@@ -25,8 +27,10 @@ from holdfast.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from holdfast.run.asked import Asked
 from holdfast.run.belt import Belt
 from holdfast.run.keeping import Keeping
+from holdfast.run.pace_story import tell_pace
 from holdfast.run.redaction import Redaction
 from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
+from holdfast.run.watcher import Watcher
 from holdfast.types import Cell, Output, Score
 from holdfast.workflows.protocol import Workflow
 
@@ -47,6 +51,8 @@ class Pipeline:
         evaluators: What scores, each with its fingerprint.
         options: For the executors.
         step_filter: Which types of steps are kept; None: all.
+        watcher: Told of what happens.
+        stop_grace_s: How long calls in flight may go on once it is asked to stop.
 
     Attributes:
         keepings: What each step could not record.
@@ -62,12 +68,19 @@ class Pipeline:
         evaluators: Sequence[tuple[Evaluator, str]],
         options: ExecutorOptions,
         step_filter: Sequence[str] | None = None,
+        watcher: Watcher | None = None,
+        stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         self.stop_reason: Exception | None = None
+        self._watcher = watcher
+        self._stop_grace_s = stop_grace_s
+        self._stops = 0
+        self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
         self._workflow = workflow
         self._evaluators = evaluators
-        self._options = options
+        # The run hears the signals itself: its steps have to stop together.
+        self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._step_filter = step_filter
         self.redaction = Redaction()
         self.left: frozenset[tuple[str, str]] = frozenset()
@@ -100,15 +113,31 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _the_only(group_of_errors) from None
         finally:
+            for unsubscribe in self._unsubscribe:
+                unsubscribe()
             await self._workflow.close()
 
-    def stop(self) -> None:
-        """Stop, from any thread."""
+    def stop(self, signum: int | None = None) -> None:
+        """Stop, from any thread: asked once, calls in flight may end; asked again, at once.
+
+        SIGTERM is the wish of a machine that will not wait long: then the grace is short.
+        """
         reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
+        reason.signum = signum
+        self._stops += 1
+        grace_s = self._stop_grace_s if self._stops == 1 else 0.0
+        if signum == signal.SIGTERM:
+            grace_s = min(grace_s, STOP_GRACE_S)
+        first = self.stop_reason is None
         self.stop_reason = self.stop_reason or reason
         if self._loop is not None and not self._loop.is_closed():
-            for executor in self._executors:
-                self._loop.call_soon_threadsafe(executor.stop, reason)
+            self._loop.call_soon_threadsafe(self._stop_all, reason, grace_s, first)
+
+    def _stop_all(self, reason: Exception, grace_s: float, first: bool) -> None:  # noqa: FBT001
+        if first and self._watcher is not None:
+            self._watcher.stopping(reason)
+        for executor in self._executors:
+            executor.stop(reason, grace_s=grace_s)
 
     async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
         try:
@@ -145,10 +174,12 @@ class Pipeline:
             self._record_of,
             facts_of=_usage_of,
             redaction=self.redaction,
+            watcher=self._watcher,
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
+        self._watch_pace(WORKFLOW, options.get("pacer"))
         await self._run(keeping, keeping.executor(answer, options), calls)
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
@@ -194,8 +225,10 @@ class Pipeline:
             lambda _, scoring: scoring.cell,
             _score_record_of,
             permanent="evaluator",
+            facts_of=lambda finished: finished.input.facts,
             redaction=self.redaction,
             costs=not isinstance(evaluator, BuiltIn),
+            watcher=self._watcher,
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
@@ -204,8 +237,10 @@ class Pipeline:
             options["concurrency"] = _BUILT_IN_CONCURRENCY
         elif evaluator.endpoint is not None:
             options["pacer"] = self._pacer_of(evaluator.endpoint)
+        executor = keeping.executor(score, options)
+        self._watch_pace(evaluator.name, executor.pacer)
         try:
-            await self._run(keeping, keeping.executor(score, options), belt)
+            await self._run(keeping, executor, belt)
         finally:
             belt.stop()
 
@@ -215,6 +250,13 @@ class Pipeline:
             most = self._options.get("max_concurrency", MAX_IN_FLIGHT)
             self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
         return self._pacers[endpoint]
+
+    def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
+        if pacer is None:
+            return
+        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+        if self._watcher is not None:
+            self._watcher.paced(step, pacer)
 
     # ---- both -----------------------------------------------------------------------------------
 
@@ -231,6 +273,8 @@ class Pipeline:
         reason = keeping.error or executor.stop_reason
         if reason is not None and self.stop_reason is None:
             self.stop_reason = reason
+            if self._watcher is not None:
+                self._watcher.stopping(reason)
             if self._options.get("exit_on_error"):
                 for other in self._executors:
                     other.stop(reason)

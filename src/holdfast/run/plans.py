@@ -52,7 +52,7 @@ class Plan:
         counts += [f"{step.failed:,} failed before and left"] if step.failed else []
         changed = f"workflow changed ({', '.join(step.changed)}) → " if step.changed else "→ "
         asked = f"{_count(self.items, 'item')} × {_count(self.trials, 'trial')}: "
-        return f"{asked}{', '.join(counts)} {changed}{_count(step.calls, 'workflow call')}"
+        return f"{asked}{', '.join(counts)} {changed}{_count(step.calls, f'{step.name} call')}"
 
 
 def _evaluator_text(step: StepPlan) -> str:

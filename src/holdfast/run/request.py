@@ -1,14 +1,16 @@
 """What was an evaluation asked to do?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from holdfast.evaluators.protocol import Evaluator
+from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
+from holdfast.run.watcher import Watcher
 from holdfast.types import Item
 from holdfast.workflows.protocol import Workflow
 
@@ -27,5 +29,8 @@ class Request:
     durability: Durability = "sync"
     step_filter: Sequence[str] | None = None
     bare_outputs: bool = False
+    watcher: Watcher | None = None
+    stop_grace_s: float = STOP_GRACE_S
+    configuration: Mapping[str, Any] | None = None
     bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -14,11 +14,20 @@ ANSWER, STEPS = "generated_answer", "intermediate_steps"
 
 
 class Scoring(NamedTuple):
-    """One output for one evaluator to score."""
+    """One output for one evaluator to score.
+
+    Attributes:
+        asked: The item, in a trial.
+        cell: The cell of the score.
+        scored: What the evaluator sees.
+        facts: Of which output the score is, and by which evaluator: how a reader of the files
+            finds the score of an answer.
+    """
 
     asked: Asked
     cell: Cell
     scored: Scored
+    facts: dict[str, str]
 
 
 def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
@@ -34,7 +43,8 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
     output = digest(record[ANSWER], record[STEPS])
     key = score_key(output, seen, fingerprint, asked.trial)
-    return Scoring(asked, Cell(evaluator.name, asked.public_id, asked.trial, key), scored)
+    cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
+    return Scoring(asked, cell, scored, {"of": output, "by": fingerprint})
 
 
 def answer_record(asked: Asked, value: Any, steps: list[Any]) -> dict[str, Any]:

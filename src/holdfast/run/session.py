@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
@@ -10,20 +10,36 @@ from holdfast.journal.column import Column
 from holdfast.journal.journal import Journal
 from holdfast.journal.lines import timestamp
 from holdfast.journal.story import unfinished
+from holdfast.run.plans import Plan
 from holdfast.text import one_line
 
 logger = logging.getLogger("holdfast.run")
 _MOST_SESSIONS = 100
 
 
-def begin_session(journal: Journal, about: dict[str, Any], kind: str, **facts: Any) -> None:
-    """Write down that a session begins, before anything is spent."""
+def begin_session(
+    journal: Journal, about: dict[str, Any], kind: str, plan: Plan, columns: Mapping[str, Column]
+) -> None:
+    """Write down that a session begins, before anything is spent.
+
+    What is there at its beginning, and what it plans, is how others tell how far it is.
+    """
     about.update({"holdfast": version("holdfast"), "kind": kind})
-    session = {"began": timestamp(), "pid": os.getpid()}
+    session: dict[str, Any] = {"began": timestamp(), "pid": os.getpid()}
     session["events_at"] = journal.layout.events.stat().st_size
+    session["failures_at"] = journal.layout.failures.stat().st_size
+    session |= {"items": plan.items, "trials": plan.trials}
+    session["steps"] = {
+        step.name: {
+            "kept": step.kept,
+            "calls": step.calls,
+            "records_at": len(columns[step.name]),
+        }
+        for step in (plan.workflow, *plan.evaluators)
+    }
     about["sessions"] = [*about.get("sessions", []), session][-_MOST_SESSIONS:]
     journal.write_about(about)
-    journal.tell("began", pid=os.getpid(), **facts)
+    journal.tell("began", pid=os.getpid(), plan=str(plan))
 
 
 def end_session(journal: Journal, about: dict[str, Any]) -> None:

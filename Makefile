@@ -11,8 +11,8 @@ DEV_READY := $(VENV)/.dev-ready
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(DEMO_READY)  ## Ask 240 questions, kill it half-way with kill -9, and go on: nothing is lost
-	@$(BIN)/python examples/kill_and_resume.py
+demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
+	@$(BIN)/python examples/demo.py
 
 test: lint  ## Lint, types and every test that is not slow
 	@$(BIN)/python -m pytest -m "not slow"

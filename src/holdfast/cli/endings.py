@@ -23,6 +23,10 @@ def end_of(error: BaseException) -> int:
         case click.Abort() | KeyboardInterrupt():
             say_error("interrupted", None)
             return 128 + signal.SIGINT
+        case click.UsageError():
+            command = "holdfast" if error.ctx is None else error.ctx.command_path
+            say_error(error.format_message(), f"{command} --help says what there is")
+            return USAGE
         case click.ClickException():
             error.show()
             return error.exit_code

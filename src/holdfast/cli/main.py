@@ -9,6 +9,7 @@ configuration; 3 stopped early, and can be resumed; 130 and 143 on a signal.
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -35,9 +36,11 @@ class _Commands(click.Group):
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
-    def get_command(self, _ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            near = get_close_matches(cmd_name, COMMANDS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"there is no command {cmd_name!r}{hint}")
         module = import_module(f"holdfast.cli.{cmd_name}")
         command: click.Command = module.command
         return command
@@ -47,13 +50,20 @@ class _Commands(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(package_name="holdfast")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Run evaluations of LLM workflows, and never lose a finished result.
 
     Start with: holdfast init first && cd first && holdfast run eval.yml
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def main() -> NoReturn:

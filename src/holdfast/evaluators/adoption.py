@@ -4,9 +4,11 @@ An evaluator stays what it is; a function becomes one. Both may get another name
 version. Whatever cannot work is an error here, before anything is spent.
 """
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from holdfast.evaluators.builtin import BuiltIn
 from holdfast.evaluators.functions import FunctionEvaluator
 from holdfast.evaluators.naming import checked_name, name_of
 from holdfast.evaluators.protocol import Evaluator, Scored, Scores
@@ -115,6 +117,8 @@ def _renamed(
     wanted = checked_name(thing.name if name is None else name)
     if wanted == thing.name and declared is None and endpoint in (None, thing.endpoint):
         return thing
+    if isinstance(thing, BuiltIn) and declared is None and endpoint is None:
+        return dataclasses.replace(thing, name=wanted)  # still one that calls no provider
     return _Renamed(thing, wanted, declared or thing.fingerprint, endpoint or thing.endpoint)
 
 

@@ -1,7 +1,8 @@
 """Dataset → workflow → evaluators: every cell durable."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
@@ -16,6 +17,7 @@ from holdfast.executors.threads import Threads, to_its_end
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
 from holdfast.run.evaluation import Evaluation
+from holdfast.run.notebook import NotebookView, in_notebook
 from holdfast.run.plans import Plan
 from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult
@@ -90,6 +92,18 @@ def evaluate(
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         JournalError: The run's directory cannot be used as it is.
     """
+    with _shown(options) as told:
+        return _evaluate(dataset, workflow, evaluators, run, trials, told)
+
+
+def _evaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> EvaluationResult:
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
         evaluation.open()
@@ -113,6 +127,18 @@ async def aevaluate(
     **options: Unpack[EvaluationOptions],
 ) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
+    with _shown(options) as told:
+        return await _aevaluate(dataset, workflow, evaluators, run, trials, told)
+
+
+async def _aevaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> EvaluationResult:
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
@@ -177,6 +203,18 @@ def _evaluation(
         **behaviour,
     )
     return Evaluation(request), threads
+
+
+@contextmanager
+def _shown(options: EvaluationOptions) -> Iterator[EvaluationOptions]:
+    """Show a live table where a notebook runs us and nobody else watches."""
+    if options.get("watcher") is not None or not in_notebook():
+        yield options
+        return
+    with NotebookView() as view:
+        told = options.copy()
+        told["watcher"] = view
+        yield told
 
 
 async def _nothing(_: Any) -> None:

@@ -1,10 +1,15 @@
 """What came out of a map?"""
 
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Generic
 
 from holdfast.executors.attempts import Finished, InputT, OutputT
 from holdfast.executors.details import ExecutionDetails, ExecutionStatus, Unset
+from holdfast.run.notebook import table_html
+from holdfast.text import one_line
+
+_MOST_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,17 @@ class MapResult(Generic[InputT, OutputT]):
     def not_run(self) -> int:
         """How many inputs have no result because it stopped before."""
         return sum(one.status is ExecutionStatus.DID_NOT_RUN for one in self.details)
+
+    def _repr_html_(self) -> str:
+        counts = {"inputs": len(self.details), "kept": self.kept, "ran": self.ran}
+        counts |= {"failed": len(self.failures), "not run": self.not_run}
+        rows = [[f"{number:,}" for number in counts.values()]]
+        shown = [
+            [f"{one.index:,}", escape(one_line(one.input)), escape(one_line(str(one.error)))]
+            for one in self.failures[:_MOST_SHOWN]
+        ]
+        failures = table_html(("input", "", "failed because"), shown) if shown else ""
+        return table_html(list(counts), rows) + failures
 
     def __repr__(self) -> str:
         parts = [f"{len(self.details):,} inputs", f"{self.kept:,} kept", f"{self.ran:,} ran"]

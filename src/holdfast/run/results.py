@@ -3,14 +3,17 @@
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from importlib import import_module
 from typing import Any
 
 from holdfast.journal.column import Column
 from holdfast.journal.lines import Entry
 from holdfast.run.asked import Asked
+from holdfast.run.notebook import summary_html
 from holdfast.run.plans import Plan
 from holdfast.run.scoring import ANSWER, STEPS
+from holdfast.text import text_of
 
 
 @dataclass(slots=True)
@@ -83,6 +86,14 @@ class EvaluationResult:
         """Return a pandas DataFrame with a row for each item in each trial."""
         pandas = import_module("pandas")  # only if the user has it
         return pandas.DataFrame([_row(one) for one in self.items])
+
+    def _repr_html_(self) -> str:
+        stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"
+        return summary_html(self.summary) + stopped
+
+    @property
+    def _why(self) -> str:
+        return "" if self.stop_reason is None else text_of(self.stop_reason)
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]

@@ -1,0 +1,100 @@
+"""How does a person watch a run?
+
+Each way is a tally that also says what it counts: a live table on a terminal, a line a minute
+where there is none, and nothing at all. For machines there is `events`.
+"""
+
+import threading
+from typing import Self
+
+from rich.console import RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from holdfast.errors import HoldfastError, InterruptedRunError
+from holdfast.report.progress import ProgressTable, progress_line
+from holdfast.report.terminal import talk
+from holdfast.report.words import count
+from holdfast.run.plans import Plan
+from holdfast.run.tally import Tally
+from holdfast.text import harmless, text_of
+
+_FRAMES_PER_S = 5
+
+
+class View(Tally):
+    """Says nothing; and what all of them share."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End it, and leave the terminal clean."""
+
+
+class TalkingView(View):
+    """Says what is planned, and that it stops."""
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        talk().print(Text(harmless(str(plan)), style="dim"))
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        talk().print(Text(f"stopping: {self._why(reason)}", style="yellow"))
+
+    def _why(self, reason: Exception) -> str:
+        if isinstance(reason, InterruptedRunError):
+            flying = self.snapshot().in_flight
+            return f"{count(flying, 'call')} in flight, press again to stop now"
+        hint = reason.hint if isinstance(reason, HoldfastError) else None
+        return harmless(text_of(reason) + (f"; {hint}" if hint else ""))
+
+
+class LiveView(TalkingView):
+    """A table that is drawn a few times a second, however much happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._live = Live(
+            console=talk(),
+            refresh_per_second=_FRAMES_PER_S,
+            transient=True,
+            get_renderable=self._draw,
+            vertical_overflow="crop",
+        )
+
+    def _draw(self) -> RenderableType:
+        if self.plan is None or not self.plan.calls:
+            return Text("")
+        return ProgressTable(self.snapshot())
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+
+class LineView(TalkingView):
+    """A line now and then, for logs."""
+
+    def __init__(self, every_s: float = 60.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._say, name="holdfast-lines", daemon=True)
+
+    def _say(self) -> None:
+        while not self._over.wait(self._every_s):
+            if self.plan is not None:
+                talk().print(Text(progress_line(self.snapshot())))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()

@@ -1,0 +1,111 @@
+"""What does a run under way look like on a terminal?"""
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.report.words import by_class, count, duration
+from holdfast.run.snapshot import Snapshot, StepSnapshot
+from holdfast.text import one_line
+
+_WIDE, _ROOMY = 100, 64
+_OLD_S = 10.0
+
+
+class ProgressTable:
+    """A snapshot, drawn for whatever width there is when it is drawn."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        parts: list[RenderableType] = [_steps(self._snapshot, width)]
+        for line in notes(self._snapshot, tell_flight=width < _ROOMY):
+            parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
+        yield Group(*parts)
+
+
+def _steps(snapshot: Snapshot, width: int) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 1))
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
+    if width >= _ROOMY:
+        table.add_column(width=min(40, width // 3))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    if width >= _ROOMY:
+        table.add_column(justify="right", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column(no_wrap=True, overflow="ellipsis")
+    for step in snapshot.steps:
+        cells: list[RenderableType] = [Text(one_line(step.name))]
+        if width >= _ROOMY:
+            cells.append(_bar(step))
+        cells += [Text(f"{step.kept + step.done:,}/{step.total:,}"), Text(_rate(step))]
+        if width >= _ROOMY:
+            flying = len(step.in_flight)
+            cells.append(Text(f"{flying:,} in flight" if flying else ""))
+        if width >= _WIDE:
+            pace = step.pace if step.left and not snapshot.stopping else ""
+            cells.append(Text(pace, style="dim"))
+        table.add_row(*cells)
+    return table
+
+
+def _bar(step: StepSnapshot) -> RenderableType:
+    failed = sum(step.failed.values())
+    style = "yellow" if failed else "green"
+    return ProgressBar(
+        total=max(step.total, 1), completed=step.ended, complete_style=style, finished_style=style
+    )
+
+
+def _rate(step: StepSnapshot) -> str:
+    if not step.left or not step.rate:
+        return ""
+    return f"{step.rate:,.0f}/s" if step.rate >= 10 else f"{step.rate:.2g}/s"  # noqa: PLR2004
+
+
+def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
+    """Return what else there is to say, a line each.
+
+    Args:
+        snapshot: How the run stands.
+        tell_flight: Say how many calls are in flight, too.
+    """
+    retries = sum(step.retries for step in snapshot.steps)
+    said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
+    said += [count(retries, "retry").replace("retrys", "retries")] if retries else []
+    failed = [step for step in snapshot.steps if step.failed]
+    said += [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+    tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
+    said += [count(tokens, "token")] if tokens else []
+    said.append(f"{duration(snapshot.seconds)} so far")
+    left_s = snapshot.left_s
+    if left_s and not snapshot.stopping:
+        said.append(f"about {duration(left_s)} left")
+    lines = [f" {' · '.join(said)}"]
+    oldest = max(
+        (call for step in snapshot.steps for call in step.in_flight),
+        key=lambda call: call.seconds,
+        default=None,
+    )
+    if oldest is not None and oldest.seconds >= _OLD_S:
+        again = f" (attempt {oldest.attempt})" if oldest.attempt > 1 else ""
+        lines.append(
+            f" oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"
+        )
+    return lines
+
+
+def progress_line(snapshot: Snapshot) -> str:
+    """Return a snapshot in one line, for a log."""
+    steps = [
+        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
+    ]
+    said = [", ".join(steps)]
+    first = snapshot.steps[0] if snapshot.steps else None
+    if first is not None and first.pace and first.left:
+        said.append(first.pace)
+    return " · ".join([*said, *(line.strip() for line in notes(snapshot, tell_flight=True))])

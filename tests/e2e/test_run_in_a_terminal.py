@@ -1,0 +1,184 @@
+"""`holdfast run` as a person sees it: in a real terminal, watched, stopped, killed, resumed."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+from e2e.project import COMMAND, answered, calls, make
+from e2e.terminal import Terminal
+
+RUN = [*COMMAND, "run", "eval.yml"]
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    opened = []
+
+    def start(command=RUN, **options):
+        opened.append(Terminal(command, cwd=tmp_path, **options))
+        return opened[-1]
+
+    yield start
+    for one in opened:
+        one.close()
+
+
+def wait_until(condition, timeout=20.0):
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=12, more="pace: 4\n")
+    screen = terminal()
+    screen.wait_for(r"workflow +━.* 12/20 .*4 in flight")
+    shown = screen.shown
+    assert re.search(r"correct +━.* 12/20", shown)
+    assert re.search(r"s so far", shown)
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
+    assert "━" not in screen.said
+    lines = screen.said.splitlines()
+    assert lines[0] == "trial · runs/trial"
+    assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
+    assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
+    assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
+    assert lines[-1] == "look at it: holdfast show runs/trial"
+    assert "\x1b[?25h" in screen.transcript  # the cursor is back
+
+
+def test_it_follows_the_terminal_when_that_gets_narrow(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=7, more="pace: 4\n")
+    screen = terminal()
+    screen.wait_for(r"7/20 .*4 in flight")
+    screen.resize(44, 20)
+    screen.wait_for(r"workflow +7/20[^━\n]*\n *correct +7/20[^━\n]*\n +4 in flight")
+    assert max(len(line) for line in screen.shown.splitlines()) <= 44
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
+
+
+def test_a_narrow_terminal_from_the_start_tears_nothing(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=7, more="pace: 4\n")
+    screen = terminal(columns=30)
+    screen.wait_for(r"workflow +7/20")
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
+    assert len(re.findall(r"^workflow", screen.said, re.M)) == 1
+    assert "20/20" in screen.said
+
+
+def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=5, more="pace: 4\n")
+    screen = terminal()
+    screen.wait_for(r"5/20 .*4 in flight")
+    screen.press_ctrl_c()
+    screen.wait_for("stopping: 4 calls in flight, press again to stop now")
+    asked = len(calls(tmp_path))
+    (tmp_path / "go").touch()
+    assert screen.wait() == 130
+    assert len(calls(tmp_path)) == asked == 9
+    assert len(answered(tmp_path)) == 9
+    assert re.search(r"^workflow +9/20 +11", screen.said, re.M)
+    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    again = terminal()
+    assert again.wait() == 0
+    assert "9 kept, 11 new → 11 workflow calls" in again.said
+    assert len(calls(tmp_path)) == 20
+
+
+def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=5, more="pace: 4\n")
+    screen = terminal()
+    screen.wait_for(r"5/20 .*4 in flight")
+    screen.press_ctrl_c()
+    screen.wait_for("press again to stop now")
+    screen.press_ctrl_c()
+    assert screen.wait() == 130
+    assert len(answered(tmp_path)) == 5
+    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+
+
+def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
+    make(tmp_path, workflow="app:hang", more="pace: 3\n")
+    screen = terminal()
+    screen.wait_for(r"3 in flight")
+    os.kill(screen.process.pid, signal.SIGTERM)
+    assert screen.wait() == 143
+    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+
+
+def test_after_kill_9_the_same_command_goes_on_and_asks_nothing_twice(tmp_path, terminal):
+    make(tmp_path, workflow="app:answer_when_told", free=12, more="pace: 4\n")
+    screen = terminal()
+    wait_until(lambda: len(answered(tmp_path)) == 12 and len(calls(tmp_path)) == 16)
+    os.kill(screen.process.pid, signal.SIGKILL)
+    screen.wait()
+    kept = {f"Repeat {id_.removeprefix('q')}" for id_ in answered(tmp_path)}
+    (tmp_path / "go").touch()
+    again = terminal()
+    assert again.wait() == 0
+    assert "12 kept, 8 new → 8 workflow calls" in again.said
+    assert "4 calls were in flight when the last session was cut off" in " ".join(
+        again.said.split()
+    )
+    asked = calls(tmp_path)
+    assert [question for question in asked if question in kept and asked.count(question) > 1] == []
+    assert len(set(answered(tmp_path))) == 20
+
+
+def test_it_stays_calm_when_a_thousand_cells_end_in_a_second(tmp_path, terminal):
+    make(tmp_path, rows=2_000, seconds=0, more="pace: 64\n")
+    began = time.monotonic()
+    screen = terminal()
+    assert screen.wait() == 0
+    seconds = time.monotonic() - began
+    frames = screen.transcript.count("so far")
+    assert frames <= 5 * seconds + 5  # five a second, not one per cell
+
+
+BUCKET = """
+import asyncio, time
+import holdfast
+
+LEVEL, AT = 5.0, time.monotonic()
+
+async def answer(question):
+    global LEVEL, AT
+    now = time.monotonic()
+    LEVEL, AT = min(5.0, LEVEL + 40 * (now - AT)), now
+    if LEVEL < 1:
+        raise holdfast.RateLimitError(retry_after=0.1)
+    LEVEL -= 1
+    await asyncio.sleep(0.02)
+    if question.endswith("0"):
+        raise holdfast.PermanentError("no")
+    usage = holdfast.Usage(prompt_tokens=1000, completion_tokens=500)
+    return holdfast.Output(question.split()[-1], usage=usage)
+"""
+
+
+def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
+    make(tmp_path, rows=300)
+    (tmp_path / "app.py").write_text(BUCKET, encoding="utf-8")
+    screen = terminal(columns=130)
+    screen.wait_for(r"/s +\d+ in flight +at the provider's limit")
+    screen.wait_for(r"workflow failed: permanent \d")
+    screen.wait_for(r"\d,\d00 tokens")
+    screen.wait_for(r"about [\d.:]+ (s|min) left")
+    assert screen.wait() == 1
+    assert "405,000 tokens" in screen.said
+    assert re.search(r"^workflow failed: permanent 30", screen.said, re.M)
+    last = "see why: holdfast show runs/trial --failed   try again: holdfast run eval.yml"
+    assert screen.said.splitlines()[-1] == last
+
+
+def test_no_color_is_respected(tmp_path, terminal):
+    make(tmp_path, more="pace: 4\n")
+    screen = terminal(env={"NO_COLOR": "1"})
+    assert screen.wait() == 0
+    assert not re.search(r"\x1b\[[\d;]*(3[0-7]|9[0-7])m", screen.transcript)

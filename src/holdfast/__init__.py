@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.errors import (
         CallCancelledError,
+        ConfigError,
         DatasetError,
         DiskFullError,
         EndpointDownError,
@@ -56,6 +57,7 @@ __all__ = [
     "Backoff",
     "CallCancelledError",
     "ConcurrencyController",
+    "ConfigError",
     "DatasetError",
     "DiskFullError",
     "EndpointDownError",

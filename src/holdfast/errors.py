@@ -8,6 +8,7 @@ HoldfastError
 ├── EndpointDownError   nothing has got through for a long time: stop, resume later
 ├── CallCancelledError  somebody asked for this one call to be cancelled
 ├── InterruptedRunError a signal asked the run to stop: run it again to go on
+├── ConfigError         a configuration file cannot be used as it is: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
 ├── FunctionChangedError the results on disk are of other code: redo them, or keep them
 └── JournalError        the journal cannot be read or written as it is
@@ -92,6 +93,10 @@ class InterruptedRunError(HoldfastError):
 
 class DatasetError(HoldfastError):
     """A file or a row of the dataset cannot be used as it is. The message names where it stands."""
+
+
+class ConfigError(HoldfastError):
+    """A configuration file cannot be used as it is. The message names each fault with its line."""
 
 
 class FunctionChangedError(HoldfastError):

@@ -1,7 +1,14 @@
 """A real notebook kernel: `run()` works as it is, and the interrupt button stops it cleanly."""
 
+import re
+from pathlib import Path
+
+import nbformat
 import pytest
 from jupyter_client.manager import KernelManager
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).parents[2]
 
 SETUP = """
 import asyncio
@@ -111,3 +118,65 @@ def test_evaluate_works_in_a_notebook_as_it_is(kernel):
     run_cell(client, MAP)
     shown = "<EvaluationResult: 3 of 3 completed; judge 2 (n=3)> 0\n"
     assert run_cell(client, EVALUATE) == shown
+
+
+def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
+    notebook = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    live = []
+
+    def note(cell, cell_index, execute_reply=None, **_):
+        for output in cell.get("outputs", []):
+            if output.output_type == "display_data":
+                live.append(output.data["text/html"])
+
+    client = NotebookClient(
+        notebook,
+        timeout=50,
+        resources={"metadata": {"path": str(tmp_path)}},
+        on_cell_executed=note,
+    )
+    client.execute()
+    assert all('<progress max="' in html for html in live)
+    assert len(live) == 2
+    results = [
+        output
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "execute_result"
+    ]
+    first, second, mapped = (one.data["text/html"] for one in results)
+    assert "<td>correct</td><td>40/40</td><td></td><td></td><td>1</td>" in first
+    assert "<td>correct</td><td>50/50</td>" in second
+    assert "<td>50</td><td>0</td><td>50</td>" in mapped
+    told = "".join(cell.outputs[0].text for cell in notebook.cells if cell.id == "cell-4")
+    assert told == "50 items × 1 trial: 40 kept, 10 new → 10 workflow calls; 10 correct calls\n"
+
+
+EVALUATE_SLOWLY = """
+import asyncio, tempfile, holdfast
+
+async def answer(question):
+    await asyncio.sleep(0.1)
+    return question
+
+rows = [{"id": f"<b>{n}", "question": str(n), "answer": str(n)} for n in range(45)]
+holdfast.evaluate(
+    rows, answer, [holdfast.exact_match()], run=tempfile.mkdtemp() + "/run", concurrency=3
+)
+"""
+
+
+def test_an_evaluation_shows_how_far_it_is_while_it_runs(kernel):
+    _, client = kernel
+    frames = []
+
+    def hook(message):
+        if message["msg_type"] == "update_display_data":
+            frames.append(message["content"]["data"]["text/html"])
+        assert message["msg_type"] != "error", message["content"]
+
+    client.execute_interactive(EVALUATE_SLOWLY, output_hook=hook, timeout=30)
+    ended = [int(re.search(r'max="45" value="(\d+)"', frame)[1]) for frame in frames]
+    assert ended == sorted(ended)
+    assert any(0 < value < 45 for value in ended)
+    assert ended[-1] == 45

@@ -56,7 +56,7 @@ def test_it_follows_the_terminal_when_that_gets_narrow(tmp_path, terminal):
     screen = terminal()
     screen.wait_for(r"7/20 .*4 in flight")
     screen.resize(44, 20)
-    screen.wait_for(r"workflow +7/20[^━\n]*\n *correct +7/20[^━\n]*\n +4 in flight")
+    screen.wait_for(r"workflow +7/20[^━\n]*\n *correct +7/20[^━\n]*\n *4 in flight")
     assert max(len(line) for line in screen.shown.splitlines()) <= 44
     (tmp_path / "go").touch()
     assert screen.wait() == 0

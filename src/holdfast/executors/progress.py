@@ -7,6 +7,7 @@ terminal is gone, is dropped: it must not take the run with it.
 
 import logging
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,9 +24,7 @@ class Progress:
     def __init__(self, bar_format: str | None, total: int | None) -> None:
         self._bar: Any = None
         if bar_format is not None:
-            from tqdm.auto import tqdm  # noqa: PLC0415 - a fifth of our import time, seldom needed
-
-            self._bar = tqdm(total=total, bar_format=bar_format)
+            self._bar = _bar_class()(total=total, bar_format=bar_format)
 
     def advance(self) -> None:
         """One more input is done."""
@@ -102,6 +101,16 @@ class Progress:
         except Exception:
             self._bar = None
             logger.exception("the progress bar broke; the run goes on without it")
+
+
+def _bar_class() -> Any:
+    from tqdm import TqdmWarning  # noqa: PLC0415 - a fifth of our import time, seldom needed
+
+    with warnings.catch_warnings():
+        # In a notebook without widgets it asks for them each time; its bar of text is fine.
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm  # noqa: PLC0415
+    return tqdm
 
 
 def _beside(bar: Any, act: Callable[[], None]) -> None:

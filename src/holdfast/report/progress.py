@@ -9,7 +9,7 @@ from holdfast.report.words import by_class, count, duration
 from holdfast.run.snapshot import Snapshot, StepSnapshot
 from holdfast.text import one_line
 
-_WIDE, _ROOMY = 100, 64
+_WIDE, _ROOMY, _TIGHT = 100, 64, 36
 _OLD_S = 10.0
 
 
@@ -28,12 +28,13 @@ class ProgressTable:
 
 
 def _steps(snapshot: Snapshot, width: int) -> Table:
-    table = Table.grid(padding=(0, 1, 0, 1))
+    table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
     if width >= _ROOMY:
         table.add_column(width=min(40, width // 3))
     table.add_column(justify="right", no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    if width >= _TIGHT:
+        table.add_column(justify="right", no_wrap=True)
     if width >= _ROOMY:
         table.add_column(justify="right", no_wrap=True)
     if width >= _WIDE:
@@ -42,7 +43,9 @@ def _steps(snapshot: Snapshot, width: int) -> Table:
         cells: list[RenderableType] = [Text(one_line(step.name))]
         if width >= _ROOMY:
             cells.append(_bar(step))
-        cells += [Text(f"{step.kept + step.done:,}/{step.total:,}"), Text(_rate(step))]
+        cells.append(Text(f"{step.kept + step.done:,}/{step.total:,}"))
+        if width >= _TIGHT:
+            cells.append(Text(_rate(step)))
         if width >= _ROOMY:
             flying = len(step.in_flight)
             cells.append(Text(f"{flying:,} in flight" if flying else ""))
@@ -85,7 +88,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     left_s = snapshot.left_s
     if left_s and not snapshot.stopping:
         said.append(f"about {duration(left_s)} left")
-    lines = [f" {' · '.join(said)}"]
+    lines = [" · ".join(said)]
     oldest = max(
         (call for step in snapshot.steps for call in step.in_flight),
         key=lambda call: call.seconds,
@@ -94,7 +97,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     if oldest is not None and oldest.seconds >= _OLD_S:
         again = f" (attempt {oldest.attempt})" if oldest.attempt > 1 else ""
         lines.append(
-            f" oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"
+            f"oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"
         )
     return lines
 
@@ -108,4 +111,4 @@ def progress_line(snapshot: Snapshot) -> str:
     first = snapshot.steps[0] if snapshot.steps else None
     if first is not None and first.pace and first.left:
         said.append(first.pace)
-    return " · ".join([*said, *(line.strip() for line in notes(snapshot, tell_flight=True))])
+    return " · ".join([*said, *notes(snapshot, tell_flight=True)])

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from holdfast.text import one_line
+
 _MINUTE, _HOUR = 60, 3600
 
 
@@ -25,7 +27,7 @@ def count(number: float, noun: str) -> str:
 def by_class(failed: Mapping[str, int]) -> str:
     """Return failures by their class, the most frequent first: `timeout 12, permanent 3`."""
     ranked = sorted(failed.items(), key=lambda one: (-one[1], one[0]))
-    return ", ".join(f"{kind} {number:,}" for kind, number in ranked)
+    return ", ".join(f"{one_line(kind)} {number:,}" for kind, number in ranked)
 
 
 def mean(value: float | None) -> str:

@@ -112,9 +112,14 @@ class _Step:
             self.retries,
             tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in flying),
             self._rate(now, self.done + sum(failed.values())),
-            "" if self.pacer is None else WORDS[self.pacer.state.binding],
+            self._pace(),
             dict(self.tokens),
         )
+
+    def _pace(self) -> str:
+        """Say what holds the pace; nothing where nothing does."""
+        binding = "nothing" if self.pacer is None else self.pacer.state.binding
+        return "" if binding == "nothing" else WORDS[binding]
 
     def _rate(self, now: float, ended: int) -> float:
         """Return how many end per second, over the last half minute."""

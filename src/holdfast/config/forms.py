@@ -1,0 +1,41 @@
+"""Which long form does a short form stand for?"""
+
+from typing import Any
+
+SHORT_FOR = {
+    "dataset": "path",
+    "workflow": "python",
+    "pace": "concurrency",
+    "retry": "max_retries",
+    "output": "dir",
+}
+"""The sections, and the key that a lone value is for."""
+
+
+def long_form(section: str, value: Any) -> Any:
+    """Return a section as a mapping."""
+    return value if isinstance(value, dict) else {SHORT_FOR[section]: value}
+
+
+def long_evaluator(value: Any) -> Any:
+    """Return an evaluator as a mapping: `module:name` is Python, another name a built-in."""
+    if not isinstance(value, str):
+        return value
+    return {"python" if ":" in value else "type": value}
+
+
+def expanded(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration with its sections in the long form, and without what is empty."""
+    made = _without_empty(data)
+    for section in SHORT_FOR:
+        if section in made:
+            made[section] = _without_empty(long_form(section, made[section]))
+    return made
+
+
+def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in data.items()
+        if value is not None and getattr(value, "read", value) is not None
+    }

@@ -246,13 +246,6 @@ def test_what_is_nested_too_deep_is_refused(text):
     assert refusal(text)[0].startswith("eval.yml:1: ")
 
 
-def test_the_schema_knows_what_the_room_of_datasets_reads():
-    from holdfast.config import places
-    from holdfast.datasets import sources
-
-    assert places.SUFFIXES == sources._SUFFIXES
-
-
 def test_every_evaluator_of_the_package_can_be_asked_for():
     from holdfast.config.scorers import BUILT_INS as KNOWN
 

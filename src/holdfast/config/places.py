@@ -9,10 +9,8 @@ from typing import Any
 from holdfast.config.environment import Substituted, written_as
 from holdfast.config.findings import Findings
 from holdfast.config.problems import nearest
+from holdfast.datasets.sources import SUFFIXES
 from holdfast.text import one_line
-
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".xlsx")
-"""What `holdfast.datasets` reads."""
 
 
 def located(text: str, folder: Path) -> Path:

@@ -29,7 +29,7 @@ _TEXT_READERS: dict[str, Callable[[Path, str], Rows]] = {
     ".csv": read_csv,
     ".tsv": read_tsv,
 }
-_SUFFIXES = (*_TEXT_READERS, ".parquet", ".xlsx")
+SUFFIXES = (*_TEXT_READERS, ".parquet", ".xlsx")
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 _ACCEPTED = "a path, a list of dicts, a DataFrame, or a function that returns one of these"
 
@@ -63,7 +63,7 @@ def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Tabl
 def _is_reference(source: str) -> bool:
     """Tell `module:function` from a path: a file that is there, or might be, is a path."""
     suffix = Path(source).suffix.lower()
-    return bool(_REFERENCE.fullmatch(source)) and suffix not in _SUFFIXES and not _exists(source)
+    return bool(_REFERENCE.fullmatch(source)) and suffix not in SUFFIXES and not _exists(source)
 
 
 def _exists(source: str) -> bool:
@@ -97,7 +97,7 @@ def _reader_of(path: Path, place: str, suffix: str, sheet: str | None) -> Rows:
     if suffix == ".xlsx":
         return read_xlsx(path, place, sheet)
     raise DatasetError(
-        f"{place}: no reader for the suffix {suffix!r}; there are {', '.join(_SUFFIXES)}",
+        f"{place}: no reader for the suffix {suffix!r}; there are {', '.join(SUFFIXES)}",
         hint="rename the file if it is one of these, or give a function that returns the rows",
     )
 
@@ -149,7 +149,7 @@ def _function_at(reference: str) -> Callable[[], Any]:
         raise DatasetError(
             f"{reference}: the module {module_name!r} cannot be imported: {error}",
             hint="run from the folder it is in, or install it; a path needs one of "
-            + ", ".join(_SUFFIXES),
+            + ", ".join(SUFFIXES),
         ) from error
     for name in path.split("."):
         if not hasattr(found, name):

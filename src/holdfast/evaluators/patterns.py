@@ -67,6 +67,8 @@ class _Regex(BuiltIn):
 
 
 def _checked(pattern: Any, flags: int) -> re.Pattern[str]:
+    if not isinstance(flags, int) or isinstance(flags, bool):
+        raise TypeError(f"flags={flags!r}: must be a number, such as re.IGNORECASE, which is 2")
     if isinstance(pattern, re.Pattern):
         pattern, flags = pattern.pattern, pattern.flags | flags
     if not isinstance(pattern, str):

@@ -21,7 +21,9 @@ from holdfast.errors import FunctionChangedError, HoldfastError, InterruptedRunE
 from holdfast.report.events import EventView
 from holdfast.report.live import LineView, LiveView, TalkingView, View
 from holdfast.report.summary import remarks, summary_table
-from holdfast.report.terminal import data, talk
+from holdfast.report.tables import put
+from holdfast.report.terminal import talk
+from holdfast.report.words import mean
 from holdfast.run.face import EvaluationOptions, evaluate
 from holdfast.run.face import plan as plan_of
 from holdfast.run.results import EvaluationResult
@@ -106,7 +108,7 @@ def _say_plan(
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
     else:
-        data().print(Text(harmless(str(plan))))
+        put(Text(harmless(str(plan))))
     return DONE
 
 
@@ -153,7 +155,7 @@ def _ending(result: EvaluationResult, least: Mapping[str, float]) -> tuple[int, 
             return 128 + (reason.signum or 2), "stopped: interrupted"
         return STOPPED, f"stopped: {reason}"
     under = [
-        f"{name} is {value} and should be at least {least[name]:g}"
+        f"{name} is {mean(value)} and should be at least {least[name]:g}"
         for name in least
         if (value := summary["evaluators"][name]["mean"]) is None or value < least[name]
     ]
@@ -167,7 +169,7 @@ def _ending(result: EvaluationResult, least: Mapping[str, float]) -> tuple[int, 
 
 def _say_ending(result: EvaluationResult, seconds: float, why: str, how: str) -> None:
     talk().print()
-    data().print(summary_table(result.summary))
+    put(summary_table(result.summary))
     talk().print()
     for line in remarks(result.summary, seconds):
         talk().print(Text(line, style="dim"))

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.report.tables import plain_table
 from holdfast.report.words import by_class, count, duration, mean
 from holdfast.text import one_line
 
@@ -16,12 +16,9 @@ _HEADS = ("done", "failed", "not run", "mean")
 def summary_table(summary: Mapping[str, Any]) -> Table:
     """Return the steps of a run with what became of their cells, and the means."""
     rows = list(_rows(summary))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column("step", overflow="ellipsis", no_wrap=True, min_width=8)
     # What is empty in every row is left out: narrow terminals need the room.
     told = [name for name in _HEADS if any(row[name] for _, row in rows)]
-    for name in told:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("step", *told, numbers=told)
     for step, row in rows:
         table.add_row(Text(step), *(row[name] for name in told))
     return table

@@ -6,6 +6,7 @@ are left out where nobody sees them, and where NO_COLOR asks for it.
 """
 
 import functools
+import sys
 
 from rich.console import Console
 
@@ -13,7 +14,9 @@ from rich.console import Console
 @functools.cache
 def talk() -> Console:
     """Return the console on stderr, for people."""
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    # In a log, a line is a line, however long.
+    wraps = sys.stderr is not None and sys.stderr.isatty()
+    return Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=not wraps)
 
 
 @functools.cache

@@ -50,9 +50,9 @@ class Plan:
         counts += [f"{step.new:,} new"] if step.new else []
         counts += [f"{step.edited:,} edited"] if step.edited else []
         counts += [f"{step.failed:,} failed before and left"] if step.failed else []
-        changed = f"workflow changed ({', '.join(step.changed)}) → " if step.changed else "→ "
+        counts += [f"workflow changed ({', '.join(step.changed)})"] if step.changed else []
         asked = f"{_count(self.items, 'item')} × {_count(self.trials, 'trial')}: "
-        return f"{asked}{', '.join(counts)} {changed}{_count(step.calls, f'{step.name} call')}"
+        return f"{asked}{', '.join(counts)} → {_count(step.calls, f'{step.name} call')}"
 
 
 def _evaluator_text(step: StepPlan) -> str:

@@ -1,0 +1,45 @@
+"""The tutorial's first page is walked, command by command, and says what really comes out."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "tutorial" / "first-evaluation.md"
+STEP = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
+
+
+def as_pattern(line):
+    """A line as it may come out another time: other numbers, ids, moments and widths."""
+    pattern = re.sub(r"(\\ )+", r"\\s+", re.escape(line.strip()))
+    pattern = re.sub(r"q\d+(,\\s\+q\d+)+", r"q\\d+(, q\\d+)*", pattern)
+    return re.sub(r"\d+(?!\+)", r"\\d+", pattern)
+
+
+def test_the_tutorial_says_what_really_comes_out(tmp_path):
+    steps = STEP.findall(PAGE.read_text(encoding="utf-8"))
+    assert len(steps) == 9
+    folder = tmp_path
+    settings = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    for command, said in steps:
+        script = f"{command}\nwait 2>/dev/null"
+        done = subprocess.run(
+            ["/bin/bash", "-c", script],
+            cwd=folder, env=settings, capture_output=True, text=True, timeout=50, check=False,
+        )  # fmt: skip
+        out = done.stdout + done.stderr
+        for line in said.splitlines():
+            found = re.search(rf"^\s*{as_pattern(line)}\s*$", out, re.MULTILINE)
+            assert found, f"{command}\npromises: {line}\nand says:\n{out}"
+        folder = tmp_path / "first"
+
+
+def test_its_eval_yml_is_that_of_init():
+    text = PAGE.read_text(encoding="utf-8")
+    shown = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1].splitlines()
+    made = (ROOT / "src/holdfast/cli/first/eval.yml").read_text(encoding="utf-8")
+    lines = [line.split("#")[0].rstrip() for line in made.splitlines()]
+    lines = [re.sub(r": +", ": ", line) for line in lines if line and line != "name: first"]
+    assert shown == lines

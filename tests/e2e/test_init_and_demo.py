@@ -1,0 +1,68 @@
+"""What a newcomer tries first: `holdfast init`, and `make demo`."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from e2e.project import COMMAND, run
+from jsonschema import ValidationError, validate
+
+ROOT = Path(__file__).parents[2]
+FILES = ["eval.yml", "questions.jsonl", "app.py", "README.md"]
+
+
+def test_init_makes_a_small_example_that_runs_offline(tmp_path):
+    made = run(tmp_path, "first", command="init")
+    assert made.returncode == 0
+    assert made.stdout.splitlines() == [f"first/{name}" for name in FILES]
+    assert made.stderr == "next: cd first && holdfast run eval.yml\n"
+    folder = tmp_path / "first"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
+    assert len((folder / "README.md").read_text(encoding="utf-8").splitlines()) == 5
+    done = run(folder, "--limit", "6", "--set", "pace=6")
+    assert done.returncode == 0
+    assert re.search(r"^correct +6/6 +1$", done.stdout, re.M)
+
+
+def test_init_never_writes_over_what_is_there(tmp_path):
+    (tmp_path / "app.py").write_text("mine = 1\n", encoding="utf-8")
+    done = run(tmp_path, command="init")
+    assert done.returncode == 2
+    said = "error: app.py is there already; nothing was written\n\n"
+    assert done.stderr == said + "hint: choose an empty directory: holdfast init first\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["app.py"]
+    assert (tmp_path / "app.py").read_text(encoding="utf-8") == "mine = 1\n"
+
+
+def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
+    schema = json.loads(run(tmp_path, command="schema").stdout)
+    text = (ROOT / "src/holdfast/cli/first/eval.yml").read_text(encoding="utf-8")
+    example = yaml.safe_load(text)
+    validate(example, schema)
+    with pytest.raises(ValidationError, match="workflw"):
+        validate({**example, "workflw": 1}, schema)
+
+
+def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "demo.py")],
+        capture_output=True, text=True, timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = int(re.search(r"kill -9, half-way: (\d+) answers are on disk", done.stdout)[1])
+    assert kept >= 100
+    assert f"{kept} answers were kept, and 0 of them asked for twice." in done.stdout
+    assert re.search(r"^correct +240/240 +1$", done.stdout, re.M)
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "$(BIN)/python examples/demo.py" in makefile
+
+
+def test_python_m_holdfast_is_the_command():
+    done = subprocess.run(
+        [*COMMAND, "--version"], capture_output=True, text=True, timeout=50, check=True
+    )
+    assert re.fullmatch(r"holdfast, version \d[\w.]*\n", done.stdout)

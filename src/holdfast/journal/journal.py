@@ -139,6 +139,11 @@ class Journal:
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
+    def hurry(self) -> None:
+        """Wait no longer for room on a full disk. What cannot be written runs again."""
+        if self._writer is not None:
+            self._writer.hurry()
+
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""
         try:

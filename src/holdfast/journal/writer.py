@@ -88,6 +88,7 @@ class Writer:
         self._room_lock = threading.Lock()
         self._broken: JournalError | None = None
         self._full_since: float | None = None
+        self._story_has_gap = False
         self._closing = threading.Event()
         self._refuses = False  # broken or closing; one look instead of two, for each record
         self._ended = False
@@ -152,6 +153,10 @@ class Writer:
             "the journal belongs to the process that opened it, not to its forked child",
             hint='start children with the "spawn" method, and append in the parent',
         )
+
+    def hurry(self) -> None:
+        """Wait no longer for room on a full disk: whoever waits is told within a second."""
+        self._patience_s = 0.0
 
     def drain(self) -> None:
         """Return when all that was put so far has its answer. Blocks for as long as that takes."""
@@ -269,14 +274,25 @@ class Writer:
         try:
             begins = self._append_with_patience(tape, jobs)
         except OSError as error:
+            if tape.is_story:
+                self._say_gap(tape, error)
+                return
             if len(jobs) == 1:
                 answers.failed.append((jobs[0], _not_written(tape, error, jobs[0])))
                 return
             for job in jobs:
                 self._append(tape, [job], group, answers)
         else:
+            if tape.is_story:
+                self._story_has_gap = False
             group.written += jobs
             group.begins += begins
+
+    def _say_gap(self, tape: Tape, error: OSError) -> None:
+        """Say once that lines of the story are lost: no result is."""
+        if not self._story_has_gap:
+            logger.warning("%s: the story has a gap here: %s", tape.path, error.strerror)
+        self._story_has_gap = True
 
     def _append_with_patience(self, tape: Tape, jobs: list[Job]) -> list[int]:
         while True:
@@ -393,16 +409,14 @@ def _encoded(job: Job, answers: Answers) -> Job | None:
 
 
 def _not_written(tape: Tape, error: OSError, job: Job) -> HoldfastError:
-    failure: HoldfastError
     if error.errno in NO_SPACE:
-        failure = _disk_full(tape, [job], error)
-    else:
-        kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
-        failure = kind(
-            f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
-            hint="what was acknowledged is safe; this one will run again",
-        )
-        failure.__cause__ = error
+        return _disk_full(tape, [job], error)  # said when it got full: not once more for each
+    kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
+    failure = kind(
+        f"{tape.path}: {one_line(job.label)} could not be written: {error.strerror}",
+        hint="what was acknowledged is safe; this one will run again",
+    )
+    failure.__cause__ = error
     logger.error("%s", failure, exc_info=failure)
     return failure
 

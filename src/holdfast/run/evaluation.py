@@ -9,10 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from holdfast.errors import FunctionChangedError
+from holdfast.errors import DiskFullError, FunctionChangedError, JournalError
 from holdfast.evaluators.protocol import Evaluator
 from holdfast.executors.interrupts import hearing
 from holdfast.journal.column import Column, ColumnReader, read_failures
+from holdfast.journal.files import NO_SPACE
 from holdfast.journal.fingerprint import digest
 from holdfast.journal.journal import Journal
 from holdfast.journal.layout import layout_at
@@ -23,6 +24,7 @@ from holdfast.run.lookup import Lookup
 from holdfast.run.outputs import write_outputs
 from holdfast.run.pipeline import WORKFLOW, Pipeline
 from holdfast.run.plans import Plan, StepPlan
+from holdfast.run.redaction import Redaction
 from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult, ItemResult, read_answers
 from holdfast.run.scoring import scoring_of
@@ -159,22 +161,40 @@ class Evaluation:
         redaction = self._pipeline.redaction
         summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
         summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        write_outputs(
-            self._layout,
-            self._lookup.asked,
-            items,
-            redaction.plain(summary),
-            redaction,
-            bare=self._request.bare_outputs,
-            step_filter=self._request.step_filter,
-        )
+        failure = self._write_outputs(items, summary, redaction)
+        reason = reason or failure
         steps = [summary["workflow"], *summary["evaluators"].values()]
-        done = all(step["completed"] == len(items) for step in steps)
+        done = failure is None and all(step["completed"] == len(items) for step in steps)
         if done and self._about is not None:
             sizes = sizes_of(self._journal, self._steps)
             self._about["complete"] = {"asked": self._hash, "columns": sizes}
         self._close_journal()
         return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+
+    def _write_outputs(
+        self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
+    ) -> JournalError | None:
+        """Write the files for others; return why they could not be written, if so."""
+        assert self._lookup is not None
+        try:
+            write_outputs(
+                self._layout,
+                self._lookup.asked,
+                items,
+                redaction.plain(summary),
+                redaction,
+                bare=self._request.bare_outputs,
+                step_filter=self._request.step_filter,
+            )
+        except OSError as error:
+            kind = DiskFullError if error.errno in NO_SPACE else JournalError
+            failure = kind(
+                f"{self._layout.home}: the files for others could not be written: {error.strerror}",
+                hint="the results are in the columns; make room and run it again",
+            )
+            logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
+            return failure
+        return None
 
     def _read_later(self) -> list[ItemResult]:
         about = json.loads(self._layout.about.read_bytes())

@@ -128,6 +128,8 @@ class Pipeline:
         grace_s = self._stop_grace_s if self._stops == 1 else 0.0
         if signum == signal.SIGTERM:
             grace_s = min(grace_s, STOP_GRACE_S)
+        if not grace_s:
+            self._journal.hurry()
         first = self.stop_reason is None
         self.stop_reason = self.stop_reason or reason
         if self._loop is not None and not self._loop.is_closed():

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from typing import Any
 
+from holdfast.errors import JournalError
 from holdfast.journal.column import Column
 from holdfast.journal.journal import Journal
 from holdfast.journal.lines import timestamp
@@ -54,6 +55,8 @@ def close_session(journal: Journal, about: dict[str, Any] | None) -> None:
     try:
         if about is not None:
             end_session(journal, about)
+    except JournalError as error:  # all it loses: the next session asks what was in flight
+        logger.warning("%s", error)
     finally:
         journal.close()
 

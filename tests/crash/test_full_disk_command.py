@@ -1,0 +1,52 @@
+"""`holdfast run` on a disk that gets full: said once, waited for, and left in good order."""
+
+import json
+import re
+
+import pytest
+from e2e.project import COMMAND, calls, make
+from e2e.terminal import Terminal
+
+ROWS = 400
+
+
+@pytest.fixture
+def on_full_disk(tmp_path, small_disk):
+    folder = tmp_path / "project"
+    folder.mkdir()
+    make(folder, rows=ROWS, seconds=0, more=f"pace: 4\noutput: {small_disk}/run\n")
+    filler = small_disk / "filler"
+    filler.write_bytes(b"x" * 1_950_000)
+    terminal = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140, lines=40)
+    terminal.wait_for(r"No space left on device: [^;]*are\s+free", 30)
+    yield folder, terminal, filler
+    terminal.close()
+
+
+def test_with_room_again_the_same_process_goes_on(on_full_disk):
+    folder, terminal, filler = on_full_disk
+    filler.unlink()
+    assert terminal.wait() == 0
+    assert re.search(rf"^workflow +{ROWS}/{ROWS}", terminal.said, re.M)
+    assert "there is room again; going on" in terminal.said
+    assert "Traceback" not in terminal.said
+    assert len(calls(folder)) == ROWS
+
+
+def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_disk):
+    folder, terminal, filler = on_full_disk
+    terminal.press_ctrl_c()
+    terminal.wait_for("press again to stop now")
+    terminal.press_ctrl_c()
+    assert terminal.wait() == 130
+    assert "Traceback" not in terminal.said
+    assert terminal.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    column = small_disk / "run" / "workflow_output.jsonl"
+    kept = [json.loads(line)["id"] for line in column.read_bytes().split(b"\n")[:-1]]
+    filler.unlink()
+    again = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140)
+    assert again.wait() == 0
+    assert f"{len(kept)} kept, {ROWS - len(kept)} new" in again.said
+    again.close()
+    asked = calls(folder)
+    assert [one for one in kept if asked.count(f"Repeat {one[1:]}") > 1] == []

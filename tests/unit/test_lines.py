@@ -11,6 +11,7 @@ from holdfast.journal.lines import (
     decode_line,
     encode_outcome,
     encode_plain_outcome,
+    id_of,
     kind_of,
     sealed,
     stamp_of,
@@ -108,3 +109,11 @@ def test_a_line_separator_inside_a_text_does_not_end_the_line():
     line = line_of(record)
     assert line.count(b"\n") == 1
     assert decode_line(line).record == record
+
+
+@pytest.mark.parametrize(
+    "id_", ["q1", 'a "quoted", one', "back\\slash, comma", "\x1b[31m, x", "é,"]
+)
+def test_the_id_of_a_line_is_read_whatever_is_in_it(id_):
+    outcome = Outcome(Cell("workflow", id_, 0, KEY), record={"id": "other", "a": 1})
+    assert id_of(encode_outcome(outcome)) == id_

@@ -13,6 +13,10 @@ from holdfast.text import harmless
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
 
 
+class ReaderGoneError(Exception):
+    """Nobody reads our output any more. Not an OSError: click would end with 1 at once."""
+
+
 def end_of(error: BaseException) -> int:
     """Say what happened, on stderr, and return the exit code."""
     match error:
@@ -30,7 +34,7 @@ def end_of(error: BaseException) -> int:
         case click.ClickException():
             error.show()
             return error.exit_code
-        case BrokenPipeError():
+        case BrokenPipeError() | ReaderGoneError():
             # Whoever read our output has gone, as `head` does. Nothing is wrong.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 128 + signal.SIGPIPE

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
-from holdfast.cli.endings import end_of
+from holdfast.cli.endings import ReaderGoneError, end_of
 
 COMMANDS = {
     "init": "Make a small working example.",
@@ -45,6 +45,12 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
@@ -73,7 +79,6 @@ def main() -> NoReturn:
         sys.stdout.flush()
     except BaseException as error:  # noqa: BLE001 - each kind has its ending
         code = end_of(error)
-    # Not sys.exit: a thread of the user's that hangs must not hold the terminal.
     _leave(code if isinstance(code, int) else 0)
 
 

@@ -34,7 +34,7 @@ _SEALED = b'%b,"_crc":"%08x"}\n'
 _COPY_BYTES = 2_000
 LONGEST_LINE = 2**32 - 1  # what an index entry can say
 OURS = ("_holdfast", "_crc")
-_ID = re.compile(rb'","id":("(?:[^"\\\\]|\\\\.)*"|[^,]+),')
+_ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),')
 WRAP = "value"
 """Where a record stands that is not an object, or that uses a name of ours."""
 

@@ -1,31 +1,123 @@
-"""Which calls had started when a session was cut off?"""
+"""What does the story tell of a session: which calls started, failed, and at what pace?
 
+The story is not the truth: a line that cannot be read is left out, and losing all of it loses no
+result.
+"""
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import orjson
+
+_GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
+_STARTED = b'"event":"started"'
+
+
+class Started(NamedTuple):
+    """An attempt that started: of which cell, which attempt from 1, and when."""
+
+    step: str
+    key: str
+    id: str
+    attempt: int
+    at: str
+
+
+class Story:
+    """The story of one session, read as far as it goes and further when it has grown.
+
+    Args:
+        events: The file.
+        start: Where the session begins in it.
+        calls: Whether to take note of each call that starts; else that is left out, as it is most
+            of the story.
+
+    Attributes:
+        begun: Attempts that started and did not fail, by step and key. Those that have no record
+            either are in flight, or were when the session was cut off.
+        retries: How many attempts failed and were tried again, by step.
+        pace: The latest word on each step's pace.
+    """
+
+    def __init__(self, events: Path, start: int = 0, *, calls: bool = True) -> None:
+        self.start = start
+        self.calls = calls
+        self._events = events
+        self._end = start
+        self.begun: dict[tuple[str, str], Started] = {}
+        self.retries: Counter[str] = Counter()
+        self.pace: dict[str, Mapping[str, Any]] = {}
+
+    def refresh(self) -> None:
+        """Read what was told since. A last line that is not ended waits for the next time."""
+        with contextlib.suppress(FileNotFoundError), self._events.open("rb") as file:
+            file.seek(self._end)
+            while lines := file.readlines(_GROUP_BYTES):
+                if not lines[-1].endswith(b"\n"):
+                    del lines[-1]
+                self._end += sum(map(len, lines))
+                if not self.calls:
+                    lines = [line for line in lines if _STARTED not in line]
+                for event in filter(None, map(_event_of, lines)):
+                    self._hear(event)
+
+    def _hear(self, event: Mapping[str, Any]) -> None:
+        # Plain questions, not patterns: there may be a million of these lines.
+        kind, key = event.get("event"), event.get("key")
+        step = event.get("step", "")
+        if kind == "started" and type(key) is str:
+            self.begun[step, key] = Started(
+                step, key, str(event.get("id")), event.get("attempt", 1), event.get("at", "")
+            )
+        elif kind == "failed" and type(key) is str:
+            self.begun.pop((step, key), None)
+            self.retries[step] += "retry_in" in event
+        elif kind == "pace":
+            self.pace[step] = event
 
 
 def unfinished(events: Path, start: int) -> dict[str, str]:
     """Return the keys and ids of attempts that started and did not fail, from `start` on.
 
     Those that are not in their column either were in flight at the end: they may have been paid
-    for. A line that cannot be read is left out: the story is not the truth.
+    for.
     """
-    begun: dict[str, str] = {}
-    try:
-        file = events.open("rb")
-    except FileNotFoundError:
-        return begun
-    with file:
-        file.seek(start)
+    story = Story(events, start)
+    story.refresh()
+    return {one.key: one.id for one in story.begun.values()}
+
+
+def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield what the story tells of failed attempts at some items, oldest first."""
+    # Most lines are of other items: they are not even parsed.
+    needles = [orjson.dumps(id_) for id_ in ids]
+    with contextlib.suppress(FileNotFoundError), events.open("rb") as file:
         for line in file:
-            try:
-                event = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                continue
-            match event:
-                case {"event": "started", "key": str(key), "id": str(id_)}:
-                    begun[key] = id_
-                case {"event": "failed", "key": str(key)}:
-                    begun.pop(key, None)
-    return begun
+            if b'"event":"failed"' in line and any(one in line for one in needles):
+                event = _event_of(line)
+                if event is not None and event.get("id") in ids:
+                    yield event
+
+
+def last_told(events: Path) -> str:
+    """Return when the story last told anything, from its last lines alone; empty: never."""
+    with contextlib.suppress(OSError), events.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _TAIL_BYTES))
+        for line in reversed(file.read().splitlines()):
+            event = _event_of(line)
+            if event is not None and "at" in event:
+                return str(event["at"])
+    return ""
+
+
+def _event_of(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return event if isinstance(event, dict) else None

@@ -92,6 +92,7 @@ class Evaluation:
         if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
             self.plan = self._nothing_to_do()
         else:
+            about.pop("complete", None)  # until it is so again
             self._lookup = Lookup(request, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(

@@ -15,10 +15,10 @@ demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go
 	@$(BIN)/python examples/demo.py
 
 test: lint  ## Lint, types and every test that is not slow
-	@$(BIN)/python -m pytest -m "not slow"
+	@$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: lint  ## Lint, types and every test
-	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest
+	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto
 
 lint: $(DEV_READY)  ## Lint, format check, types and layers
 	@$(BIN)/ruff check .

@@ -1,6 +1,15 @@
 """How is text from elsewhere shown without harm?"""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _LIMIT = 300
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the nearest known word as a question to add to a message; empty if none is near."""
+    near = get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def text_of(error: BaseException) -> str:

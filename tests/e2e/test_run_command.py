@@ -12,6 +12,8 @@ from e2e.project import COMMAND, answered, calls, make, run
 
 from holdfast.cli.main import COMMANDS
 
+AGAIN = f"{Path(sys.executable).name} -m holdfast"
+
 
 def events_of(done):
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -84,8 +86,10 @@ def test_a_run_with_failures_ends_with_1_and_says_where_to_look(tmp_path):
     assert done.returncode == 1
     assert re.search(r"^workflow +18/20 +2", done.stdout, re.M)
     assert "workflow failed: transient 2" in done.stderr
-    last = "see why: holdfast show runs/trial --failed   try again: holdfast run eval.yml"
-    assert done.stderr.splitlines()[-1] == last
+    assert done.stderr.splitlines()[-2:] == [
+        "see why: holdfast show runs/trial --failed",
+        f"try again: {AGAIN} run eval.yml",
+    ]
 
 
 def test_a_mean_under_its_floor_ends_with_1(tmp_path):
@@ -116,7 +120,7 @@ def test_an_empty_account_ends_with_3_and_can_be_resumed(tmp_path):
     done = run(tmp_path, "eval.yml")
     assert done.returncode == 3
     assert "stopped: the account is empty" in done.stderr
-    assert done.stderr.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    assert done.stderr.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
     assert answered(tmp_path) == [f"q{n}" for n in range(5)]
 
 

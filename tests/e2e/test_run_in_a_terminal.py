@@ -3,13 +3,16 @@
 import os
 import re
 import signal
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from e2e.project import COMMAND, answered, calls, make
 from e2e.terminal import Terminal
 
 RUN = [*COMMAND, "run", "eval.yml"]
+AGAIN = f"{Path(sys.executable).name} -m holdfast"
 
 
 @pytest.fixture
@@ -84,7 +87,7 @@ def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, te
     assert len(calls(tmp_path)) == asked == 9
     assert len(answered(tmp_path)) == 9
     assert re.search(r"^workflow +9/20 +11", screen.said, re.M)
-    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
     again = terminal()
     assert again.wait() == 0
     assert "9 kept, 11 new → 11 workflow calls" in again.said
@@ -100,7 +103,7 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
-    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
 
 
 def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
@@ -109,7 +112,7 @@ def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
     screen.wait_for(r"3 in flight")
     os.kill(screen.process.pid, signal.SIGTERM)
     assert screen.wait() == 143
-    assert screen.said.splitlines()[-1] == "go on with: holdfast run eval.yml"
+    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
 
 
 def test_after_kill_9_the_same_command_goes_on_and_asks_nothing_twice(tmp_path, terminal):
@@ -173,8 +176,10 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
     assert screen.wait() == 1
     assert "202,500 tokens" in screen.said
     assert re.search(r"^workflow failed: permanent 15", screen.said, re.M)
-    last = "see why: holdfast show runs/trial --failed   try again: holdfast run eval.yml"
-    assert screen.said.splitlines()[-1] == last
+    assert screen.said.splitlines()[-2:] == [
+        "see why: holdfast show runs/trial --failed",
+        f"try again: {AGAIN} run eval.yml",
+    ]
 
 
 def test_no_color_is_respected(tmp_path, terminal):

@@ -1,16 +1,21 @@
 """How does a command end when something went wrong?"""
 
+import errno
 import os
+import shlex
 import signal
 import sys
 import traceback
+from importlib import import_module
+from pathlib import Path
 
 import click
 
-from holdfast.errors import HoldfastError, JournalError, RunIsLocked
+from holdfast.errors import DiskFullError, HoldfastError
 from holdfast.text import harmless
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
 class ReaderGoneError(Exception):
@@ -20,12 +25,12 @@ class ReaderGoneError(Exception):
 def end_of(error: BaseException) -> int:
     """Say what happened, on stderr, and return the exit code."""
     match error:
-        case SystemExit(code=int(code)):
-            return code
+        case SystemExit(code=code):  # click's own: commands that run user code keep that in
+            return code if isinstance(code, int) else FAILED
         case click.exceptions.Exit():
             return error.exit_code
         case click.Abort() | KeyboardInterrupt():
-            say_error("interrupted", None)
+            say_error("interrupted", f"what is finished is on disk; go on with: {this_command()}")
             return 128 + signal.SIGINT
         case click.UsageError():
             command = "holdfast" if error.ctx is None else error.ctx.command_path
@@ -36,19 +41,41 @@ def end_of(error: BaseException) -> int:
             return error.exit_code
         case BrokenPipeError() | ReaderGoneError():
             # Whoever read our output has gone, as `head` does. Nothing is wrong.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            drop_stdout()
             return 128 + signal.SIGPIPE
         case HoldfastError():
             say_error(str(error), error.hint)
-            late = isinstance(error, JournalError) and not isinstance(error, RunIsLocked)
-            return STOPPED if late else USAGE
+            return STOPPED if isinstance(error, DiskFullError) else USAGE
+        case OSError() if error.filename is None and error.errno in _UNWRITABLE:
+            drop_stdout()
+            say_error(f"the output cannot be written: {error.strerror}", None)
+            return USAGE
         case _:
-            traceback.print_exception(error)
-            say_error(
-                f"this should not happen: {type(error).__name__}: {error}",
-                "what was finished is on disk; please report the lines above",
-            )
+            say_bug(error)
             return BUG
+
+
+def say_bug(error: BaseException) -> None:
+    """Print what should not have happened, for a report."""
+    redaction = import_module("holdfast.run.redaction").Redaction()  # heavy, and seldom needed
+    lines = traceback.format_exception(error)
+    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    say_error(
+        redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
+        "what was finished is on disk; please report the lines above",
+    )
+
+
+def this_command() -> str:
+    """Return the command as it was typed, to be typed again."""
+    by_module = Path(sys.argv[0]).name == "__main__.py"
+    start = [Path(sys.executable).name, "-m", "holdfast"] if by_module else ["holdfast"]
+    return shlex.join([*start, *sys.argv[1:]])
+
+
+def drop_stdout() -> None:
+    """Send what is still to be written nowhere: it would only fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say_error(message: str, hint: str | None) -> None:

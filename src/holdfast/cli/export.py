@@ -16,7 +16,7 @@ from holdfast.report.terminal import talk
 from holdfast.run.reading import RunReader
 from holdfast.run.reading.choice import complete_run
 from holdfast.run.reading.opening import open_run
-from holdfast.text import one_line
+from holdfast.text import harmless, one_line
 
 _FORMATS = ("csv", "jsonl", "parquet", "nat")
 _LINES = {"csv": as_csv, "jsonl": as_jsonl}
@@ -44,8 +44,11 @@ def command(
             if form not in _LINES:
                 what = "a directory" if form == "nat" else "a file"
                 raise click.UsageError(f"--to {form} needs --output, {what}")
+            to_terminal = sys.stdout.isatty()
             for line in _LINES[form](reader):
-                sys.stdout.buffer.write(line)
+                # What a model said must not be obeyed by a terminal.
+                shown = harmless(line.decode("utf-8", "replace")).encode() if to_terminal else line
+                sys.stdout.buffer.write(shown)
             return DONE
         _check(reader, form, output, force=force)
         try:

@@ -7,19 +7,25 @@ is all that it needs. A command returns its exit code:
 configuration; 3 stopped early, and can be resumed; 130 and 143 on a signal.
 """
 
+import contextlib
+import io
 import os
 import sys
-from difflib import get_close_matches
+import threading
+import time
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from holdfast.cli.endings import ReaderGoneError, end_of
+from holdfast.text import did_you_mean
 
 COMMANDS = {
     "init": "Make a small working example.",
     "run": "Run an evaluation, or go on with it.",
+    "import": "Take over the answers of a workflow_output.json.",
     "status": "Say how far a run is, from its files alone.",
     "show": "Show the items of a run.",
     "list": "List the runs in a directory.",
@@ -28,6 +34,10 @@ COMMANDS = {
     "repair": "Mend the files of a run, with a backup.",
     "schema": "Print the JSON schema of eval.yml, for editors.",
 }
+_MODULES = {"import": "importing"}  # a module cannot well be called by that word
+
+_THREADS_S = 2.0
+"""How long threads that user code left behind may hold the terminal."""
 
 
 class _Commands(click.Group):
@@ -38,10 +48,8 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            near = get_close_matches(cmd_name, COMMANDS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"there is no command {cmd_name!r}{hint}")
-        module = import_module(f"holdfast.cli.{cmd_name}")
+            ctx.fail(f"there is no command {cmd_name!r}{did_you_mean(cmd_name, COMMANDS)}")
+        module = import_module(f"holdfast.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command
 
@@ -74,6 +82,7 @@ def cli(ctx: click.Context) -> None:
 
 def main() -> NoReturn:
     """Be the command `holdfast`."""
+    _ready_streams()
     try:
         code: Any = cli(standalone_mode=False, prog_name="holdfast")
         sys.stdout.flush()
@@ -82,10 +91,28 @@ def main() -> NoReturn:
     _leave(code if isinstance(code, int) else 0)
 
 
+def _ready_streams() -> None:
+    """Have streams that can be written to, whatever they were started with."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed, as by `>&-`
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif isinstance(stream, io.TextIOWrapper):
+            # A terminal that knows no × shows its number: better than a traceback.
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _leave(code: int) -> NoReturn:
-    try:
+    """End the process, also if user code left threads behind that never end."""
+    with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
         sys.stdout.flush()
+    with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
-    except OSError:  # whoever read it is gone
-        os._exit(code)
+    deadline = time.monotonic() + _THREADS_S
+    left = [one for one in threading.enumerate() if not one.daemon]
+    for thread in left:
+        if thread is not threading.main_thread():
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                os._exit(code)
     sys.exit(code)

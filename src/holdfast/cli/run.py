@@ -2,41 +2,41 @@
 
 import json
 import math
-import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 import click
 from rich.text import Text
 
 from holdfast.cli.endings import DONE, FAILED, STOPPED, say_error
 from holdfast.cli.logs import log_to_talk
-from holdfast.config import Config, Prepared, load_config
-from holdfast.errors import FunctionChangedError, HoldfastError, InterruptedRunError
+from holdfast.cli.nat_flags import SPELLINGS, nat_flags, read_config
+from holdfast.cli.verdict import Floor, ending_of, how_to_go_on, read_floors, shown_path
+from holdfast.config import Config, Prepared
+from holdfast.errors import FunctionChangedError, HoldfastError
+from holdfast.integrations.nat import NatConfig
 from holdfast.report.events import EventView
 from holdfast.report.live import LineView, LiveView, TalkingView, View
 from holdfast.report.summary import remarks, summary_table
 from holdfast.report.tables import put
-from holdfast.report.terminal import talk
-from holdfast.report.words import mean
+from holdfast.report.terminal import stdout_for_data, talk
 from holdfast.run.face import EvaluationOptions, evaluate
 from holdfast.run.face import plan as plan_of
+from holdfast.run.plans import Plan
 from holdfast.run.results import EvaluationResult
 from holdfast.text import harmless
 
 
-@click.command("run")
+@click.command("run", context_settings=SPELLINGS)
 @click.argument("file", type=click.Path(path_type=Path), default=Path("eval.yml"))
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--redo", "on_change", flag_value="redo", help="The workflow changed: run it anew.")
-@click.option(
-    "--keep", "on_change", flag_value="keep", help="It changed: keep what it gave before."
-)
+@click.option("--redo", is_flag=True, help="The workflow changed: run it anew.")
+@click.option("--keep", is_flag=True, help="It changed: keep what it gave before.")
 @click.option(
     "--retry-failed/--no-retry-failed",
     default=True,
@@ -51,11 +51,13 @@ from holdfast.text import harmless
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per event, on stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
               help="End with 1 if an evaluator's mean is lower; may be repeated.")  # fmt: skip
+@nat_flags
 def command(
     file: Path,
     *,
     only_plan: bool,
-    on_change: Any,
+    redo: bool,
+    keep: bool,
     retry_failed: bool,
     limit: int | None,
     trials: int | None,
@@ -63,48 +65,75 @@ def command(
     quiet: bool,
     as_json: bool,
     floors: tuple[str, ...],
+    **given: Any,
 ) -> int:
     """Run the evaluation that FILE describes, or go on with it.
 
-    What is on disk is kept, what is missing is done, and an edit runs only what it touched. Ctrl-C
-    lets calls in flight end; a second one does not.
+    FILE is an eval.yml, or a configuration of the NeMo Agent Toolkit as it is. What is on disk is
+    kept, what is missing is done, and an edit runs only what it touched. Ctrl-C lets calls in
+    flight end; a second one does not.
     """
     if quiet and as_json:
         raise click.UsageError("--quiet and --json exclude each other")
-    if trials is not None:
-        overrides = (*overrides, f"trials={trials}")
-    config = load_config(file, overrides)
-    prepared = config.prepare()
-    least = _floors(floors, prepared.evaluators)
-    options = prepared.options.copy()
-    options["retry_failed"] = retry_failed
-    if on_change is not None:
-        options["on_change"] = on_change
-    if limit is not None:
-        options["limit"] = limit
+    if len(on_changes := [one for one in (redo, keep) if one]) > 1:
+        raise click.UsageError("--redo and --keep exclude each other")
+    here = Path.cwd()
+    with stdout_for_data() as out:
+        config = read_config(file, given, trials, limit, overrides)
+        if isinstance(config, NatConfig) and not quiet:
+            for note in config.notes:
+                _say(note)
+        with _kept_in():
+            prepared = config.prepare()
+        least = read_floors(floors, prepared.evaluators)
+        options = prepared.options.copy()
+        options["retry_failed"] = retry_failed
+        if on_changes:
+            options["on_change"] = "redo" if redo else "keep"
+        if limit is not None and not isinstance(config, NatConfig):
+            options["limit"] = limit
+        view = _view(out, quiet=quiet, as_json=as_json)
+        try:
+            with _kept_in():
+                if only_plan:
+                    plan = _plan(config, prepared, options)
+                else:
+                    ended = _run(config, prepared, options, view, least, here)
+        except FunctionChangedError as changed:
+            raise _choose(changed) from changed
+    if only_plan:
+        return _say_plan(plan, as_json=as_json)
+    return _say_ended(ended, view)
+
+
+@contextmanager
+def _kept_in() -> Iterator[None]:
+    """Take user code's wish to end the process for the fault it is."""
     try:
-        if only_plan:
-            return _say_plan(config, prepared, options, as_json=as_json)
-        return _run(config, prepared, options, _view(quiet=quiet, as_json=as_json), least)
-    except FunctionChangedError as changed:
-        raise _choose(changed) from changed
+        yield
+    except SystemExit as error:
+        raise HoldfastError(
+            f"user code called sys.exit({error.code!r})",
+            hint="a workflow, an evaluator or a dataset must not end the process: raise instead",
+        ) from error
 
 
-def _view(*, quiet: bool, as_json: bool) -> View:
+def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
     if as_json:
-        return EventView()
+        return EventView(out)
     if quiet:
         return View()
     return LiveView() if talk().is_terminal else LineView()
 
 
-def _say_plan(
-    config: Config, prepared: Prepared, options: EvaluationOptions, *, as_json: bool
-) -> int:
-    plan = plan_of(
-        prepared.dataset, prepared.workflow, prepared.evaluators, config.run, config.trials,
-        **options,
-    )  # fmt: skip
+def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions) -> Plan:
+    run = config.run_to_plan if isinstance(config, NatConfig) else config.run
+    return plan_of(
+        prepared.dataset, prepared.workflow, prepared.evaluators, run, config.trials, **options
+    )
+
+
+def _say_plan(plan: Plan, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
     else:
@@ -112,20 +141,33 @@ def _say_plan(
     return DONE
 
 
+class _Ended(NamedTuple):
+    """A run that has ended, and what is to be said of it."""
+
+    result: EvaluationResult
+    code: int
+    why: str
+    seconds: float
+    next: list[str]
+
+
 def _run(
-    config: Config,
+    config: Config | NatConfig,
     prepared: Prepared,
     options: EvaluationOptions,
     view: View,
-    least: Mapping[str, float],
-) -> int:
+    floors: Sequence[Floor],
+    here: Path,
+) -> _Ended:
     began = time.monotonic()
-    options = options.copy()
     options["watcher"] = view
     options["stop_grace_s"] = math.inf
     options["configuration"] = config.public
     if isinstance(view, TalkingView):
-        talk().print(Text(f"{harmless(config.name)} · {harmless(_shown(config.run))}", "bold"))
+        run = shown_path(config.run, here)
+        talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
+    if isinstance(config, NatConfig):
+        config.begin(_say if isinstance(view, (TalkingView, EventView)) else _nothing)
     with log_to_talk(), view:
         result = evaluate(
             prepared.dataset,
@@ -135,76 +177,42 @@ def _run(
             config.trials,
             **options,
         )
-        code, why = _ending(result, least)
+        code, why = ending_of(result, floors)
+        if isinstance(config, NatConfig) and not config.finish(_say, stopped=code >= STOPPED):
+            code = max(code, FAILED)
+            why = why or "the results are there, and what follows them failed"
         if isinstance(view, EventView):
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
-    if why and not isinstance(view, (TalkingView, EventView)):
-        say_error(why, None)
+    run = shown_path(Path(result.run or config.run), here)
+    return _Ended(result, code, why, time.monotonic() - began, how_to_go_on(result, run, code))
+
+
+def _say_ended(ended: _Ended, view: View) -> int:
     if isinstance(view, TalkingView):
-        _say_ending(result, time.monotonic() - began, why, _how_to_go_on(config, result, code))
-    return code
+        talk().print()
+        unsaid = _put_summary(ended.result)
+        talk().print()
+        for line in remarks(ended.result.summary, ended.seconds):
+            talk().print(Text(line, style="dim"))
+        if ended.why:
+            talk().print(Text(harmless(ended.why), style="yellow"))
+        for line in ended.next:  # whole lines, to be copied into a shell
+            talk().print(Text(line), soft_wrap=True)
+        if unsaid is not None:
+            raise unsaid
+    elif ended.why and not isinstance(view, EventView):
+        say_error(ended.why, None)
+    return ended.code
 
 
-def _ending(result: EvaluationResult, least: Mapping[str, float]) -> tuple[int, str]:
-    """Return the exit code, and why it is not 0."""
-    summary = result.summary
-    steps = [summary["workflow"], *summary["evaluators"].values()]
-    reason = result.stop_reason
-    if reason is not None and any(step["not_run"] for step in steps):
-        if isinstance(reason, InterruptedRunError):
-            return 128 + (reason.signum or 2), "stopped: interrupted"
-        return STOPPED, f"stopped: {reason}"
-    under = [
-        f"{name} is {mean(value)} and should be at least {least[name]:g}"
-        for name in least
-        if (value := summary["evaluators"][name]["mean"]) is None or value < least[name]
-    ]
-    if under:
-        return FAILED, "; ".join(under)
-    failed = sum(sum(step["failed"].values()) for step in steps)
-    if failed or any(step["not_run"] for step in steps):
-        return FAILED, ""
-    return DONE, ""
-
-
-def _say_ending(result: EvaluationResult, seconds: float, why: str, how: str) -> None:
-    talk().print()
-    put(summary_table(result.summary))
-    talk().print()
-    for line in remarks(result.summary, seconds):
-        talk().print(Text(line, style="dim"))
-    if why:
-        talk().print(Text(harmless(why), style="yellow"))
-    talk().print(Text(how))
-
-
-def _how_to_go_on(config: Config, result: EvaluationResult, code: int) -> str:
-    run = shlex.quote(_shown(Path(result.run or config.run)))
-    again = shlex.join(["holdfast", *sys.argv[1:]])
-    steps = [result.summary["workflow"], *result.summary["evaluators"].values()]
-    if code >= STOPPED:
-        return f"go on with: {again}"
-    if any(step["failed"] for step in steps):
-        return f"see why: holdfast show {run} --failed   try again: {again}"
-    return f"look at it: holdfast show {run}"
-
-
-def _floors(floors: Sequence[str], evaluators: Mapping[str, Any]) -> dict[str, float]:
-    """Read `--fail-under`, before anything runs."""
-    least: dict[str, float] = {}
-    for floor in floors:
-        name, _, text = floor.partition("=")
-        if name not in evaluators:
-            near = get_close_matches(name, evaluators, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise click.UsageError(f"--fail-under {floor}: no evaluator is called {name!r}{hint}")
-        try:
-            least[name] = float(text)
-        except ValueError:
-            raise click.UsageError(
-                f"--fail-under {floor}: must be NAME=NUMBER, such as {name}=0.9"
-            ) from None
-    return least
+def _put_summary(result: EvaluationResult) -> OSError | None:
+    """Print the summary; return why that failed, so that the rest is said all the same."""
+    try:
+        put(summary_table(result.summary))
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None
 
 
 def _choose(changed: FunctionChangedError) -> HoldfastError:
@@ -215,9 +223,9 @@ def _choose(changed: FunctionChangedError) -> HoldfastError:
     )
 
 
-def _shown(path: Path) -> str:
-    """Return a path as one would type it here."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
+def _say(line: str) -> None:
+    talk().print(Text(harmless(line), style="yellow"), soft_wrap=True)
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""

@@ -1,6 +1,7 @@
 """Can what the file names be imported, and is it what it should be?"""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ from holdfast.config.environment import written_as
 from holdfast.config.findings import Findings
 from holdfast.config.imports import NotImportedError, imported, put_first
 from holdfast.config.places import located
+from holdfast.config.remote import remote_workflow
 from holdfast.config.scorers import PythonScorer
 from holdfast.config.shape import DatasetShape, WorkflowShape
 from holdfast.config.tree import Path as KeyPath
+from holdfast.errors import DatasetError
 from holdfast.evaluators import as_evaluator
 from holdfast.text import one_line, text_of
 from holdfast.workflows import Workflow, as_workflow
@@ -21,12 +24,30 @@ def prepared_dataset(asked: DatasetShape, folder: Path, findings: Findings) -> A
     if asked.path is not None:
         return located(asked.path, folder)
     assert asked.python is not None
-    return _found(asked.python, ("dataset", "python"), folder, findings)
+    found = _found(asked.python, ("dataset", "python"), folder, findings)
+    return found if found is None else _guarded(found, _shown(asked.python))
+
+
+def _guarded(function: Any, shown: str) -> Callable[[], Any]:
+    """Have a failure of the user's function said as one of the dataset."""
+
+    @functools.wraps(function)
+    def rows() -> Any:
+        try:
+            return function()
+        except Exception as error:
+            text = f"{type(error).__name__}: {one_line(text_of(error))}"
+            raise DatasetError(
+                f"{shown} raised {text}", hint="it has to return the rows"
+            ) from error
+
+    return rows
 
 
 def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) -> Workflow | None:
     """Return the workflow."""
-    assert asked.python is not None
+    if asked.python is None:
+        return remote_workflow(asked, findings)
     path = ("workflow", "python")
     found = _found(asked.python, path, folder, findings)
     if found is None:

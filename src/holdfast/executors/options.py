@@ -1,13 +1,13 @@
 """The options of an AsyncExecutor, for those who pass them on."""
 
 import signal
-from difflib import get_close_matches
 from typing import Any, Literal, TypedDict
 
 from holdfast.executors.gate import CostOf
 from holdfast.executors.hooks import OnAttempt, OnComplete
 from holdfast.executors.retry import Backoff, Classify
 from holdfast.pacing.pacer import Pacer
+from holdfast.text import did_you_mean
 
 
 class ExecutorOptions(TypedDict, total=False):
@@ -42,6 +42,6 @@ def check_names(options: ExecutorOptions) -> None:
     known = ExecutorOptions.__annotations__
     for name in options:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{name!r} is not an option of the executors{hint}")
+            raise TypeError(
+                f"{name!r} is not an option of the executors{did_you_mean(name, known)}"
+            )

@@ -123,6 +123,8 @@ class Judge:
         blamed = self._has_itself_to_blame(call)
         # Without a pacer, a wait the server named is honoured exactly, whatever it is.
         endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
+        if signal.kind is FailureKind.SETUP:
+            return Verdict(Then.STOP, error)
         if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
             return Verdict(Then.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
         if not charged and blamed and signal.pushback:

@@ -22,6 +22,7 @@ from holdfast.journal.tape import Job, Tape
 from holdfast.journal.writer import PATIENCE_S, Durability, Writer
 
 logger = logging.getLogger("holdfast.journal")
+_RESTORE = "restore it from a copy, or delete it: the results are in the columns"
 
 
 class Journal:
@@ -50,7 +51,7 @@ class Journal:
 
     def __init__(
         self,
-        path: str | Path,
+        path: str | Path | Layout,
         *,
         durability: Durability = "sync",
         strict: bool = False,
@@ -58,7 +59,7 @@ class Journal:
     ) -> None:
         if durability not in ("sync", "interval", "flush"):
             raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
-        self.layout = layout_at(path)
+        self.layout = path if isinstance(path, Layout) else layout_at(path)
         self.listeners: list[Callable[[HoldfastError | None], None]] = []
         self.states: list[ColumnState] = []
         self._strict = strict
@@ -146,18 +147,7 @@ class Journal:
 
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""
-        try:
-            known = json.loads(self.layout.about.read_bytes())
-        except FileNotFoundError:
-            return {}
-        except ValueError as error:
-            raise JournalError(
-                f"{self.layout.about}: not JSON: {error}",
-                hint="restore it from a copy, or delete it: the results are in the columns",
-            ) from error
-        if not isinstance(known, dict):
-            raise JournalError(f"{self.layout.about}: must be a JSON object")
-        return known
+        return read_about(self.layout)
 
     def write_about(self, known: dict[str, Any]) -> None:
         """Put what was asked into `run.json`, whole."""
@@ -221,3 +211,27 @@ def _not_ours(path: Path) -> JournalError:
         f"{path}: it is not empty, and it is not a journal",
         hint="give the journal a path of its own; nothing was changed",
     )
+
+
+def read_about(layout: Layout) -> dict[str, Any]:
+    """Return what stands in a `run.json`; empty if there is none.
+
+    Raises:
+        JournalError: It is not what it should be.
+    """
+    try:
+        known = json.loads(layout.about.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
+    lists, mappings = ("sessions",), ("functions", "decided", "evaluators", "complete")
+    if not isinstance(known, dict):
+        raise JournalError(f"{layout.about}: must be a JSON object", hint=_RESTORE)
+    for names, kind in ((lists, list), (mappings, dict)):
+        for name in names:
+            if not isinstance(known.get(name, kind()), kind):
+                raise JournalError(f"{layout.about}: {name!r} makes no sense", hint=_RESTORE)
+    if not all(isinstance(one, dict) for one in known.get("sessions", [])):
+        raise JournalError(f"{layout.about}: 'sessions' makes no sense", hint=_RESTORE)
+    return known

@@ -73,6 +73,25 @@ class Layout:
         return self.home / "run.json"
 
 
+def directory_at(path: str | Path) -> Layout:
+    """Return the places of a journal that is a directory, whatever it is called.
+
+    Raises:
+        JournalError: It is a file, or no path at all.
+    """
+    try:
+        real = Path(os.path.realpath(Path(path).expanduser()))
+        there = next(one for one in (real, *real.parents) if one.exists())
+    except (OSError, ValueError, RuntimeError) as error:
+        raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
+    if not there.is_dir():
+        raise JournalError(
+            f"{one_line(str(there))}: this is a file, and a run is a directory",
+            hint="give the run another place",
+        )
+    return Layout(real)
+
+
 def layout_at(path: str | Path) -> Layout:
     """Return the places of the journal at `path`: a directory, or a file that is its column.
 

@@ -49,7 +49,8 @@ class Lock:
         try:
             _take(fd, path)
             os.ftruncate(fd, 0)
-            os.pwrite(fd, json.dumps(_who_we_are()).encode() + b"\n", 0)
+            who = {**_who_we_are(), "path": str(path.resolve())}
+            os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
         except BaseException:
             os.close(fd)
             raise

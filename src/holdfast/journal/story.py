@@ -41,6 +41,7 @@ class Story:
             either are in flight, or were when the session was cut off.
         retries: How many attempts failed and were tried again, by step.
         pace: The latest word on each step's pace.
+        is_stopping: Whether it takes no more work.
     """
 
     def __init__(self, events: Path, start: int = 0, *, calls: bool = True) -> None:
@@ -51,6 +52,7 @@ class Story:
         self.begun: dict[tuple[str, str], Started] = {}
         self.retries: Counter[str] = Counter()
         self.pace: dict[str, Mapping[str, Any]] = {}
+        self.is_stopping = False
 
     def refresh(self) -> None:
         """Read what was told since. A last line that is not ended waits for the next time."""
@@ -78,6 +80,8 @@ class Story:
             self.retries[step] += "retry_in" in event
         elif kind == "pace":
             self.pace[step] = event
+        elif kind == "stopping":
+            self.is_stopping = True
 
 
 def unfinished(events: Path, start: int) -> dict[str, str]:

@@ -1,15 +1,16 @@
 """How does a machine watch a run?"""
 
-import json
-import sys
+import contextlib
 import threading
+import time
 from collections.abc import Mapping
-from contextlib import ExitStack, redirect_stdout
 from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
 
+from holdfast.journal.encoding import encode
 from holdfast.report.live import View
+from holdfast.run.pipeline import WORKFLOW
 from holdfast.run.plans import Plan
 from holdfast.run.snapshot import Snapshot, StepSnapshot
 from holdfast.text import text_of
@@ -17,51 +18,49 @@ from holdfast.types import Cell, CellStatus, Outcome
 
 
 class EventView(View):
-    """One JSON object per event on stdout; what user code prints goes to stderr meanwhile.
+    """One JSON object per event, and every two seconds how far it is.
 
     A thread of its own writes them: a reader that is slow must not hold the run, and one that has
     gone must not end it.
     """
 
-    def __init__(self, every_s: float = 2.0) -> None:
+    def __init__(self, out: TextIO, every_s: float = 2.0) -> None:
         super().__init__()
         self._every_s = every_s
-        self._out: TextIO | None = sys.stdout
+        self._out: TextIO | None = out
         self._queue: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._write, name="holdfast-events", daemon=True)
-        self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(redirect_stdout(sys.stderr))
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._queue.put(None)
         self._thread.join()
-        self._stack.close()
 
     def say(self, event: str, **facts: Any) -> None:
         """Write an event."""
         self._queue.put({"event": event, **facts})
 
     def _write(self) -> None:
+        due = time.monotonic() + self._every_s
         while True:
-            try:
-                event = self._queue.get(timeout=self._every_s)
-            except Empty:
-                if self.plan is None:
-                    continue
-                event = {"event": "progress", **as_data(self.snapshot())}
-            if event is None:
-                return
-            self._print(event)
+            with contextlib.suppress(Empty):
+                event = self._queue.get(timeout=max(0.0, due - time.monotonic()))
+                if event is None:
+                    return
+                self._print(event)
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._every_s
+                if self.plan is not None:
+                    self._print({"event": "progress", **as_data(self.snapshot())})
 
     def _print(self, event: dict[str, Any]) -> None:
         if self._out is None:
             return
         try:
-            self._out.write(json.dumps(event) + "\n")
+            self._out.write(encode(event)[0].decode("utf-8", "backslashreplace") + "\n")
             self._out.flush()
         except (OSError, ValueError):  # whoever read it is gone; the run goes on
             self._out = None
@@ -86,8 +85,9 @@ class EventView(View):
         facts["seconds"] = outcome.seconds
         if outcome.status is CellStatus.FAILED and outcome.failure is not None:
             facts |= {"class": outcome.failure.kind, "message": outcome.failure.message}
-        elif "score" in outcome.record:
-            facts["score"] = outcome.record["score"]
+        elif outcome.cell.step != WORKFLOW:
+            told = ("score", "scores", "label")
+            facts |= {name: outcome.record[name] for name in told if name in outcome.record}
         self.say("finished", **_named(outcome.cell), **facts)
 
     def stopping(self, reason: Exception) -> None:

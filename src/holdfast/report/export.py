@@ -16,7 +16,7 @@ from holdfast.journal.encoding import encode
 from holdfast.journal.files import CHUNK_BYTES, replace_file
 from holdfast.run.reading import RunReader
 from holdfast.run.reading.items import ReadItem
-from holdfast.run.results import values_of
+from holdfast.run.results import told_by
 
 _FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
@@ -37,7 +37,7 @@ def _row(item: ReadItem, columns: Sequence[str]) -> dict[str, Any]:
     known = {name: getattr(item, name) for name in _FIRST}
     known["error"] = None if item.error is None else item.error.get("message")
     for name, score in item.scores.items():
-        for part, value in values_of(score):
+        for part, value in told_by(score):
             known[name if part is None else f"{name}.{part}"] = value
     return {name: known.get(name) for name in columns}
 
@@ -99,21 +99,22 @@ def write_parquet(reader: RunReader, path: Path) -> None:
     columns = columns_of(reader)
     with tempfile.TemporaryDirectory(prefix="holdfast-") as place:
         lines, table = Path(place) / "rows.jsonl", Path(place) / "rows.parquet"
-        longest = _write_rows(reader, columns, lines)
+        types = _types(reader, columns)
+        longest = _write_rows(reader, columns, types, lines)
         try:
             with duckdb.connect(":memory:") as connection:
-                connection.execute(_copy_query(columns, longest, lines, table))
+                connection.execute(_copy_query(columns, types, longest, lines, table))
         except duckdb.Error as error:
             raise HoldfastError(f"{path}: duckdb could not write it: {error}") from error
         replace_file(path, _chunks(table))
 
 
-def _write_rows(reader: RunReader, columns: Sequence[str], path: Path) -> int:
+def _write_rows(reader: RunReader, columns: Sequence[str], types: Sequence[str], path: Path) -> int:
     """Write what duckdb will read, and return the length of the longest line."""
     longest = 0
     with path.open("wb") as file:
         for item in reader.items():
-            cells = [_parquet_cell(*one) for one in _row(item, columns).items()]
+            cells = map(_parquet_cell, types, _row(item, columns).values())
             # By number: a column of the table may have any name, also one that comes twice.
             line = encode({f"c{number}": cell for number, cell in enumerate(cells)})[0] + b"\n"
             longest = max(longest, len(line))
@@ -121,20 +122,26 @@ def _write_rows(reader: RunReader, columns: Sequence[str], path: Path) -> int:
     return longest
 
 
-def _parquet_cell(name: str, value: Any) -> Any:
+def _parquet_cell(kind: str, value: Any) -> Any:
     cell = _flat(value)
-    if cell is None or _type_of(name) != "VARCHAR":
+    if cell is None or kind != "VARCHAR":
         return cell
     # Neither a lone surrogate nor a NUL can stand in a text of Parquet.
     return str(cell).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def _type_of(name: str) -> str:
-    return _TYPES.get(name, "VARCHAR" if name in _FIRST else "DOUBLE")
+def _types(reader: RunReader, columns: Sequence[str]) -> list[str]:
+    """Return each column's type: scores are numbers, but where an evaluator gives labels."""
+    texts = {name for item in reader.items() for name, one in _row(item, columns).items()
+             if isinstance(one, str)}  # fmt: skip
+    known = (_TYPES.get(name, "VARCHAR" if name in _FIRST else "DOUBLE") for name in columns)
+    return ["VARCHAR" if name in texts else kind for name, kind in zip(columns, known, strict=True)]
 
 
-def _copy_query(columns: Sequence[str], longest: int, rows: Path, to: Path) -> str:
-    types = ", ".join(f"c{number}: '{_type_of(name)}'" for number, name in enumerate(columns))
+def _copy_query(
+    columns: Sequence[str], kinds: Sequence[str], longest: int, rows: Path, to: Path
+) -> str:
+    types = ", ".join(f"c{number}: '{kind}'" for number, kind in enumerate(kinds))
     names = ", ".join(f"c{number} AS {_quoted(name)}" for number, name in enumerate(columns))
     source = (
         f"read_json({_text(rows)}, format='newline_delimited', columns={{{types}}}, "

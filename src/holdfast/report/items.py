@@ -10,7 +10,7 @@ from holdfast.report.jsonl import json_line
 from holdfast.report.tables import cell, plain_table
 from holdfast.report.words import mean
 from holdfast.run.reading.items import ReadItem
-from holdfast.run.results import values_of
+from holdfast.run.results import told_by, values_of
 from holdfast.text import one_line
 
 
@@ -75,10 +75,10 @@ def score_words(item: ReadItem, evaluator: str) -> str:
 
 def values_words(score: Mapping[str, Any]) -> str:
     """Return the values of a score: `0.5`, or `style 1, tone 0.5`."""
-    label = score.get("label")
+    label = score.get("label") if score.get("score") is not None else None
     words = [
         _number(value) if part is None else f"{one_line(part)} {_number(value)}"
-        for part, value in values_of(score)
+        for part, value in told_by(score)
     ]
     return ", ".join(words) + (f" ({one_line(label)})" if label else "")
 

@@ -4,6 +4,7 @@ Each way is a tally that also says what it counts: a live table on a terminal, a
 where there is none, and nothing at all. For machines there is `events`.
 """
 
+import signal
 import threading
 from typing import Self
 
@@ -12,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.errors import HoldfastError, InterruptedRunError
+from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.report.progress import ProgressTable, progress_line
 from holdfast.report.terminal import talk
 from holdfast.report.words import count
@@ -45,8 +47,10 @@ class TalkingView(View):
 
     def _why(self, reason: Exception) -> str:
         if isinstance(reason, InterruptedRunError):
-            flying = self.snapshot().in_flight
-            return f"{count(flying, 'call')} in flight, press again to stop now"
+            flying = count(self.snapshot().in_flight, "call")
+            if reason.signum in (None, signal.SIGINT):
+                return f"{flying} in flight, press again to stop now"
+            return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
         hint = reason.hint if isinstance(reason, HoldfastError) else None
         return harmless(text_of(reason) + (f"; {hint}" if hint else ""))
 

@@ -1,5 +1,7 @@
 """What does a run under way look like on a terminal?"""
 
+from collections.abc import Sequence
+
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -19,15 +21,22 @@ class ProgressTable:
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
-    def __rich_console__(self, _: Console, options: ConsoleOptions) -> RenderResult:
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        parts: list[RenderableType] = [_steps(self._snapshot, width)]
-        for line in notes(self._snapshot, tell_flight=width < _ROOMY):
+        said = notes(self._snapshot, tell_flight=width < _ROOMY)
+        steps = self._snapshot.steps
+        # One line less than there is: a table that fills the screen cannot be wiped away.
+        room = max(1, console.height - len(said) - 1)
+        if len(steps) > room:
+            said.insert(0, f"… {len(steps) - room + 1} more steps")
+            steps = steps[: room - 1]
+        parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
+        for line in said[: max(1, console.height - 1 - len(steps))]:
             parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
         yield Group(*parts)
 
 
-def _steps(snapshot: Snapshot, width: int) -> Table:
+def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
     if width >= _ROOMY:
@@ -39,13 +48,13 @@ def _steps(snapshot: Snapshot, width: int) -> Table:
         table.add_column(justify="right", no_wrap=True)
     if width >= _WIDE:
         table.add_column(no_wrap=True, overflow="ellipsis")
-    for step in snapshot.steps:
+    for step in steps:
         cells: list[RenderableType] = [Text(one_line(step.name))]
         if width >= _ROOMY:
-            cells.append(_bar(step))
+            cells.append(bar(step))
         cells.append(Text(f"{step.kept + step.done:,}/{step.total:,}"))
         if width >= _TIGHT:
-            cells.append(Text(_rate(step)))
+            cells.append(Text(f"{rate_of(step)}/s" if rate_of(step) else ""))
         if width >= _ROOMY:
             flying = len(step.in_flight)
             cells.append(Text(f"{flying:,} in flight" if flying else ""))
@@ -56,18 +65,19 @@ def _steps(snapshot: Snapshot, width: int) -> Table:
     return table
 
 
-def _bar(step: StepSnapshot) -> RenderableType:
-    failed = sum(step.failed.values())
-    style = "yellow" if failed else "green"
+def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
+    """Return how far a step is; None for `width`: as wide as its column."""
+    style = "yellow" if step.failed else "green"
     return ProgressBar(
-        total=max(step.total, 1), completed=step.ended, complete_style=style, finished_style=style
+        max(step.total, 1), step.ended, width=width, complete_style=style, finished_style=style
     )
 
 
-def _rate(step: StepSnapshot) -> str:
+def rate_of(step: StepSnapshot) -> str:
+    """Return how many end per second; empty if there is nothing to tell."""
     if not step.left or not step.rate:
         return ""
-    return f"{step.rate:,.0f}/s" if step.rate >= 10 else f"{step.rate:.2g}/s"  # noqa: PLR2004
+    return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
 
 
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
@@ -79,7 +89,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     """
     retries = sum(step.retries for step in snapshot.steps)
     said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
-    said += [count(retries, "retry").replace("retrys", "retries")] if retries else []
+    said += [count(retries, "retry", "retries")] if retries else []
     failed = [step for step in snapshot.steps if step.failed]
     said += [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)

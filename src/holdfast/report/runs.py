@@ -47,7 +47,7 @@ def line_of(path: Path) -> RunLine:
             failed = sum(sum(step.failed.values()) for step in steps)
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(path, reader.state, done, total, failed, _means(reader), reader.last_at)
-    except (OSError, HoldfastError, ValueError):
+    except (OSError, HoldfastError, ValueError, TypeError, LookupError, AttributeError):
         return RunLine(path, "unreadable", 0, 0, 0, {}, "")
 
 

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
-from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from holdfast.journal.story import Started
 from holdfast.report.events import as_data
+from holdfast.report.progress import bar, rate_of
 from holdfast.report.tables import cell, plain_table
 from holdfast.report.times import ago, moment
 from holdfast.report.words import by_class, count, duration
 from holdfast.run.reading import RunReader
 from holdfast.run.snapshot import Snapshot, StepSnapshot
-from holdfast.text import one_line
+from holdfast.text import harmless, one_line
 
 _STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
 _MOST_CALLS, _OLDEST = 5, 3
@@ -56,33 +56,20 @@ def _steps(snapshot: Snapshot, *, with_bar: bool) -> Any:
         "failed": [_some(sum(step.failed.values())) for step in steps],
         "retries": [_some(step.retries) for step in steps],
         "in flight": [_some(len(step.in_flight)) for step in steps],
-        "/s": [_rate(step) for step in steps],
+        "/s": [rate_of(step) for step in steps],
     }
     shown = {name: cells for name, cells in optional.items() if any(cells)}
     table = plain_table(*names, *shown, fixed=[""], numbers=["done", *shown])
     for number, step in enumerate(steps):
-        bar = [_bar(step)] if with_bar else []
+        drawn = [bar(step, width=20)] if with_bar else []
         done = f"{step.kept + step.done:,}/{step.total:,}"
         cells = [column[number] for column in shown.values()]
-        table.add_row(cell(one_line(step.name)), *bar, done, *cells)
+        table.add_row(cell(one_line(step.name)), *drawn, done, *cells)
     return table
-
-
-def _bar(step: StepSnapshot) -> ProgressBar:
-    style = "yellow" if step.failed else "green"
-    return ProgressBar(
-        max(step.total, 1), step.ended, width=20, complete_style=style, finished_style=style
-    )
 
 
 def _some(number: int) -> str:
     return f"{number:,}" if number else ""
-
-
-def _rate(step: StepSnapshot) -> str:
-    if not step.left or not step.rate:
-        return ""
-    return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
 
 
 def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
@@ -127,7 +114,7 @@ def _times(reader: RunReader, snapshot: Snapshot) -> str:
         said.append(f"began {moment(reader.began_at)}")
     if reader.is_running:
         said.append(f"{duration(snapshot.seconds)} so far")
-        if snapshot.left_s:
+        if snapshot.left_s and not snapshot.stopping:
             said.append(f"about {duration(snapshot.left_s)} left")
     elif reader.last_at:
         said.append(f"last worked on {ago(reader.last_at)}, after {duration(snapshot.seconds)}")
@@ -135,13 +122,15 @@ def _times(reader: RunReader, snapshot: Snapshot) -> str:
 
 
 def _how_to_go_on(reader: RunReader, snapshot: Snapshot) -> str:
-    run = shlex.quote(one_line(str(reader.path)))
+    run = shlex.quote(harmless(str(reader.path)))
+    if snapshot.stopping:
+        return "it is stopping: calls in flight may end"
     if reader.state == "running":
         return f"watch it: holdfast status {run} --watch"
     if reader.state in ("stopped", "cut off"):
         return "go on: run the same again; what is done is kept"
     if any(step.failed for step in snapshot.steps):
-        return f"see why: holdfast show {run} --failed   try again: run the same again"
+        return f"see why: holdfast show {run} --failed; to try again, run the same again"
     return f"look at it: holdfast show {run}"
 
 

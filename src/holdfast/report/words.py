@@ -19,9 +19,9 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
 
 
-def count(number: float, noun: str) -> str:
+def count(number: float, noun: str, plural: str | None = None) -> str:
     """Return a number with its noun: `1 call`, `2,000 calls`."""
-    return f"{number:,.0f} {noun}" if number == 1 else f"{number:,.0f} {noun}s"
+    return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def by_class(failed: Mapping[str, int]) -> str:

@@ -1,11 +1,13 @@
 """One evaluation: what is asked, what is on disk, doing the rest, and what came out."""
 
+import functools
 import json
 import logging
 import os
 import signal
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,8 @@ from holdfast.executors.interrupts import hearing
 from holdfast.journal.column import Column, ColumnReader, read_failures
 from holdfast.journal.files import NO_SPACE
 from holdfast.journal.fingerprint import digest
-from holdfast.journal.journal import Journal
-from holdfast.journal.layout import layout_at
+from holdfast.journal.journal import Journal, read_about
+from holdfast.journal.layout import directory_at
 from holdfast.journal.lines import Entry
 from holdfast.run.asked import write_asked
 from holdfast.run.completion import asked_hash, is_complete, sizes_of
@@ -59,13 +61,13 @@ class Evaluation:
 
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
-        layout = layout_at(self._request.run or Path(os.devnull).parent / "nothing")
+        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
         columns = {
             step: ColumnReader(layout.column(step), layout.index(layout.column(step)))
             for step in steps
         }
-        about = json.loads(layout.about.read_bytes()) if layout.about.exists() else {}
+        about = read_about(layout)
         try:
             return Lookup(self._request, columns, layout, about).plan
         except FunctionChangedError as error:
@@ -80,7 +82,8 @@ class Evaluation:
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="holdfast-")
             path = Path(self._temporary.name) / "run"
-        self._journal = journal = Journal(path, durability=request.durability)
+        layout = directory_at(path)
+        self._journal = journal = Journal(layout, durability=request.durability)
         self._layout = journal.layout
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: journal.column(step) for step in self._steps}
@@ -110,7 +113,7 @@ class Evaluation:
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
         if request.configuration is not None:
-            about["configuration"] = dict(request.configuration)
+            about["configuration"] = Redaction().plain(dict(request.configuration))
         if self._lookup is not None:
             write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
         begin_session(journal, about, "evaluation", self.plan, self._columns)
@@ -129,21 +132,26 @@ class Evaluation:
     # ---- the work -------------------------------------------------------------------------------
 
     async def conduct(self) -> None:
-        """Do what is missing. The first SIGINT or SIGTERM stops it, the second at once."""
-        if self._pipeline is None or self._lookup is None:
-            return
-        stop = self._pipeline.stop
-        asked = self._request.options.get("termination_signal", signal.SIGINT)
-        with (
-            hearing(signal.SIGTERM, lambda: stop(signal.SIGTERM)),
-            hearing(asked, lambda: stop(asked)),
-        ):
+        """Do what is missing."""
+        if self._pipeline is not None and self._lookup is not None:
             await self._pipeline.conduct(self._lookup.missing, self._lookup.unscored)
 
-    def stop(self) -> None:
-        """Stop at once, from another thread."""
+    @contextmanager
+    def hearing_signals(self) -> Iterator[None]:
+        """Stop at the first SIGINT, SIGTERM or SIGHUP, and at once at the second.
+
+        The files at the end are written whatever comes, until a third.
+        """
+        asked = self._request.options.get("termination_signal", signal.SIGINT)
+        with ExitStack() as stack:
+            for signum in (asked, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+                stack.enter_context(hearing(signum, functools.partial(self.stop, signum)))
+            yield
+
+    def stop(self, signum: int | None = None) -> None:
+        """Stop, from another thread or a signal's handler."""
         if self._pipeline is not None:
-            self._pipeline.stop()
+            self._pipeline.stop(signum)
 
     # ---- after ----------------------------------------------------------------------------------
 
@@ -152,7 +160,7 @@ class Evaluation:
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
             self._close_journal()
-            summary = json.loads((self._layout.home / "summary.json").read_bytes())
+            summary = _read_summary(self._layout.home / "summary.json")
             return EvaluationResult(self._read_later, summary, self.plan, run)
         assert self._journal is not None
         self._journal.drain()  # what still waits to be written counts too
@@ -198,7 +206,7 @@ class Evaluation:
         return None
 
     def _read_later(self) -> list[ItemResult]:
-        about = json.loads(self._layout.about.read_bytes())
+        about = read_about(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
         return self._read()
 
@@ -248,3 +256,13 @@ class Evaluation:
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise JournalError(
+            f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
+        ) from error
+    return dict(summary)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, TypedDict, Unpack, cast
 
@@ -22,6 +21,7 @@ from holdfast.run.plans import Plan
 from holdfast.run.request import Request
 from holdfast.run.results import EvaluationResult
 from holdfast.run.watcher import Watcher
+from holdfast.text import did_you_mean
 from holdfast.workflows import as_workflow
 
 TIMEOUT_S = 600
@@ -106,16 +106,21 @@ def _evaluate(
 ) -> EvaluationResult:
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
-        evaluation.open()
+        return _conducted(evaluation)
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+def _conducted(evaluation: Evaluation) -> EvaluationResult:
+    evaluation.open()
+    with evaluation.hearing_signals():
         if running_loop() is None:
             run_here(evaluation.conduct(), given_up=list)
         else:  # a notebook
             work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
             run_in_thread(work, on_interrupt=evaluation.stop)
         return evaluation.finish()
-    finally:
-        evaluation.close()
-        threads.close()
 
 
 async def aevaluate(
@@ -142,13 +147,14 @@ async def _aevaluate(
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
-        try:
-            await evaluation.conduct()
-        except asyncio.CancelledError:
-            # Stopped is not lost: what is finished is in the files all the same.
-            await to_its_end(threads.run(lambda _: evaluation.finish(), None))
-            raise
-        return await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+        with evaluation.hearing_signals():
+            try:
+                await evaluation.conduct()
+            except asyncio.CancelledError:
+                # Stopped is not lost: what is finished is in the files all the same.
+                await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+                raise
+            return await to_its_end(threads.run(lambda _: evaluation.finish(), None))
     finally:
         await to_its_end(threads.run(lambda _: evaluation.close(), None))
         threads.close()
@@ -232,6 +238,4 @@ def _check_names(options: Mapping[str, Any]) -> None:
     known = EvaluationOptions.__annotations__
     for name in options:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise TypeError(f"{name!r} is not an option of evaluate{hint}")
+            raise TypeError(f"{name!r} is not an option of evaluate{did_you_mean(name, known)}")

@@ -8,11 +8,12 @@ it is on disk, and not before.
 import asyncio
 import dataclasses
 import signal
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
 
-from holdfast.errors import InterruptedRunError
+from holdfast.errors import InterruptedRunError, PermanentError
 from holdfast.evaluators.builtin import BuiltIn
 from holdfast.evaluators.protocol import Evaluator, Scores
 from holdfast.executors.async_executor import AsyncExecutor
@@ -31,6 +32,7 @@ from holdfast.run.pace_story import tell_pace
 from holdfast.run.redaction import Redaction
 from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
 from holdfast.run.watcher import Watcher
+from holdfast.text import text_of
 from holdfast.types import Cell, Output, Score
 from holdfast.workflows.protocol import Workflow
 
@@ -126,18 +128,23 @@ class Pipeline:
         reason.signum = signum
         self._stops += 1
         grace_s = self._stop_grace_s if self._stops == 1 else 0.0
-        if signum == signal.SIGTERM:
+        if signum not in (None, signal.SIGINT):
             grace_s = min(grace_s, STOP_GRACE_S)
         if not grace_s:
             self._journal.hurry()
-        first = self.stop_reason is None
+        if self.stop_reason is None:
+            # At once, and not by the event loop: user code may be blocking it.
+            self._say_stopping(reason)
         self.stop_reason = self.stop_reason or reason
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop_all, reason, grace_s, first)
+            self._loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
-    def _stop_all(self, reason: Exception, grace_s: float, first: bool) -> None:  # noqa: FBT001
-        if first and self._watcher is not None:
+    def _say_stopping(self, reason: Exception) -> None:
+        self._journal.tell("stopping", reason=self.redaction.text(text_of(reason)))
+        if self._watcher is not None:
             self._watcher.stopping(reason)
+
+    def _stop_all(self, reason: Exception, grace_s: float) -> None:
         for executor in self._executors:
             executor.stop(reason, grace_s=grace_s)
 
@@ -159,7 +166,8 @@ class Pipeline:
         hook = self._options.get("on_complete")
 
         async def answer(call: Call) -> Output:
-            return await self._workflow.call(call[0].item)
+            with _kept_in("the workflow"):
+                return await self._workflow.call(call[0].item)
 
         async def pass_on(finished: Finished[Call, Output]) -> None:
             if hook is not None and isawaitable(answered := hook(finished)):
@@ -219,7 +227,8 @@ class Pipeline:
         belt = self._belts[evaluator.name]
 
         async def score(scoring: Scoring) -> Scores:
-            return await evaluator.call(scoring.scored)
+            with _kept_in("the evaluator"):
+                return await evaluator.call(scoring.scored)
 
         keeping = Keeping(
             self._journal,
@@ -275,11 +284,21 @@ class Pipeline:
         reason = keeping.error or executor.stop_reason
         if reason is not None and self.stop_reason is None:
             self.stop_reason = reason
-            if self._watcher is not None:
-                self._watcher.stopping(reason)
+            self._say_stopping(reason)
             if self._options.get("exit_on_error"):
                 for other in self._executors:
                     other.stop(reason)
+
+
+@contextmanager
+def _kept_in(who: str) -> Iterator[None]:
+    """Keep user code that wants to end the process from doing so: only its cell fails."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise PermanentError(f"{who} raised {type(error).__name__}: {error}") from error
 
 
 def _the_only(error: BaseException) -> BaseException:

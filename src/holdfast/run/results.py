@@ -113,9 +113,16 @@ def _row(one: ItemResult) -> dict[str, Any]:
     row |= {"output": one.output, "status": one.status, "seconds": one.seconds}
     row["error"] = None if one.error is None else one.error.get("message")
     for name, score in one.scores.items():
-        for part, value in values_of(score):
+        for part, value in told_by(score):
             row[name if part is None else f"{name}.{part}"] = value
     return row
+
+
+def told_by(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """Yield what an evaluator's record tells: values, and the label where there is no value."""
+    parts = score.get("scores") or {None: score}
+    for part, one in parts.items():
+        yield part, one.get("label") if one.get("score") is None else one["score"]
 
 
 def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:

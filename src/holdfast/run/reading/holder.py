@@ -49,6 +49,8 @@ def holder_of(lock: Path) -> Holder | None:
     if not isinstance(pid, int):
         return None
     started = str(who.get("started", ""))
+    if who.get("path", str(lock.resolve())) != str(lock.resolve()):
+        return None  # a copy of a run, or one that was moved: nobody holds this one
     return Holder(pid, str(who.get("host", "")), started, _is_alive(pid, who, started))
 
 

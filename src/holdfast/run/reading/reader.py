@@ -82,7 +82,8 @@ class RunReader(RunFiles):
     def snapshot(self) -> Snapshot:
         """Return how it stands."""
         story = self._read_story(calls="ended" not in self.session)
-        return Snapshot(self._progress(story).steps(), self._seconds)
+        stopping = self.is_running and story.is_stopping
+        return Snapshot(self._progress(story).steps(), self._seconds, stopping)
 
     def cut_off_calls(self) -> list[Started]:
         """Return which calls were in flight when it was cut off: they may have been paid for."""

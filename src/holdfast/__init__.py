@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         RateLimitError,
         RecordNotWrittenError,
         RunIsLocked,
+        SetupError,
         TransientError,
     )
     from holdfast.evaluators import (
@@ -81,6 +82,7 @@ __all__ = [
     "RecordNotWrittenError",
     "RunIsLocked",
     "Score",
+    "SetupError",
     "SyncExecutor",
     "TransientError",
     "Unset",

@@ -6,6 +6,7 @@ HoldfastError
 ├── PermanentError      it will not work the next time either: fix the input or the code
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   nothing has got through for a long time: stop, resume later
+├── SetupError          every call would be refused as it is made: fix the setup, resume
 ├── CallCancelledError  somebody asked for this one call to be cancelled
 ├── InterruptedRunError a signal asked the run to stop: run it again to go on
 ├── ConfigError         a configuration file cannot be used as it is: fix it
@@ -75,6 +76,10 @@ class QuotaExhaustedError(HoldfastError):
 
 class EndpointDownError(HoldfastError):
     """No call has got through for a long time. It stops the run; what is finished is kept."""
+
+
+class SetupError(HoldfastError):
+    """Every call would be refused in the way it is made. It stops the run; no item is to blame."""
 
 
 class CallCancelledError(HoldfastError):

@@ -101,12 +101,21 @@ class Usage:
         completion_tokens: Tokens that came out.
         total_tokens: Both; None: their sum.
         cost: In the currency of the prices.
+        cached_tokens: Those that went in and were known already.
+        reasoning_tokens: Those that came out and are not in the answer.
     """
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     total_tokens: int | None = None
     cost: float | None = None
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+    @property
+    def details(self) -> Mapping[str, Any] | None:
+        """What cannot be added up, as plain data: by model, in time. None: it is not known."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)

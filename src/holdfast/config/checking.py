@@ -12,6 +12,8 @@ from holdfast.config.scalars import read_scalar
 from holdfast.config.shape import (
     BackoffShape,
     DatasetShape,
+    HttpShape,
+    NatShape,
     OutputShape,
     PaceShape,
     RetryShape,
@@ -26,13 +28,20 @@ _SECTIONS: dict[Path, type[Section]] = {
     (): Shape,
     ("dataset",): DatasetShape,
     ("workflow",): WorkflowShape,
+    ("workflow", "nat"): NatShape,
+    ("workflow", "http"): HttpShape,
     ("pace",): PaceShape,
     ("retry",): RetryShape,
     ("retry", "backoff"): BackoffShape,
     ("output",): OutputShape,
 }
-_KINDS = {"dataset": ("path", "python"), "workflow": ("python",)}
-_EXAMPLES = {"dataset": "dataset: questions.jsonl", "workflow": "workflow: app:answer"}
+_KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
+_EXAMPLES = {
+    "dataset": "dataset: questions.jsonl",
+    "workflow": "workflow: app:answer",
+    "endpoint": "workflow: {nat: http://localhost:8000}",
+    "url": "workflow: {http: http://localhost:8000/ask}",
+}
 
 
 def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from holdfast.config.credentials import without_credentials
 from holdfast.config.findings import Findings
 from holdfast.config.options import options_of
 from holdfast.config.places import located
@@ -50,7 +51,7 @@ class Config:
         directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials
-        self.public: dict[str, Any] = deepcopy(tree.data)
+        self.public: dict[str, Any] = without_credentials(deepcopy(tree.data))
         self._shape = shape
         self._tree = tree
         self._keep = keep

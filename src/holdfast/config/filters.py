@@ -27,16 +27,23 @@ def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
     if not isinstance(asked, dict):
         return None  # empty; or no mapping, which is said elsewhere
     if not set(asked) & set(_SIDES):
-        return {"allow": _side(asked, ("filter",), findings)}
+        return {"allow": checked_side(asked, ("filter",), findings)}
     for key in asked:
         if key not in _SIDES:
             hint = f"put {quoted(key)} under allow or deny"
             findings.add(("filter", key), "stands beside allow or deny", hint)
     sides = [side for side in _SIDES if asked.get(side) is not None]
-    return {side: _side(asked[side], ("filter", side), findings) for side in sides}
+    return {side: checked_side(asked[side], ("filter", side), findings) for side in sides}
 
 
-def _side(columns: Any, path: Path, findings: Findings) -> dict[str, list[Any]]:
+def checked_side(columns: Any, path: Path, findings: Findings) -> dict[str, list[Any]]:
+    """Return what each column may be, and say what is wrong with that.
+
+    Args:
+        columns: Values by column.
+        path: Where that stands.
+        findings: Where to say what is wrong.
+    """
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}

@@ -10,11 +10,20 @@ SHORT_FOR = {
     "output": "dir",
 }
 """The sections, and the key that a lone value is for."""
+SHORT_KINDS = {"nat": "endpoint", "http": "url"}
+"""The kinds of workflow that a lone address stands for."""
 
 
 def long_form(section: str, value: Any) -> Any:
     """Return a section as a mapping."""
     return value if isinstance(value, dict) else {SHORT_FOR[section]: value}
+
+
+def long_kind(kind: str, value: Any) -> Any:
+    """Return a kind of workflow as a mapping, if it has a short form."""
+    if kind not in SHORT_KINDS or not isinstance(value, str):
+        return value
+    return {SHORT_KINDS[kind]: value}
 
 
 def long_evaluator(value: Any) -> Any:
@@ -30,6 +39,9 @@ def expanded(data: dict[str, Any]) -> dict[str, Any]:
     for section in SHORT_FOR:
         if section in made:
             made[section] = _without_empty(long_form(section, made[section]))
+    for kind in SHORT_KINDS:
+        if kind in made.get("workflow", {}):
+            made["workflow"][kind] = long_kind(kind, made["workflow"][kind])
     return made
 
 

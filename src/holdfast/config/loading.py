@@ -68,7 +68,6 @@ def _check_whole(tree: Tree) -> None:
     if "eval" in data and "dataset" not in data:
         refuse(
             tree.key_place(("eval",)),
-            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit, which is "
-            "not read yet",
-            "write an eval.yml with dataset, workflow and evaluators",
+            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
+            "holdfast run reads it, and holdfast.integrations.nat.load_nat_config",
         )

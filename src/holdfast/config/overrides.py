@@ -7,23 +7,24 @@ written out first: `pace: auto` and `--set pace.max_concurrency=8` go together.
 
 from typing import Any
 
-from holdfast.config.forms import SHORT_FOR, long_evaluator, long_form
+from holdfast.config.forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from holdfast.config.problems import Place, quoted, refuse
 from holdfast.config.tree import Path, Tree, read_tree
 from holdfast.text import one_line
 
 
-def override(tree: Tree, text: str) -> None:
+def override(tree: Tree, text: str, place: Place | None = None) -> None:
     """Put what a `--set` says into the tree.
 
     Args:
         tree: What the file holds; changed in place.
         text: What stood after `--set`.
+        place: What messages call it; None: `--set` and the text.
 
     Raises:
         ConfigError: It is no `path=value`, or leads nowhere.
     """
-    place = Place(f"--set {one_line(text)}")
+    place = place or Place(f"--set {one_line(text)}")
     name, equals, value = text.partition("=")
     path = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
@@ -60,4 +61,6 @@ def _written_out(path: Path, value: Any) -> Any:
         return long_form(str(path[0]), value)
     if len(path) == 2 and path[0] == "evaluators":  # noqa: PLR2004 - an evaluator by its name
         return long_evaluator(value)
+    if len(path) == 2 and path[0] == "workflow":  # noqa: PLR2004 - a kind of workflow
+        return long_kind(str(path[1]), value)
     return value

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import create_model
 
-from holdfast.config.forms import SHORT_FOR
+from holdfast.config.forms import SHORT_FOR, SHORT_KINDS
 from holdfast.config.scorers import BUILT_INS, PYTHON_KEYS, arguments_of
 from holdfast.config.shape import Shape
 from holdfast.config.values import VARIABLE
@@ -25,6 +25,10 @@ def json_schema() -> dict[str, Any]:
         long = keys[section].pop("$ref", None) or keys[section].pop("allOf")[0]["$ref"]
         short = sections[long.rpartition("/")[2]]["properties"][key]
         keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
+    kinds = sections["WorkflowShape"]["properties"]
+    for kind in SHORT_KINDS:
+        long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
+        kinds[kind]["anyOf"] = [short, {"$ref": long}]
     keys["filter"] = {"description": keys["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {
         "description": keys["evaluators"]["description"],

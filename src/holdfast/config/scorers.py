@@ -57,7 +57,7 @@ def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
         path = ("evaluators", name)
-        _check_name(name, path, folded, findings)
+        check_name(name, path, folded, findings)
         given = long_evaluator(value)
         if isinstance(given, dict):
             made[name] = _scorer(given, path, findings)
@@ -72,7 +72,15 @@ def arguments_of(built_in: str) -> list[str]:
     return [one for one in inspect.signature(BUILT_INS[built_in]).parameters if one != "name"]
 
 
-def _check_name(name: str, path: Path, folded: dict[str, str], findings: Findings) -> None:
+def check_name(name: str, path: Path, folded: dict[str, str], findings: Findings) -> None:
+    """Say if an evaluator may not be called so.
+
+    Args:
+        name: What it is called.
+        path: Where it stands.
+        folded: The names before it, by their small letters; this one is added.
+        findings: Where to say what is wrong.
+    """
     try:
         checked_name(name)
     except ValueError as error:
@@ -90,7 +98,7 @@ def _scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
     if "python" in given:
         return _python_scorer(given, path, findings)
     if "type" in given:
-        return _built_in(given, path, findings)
+        return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
     return findings.add(path, "needs type or python", hint)
 
@@ -109,18 +117,33 @@ def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any
     return PythonScorer(target, given.get("version"), given.get("endpoint"))
 
 
-def _built_in(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:
     kind = given["type"]
     if not isinstance(kind, str) or kind not in BUILT_INS:
         near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
         listed = f"(built in: {', '.join(BUILT_INS)}; your own: module:name)"
         hint = f"{near}  {listed}" if near else listed.strip("()")
         return findings.add((*path, "type"), f"there is no built-in evaluator {shown(kind)}", hint)
-    arguments = {key: value for key, value in given.items() if key != "type"}
+    return built_in(kind, given, path, findings)
+
+
+def built_in(
+    kind: str, given: Mapping[str, Any], path: Path, findings: Findings, key_of_kind: str = "type"
+) -> Any:
+    """Return a built-in evaluator; None where something is wrong with its arguments.
+
+    Args:
+        kind: Which one.
+        given: Its arguments, with the key of the kind among them.
+        path: Where it stands.
+        findings: Where to say what is wrong.
+        key_of_kind: Under which key the kind stands.
+    """
+    arguments = {key: value for key, value in given.items() if key != key_of_kind}
     known = arguments_of(kind)
     wrong = [key for key in arguments if key not in known]
     for key in wrong:
-        findings.add_key((*path, key), *unknown_key((*path, key), ["type", *known]))
+        findings.add_key((*path, key), *unknown_key((*path, key), [key_of_kind, *known]))
     return None if wrong else _made(kind, arguments, path, findings)
 
 

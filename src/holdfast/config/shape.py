@@ -10,10 +10,13 @@ from holdfast.config.values import (
     CountOrNone,
     File,
     Folder,
+    Headers,
     Name,
     OnBadRow,
+    Positive,
     Reference,
     Seconds,
+    Statuses,
     Text,
     Texts,
     Truth,
@@ -47,10 +50,45 @@ class DatasetShape(Section):
     sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
 
 
+class RemoteShape(Section):
+    """What calls to a server have in common."""
+
+    headers: Headers | None = Field(
+        default=None, description="What else is sent; values are secrets: ${NAME}."
+    )
+    connect_timeout: Seconds | None = Field(default=None, description="Until a connection.")
+    first_byte_timeout: Seconds | None = Field(default=None, description="Until it answers.")
+    between_bytes_timeout: Seconds | None = Field(
+        default=None, description="From one piece of the answer to the next."
+    )
+    timeout: Seconds | None = Field(default=None, description="For all of it.")
+    max_response_mb: Positive | None = Field(default=None, description="The largest answer.")
+
+
+class NatShape(RemoteShape):
+    """An agent of the NeMo Agent Toolkit, served by `nat serve`."""
+
+    endpoint: Text = Field(description="Where it is served: http://localhost:8000.")
+    path: Text | None = Field(default=None, description="What is called there: /generate/full.")
+    input_key: Text | None = Field(default=None, description="The name of its parameter.")
+
+
+class HttpShape(RemoteShape):
+    """A server that answers with JSON."""
+
+    url: Text = Field(description="Where it is; may hold placeholders: {{column}}.")
+    method: Text | None = Field(default=None, description="GET, POST, PUT, PATCH or DELETE.")
+    body: Any = Field(default=None, description="What is sent, with placeholders.")
+    answer: Text | None = Field(default=None, description="A JSONPath to the answer.")
+    statuses: Statuses | None = Field(default=None, description="Those that are a success.")
+
+
 class WorkflowShape(Section):
     """What is evaluated. Each kind of workflow has a key of its own, and exactly one is given."""
 
     python: Reference | None = Field(default=None, description="A function or class: module:name.")
+    nat: NatShape | None = Field(default=None, description="An agent that `nat serve` serves.")
+    http: HttpShape | None = Field(default=None, description="A server that answers with JSON.")
     version: Text | None = Field(default=None, description="What it is, in place of its code.")
 
 

@@ -105,6 +105,28 @@ def _concurrency(value: Any) -> int | Literal["auto"]:
         raise RefusedError(f"must be auto, or {str(error).removeprefix('must be ')}") from None
 
 
+def _positive(value: Any) -> float:
+    number = settled(value)
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if is_number and math.isfinite(number) and number > 0:
+        return float(number)
+    raise RefusedError("must be a number above 0")
+
+
+def _headers(value: Any) -> dict[str, str]:
+    # The message never shows a value: they are secrets.
+    if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+        raise RefusedError("must be a mapping of names to texts", "put each value in quotes")
+    return {name: str(one) for name, one in value.items()}
+
+
+def _statuses(value: Any) -> list[int]:
+    numbers = settled(value)
+    if not isinstance(numbers, list) or not all(type(one) is int for one in numbers):
+        raise RefusedError("must be a list of statuses", "such as [200, 404]")
+    return numbers
+
+
 def _texts(value: Any) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise RefusedError("must be a list of texts")
@@ -170,6 +192,21 @@ Texts = Annotated[
     list[str],
     PlainValidator(_texts),
     WithJsonSchema({"type": "array", "items": {"type": "string"}}),
+]
+Positive = Annotated[
+    float,
+    PlainValidator(_positive),
+    _or_variable({"type": "number", "exclusiveMinimum": 0}),
+]
+Headers = Annotated[
+    dict[str, str],
+    PlainValidator(_headers),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+Statuses = Annotated[
+    list[int],
+    PlainValidator(_statuses),
+    WithJsonSchema({"type": "array", "items": {"type": "integer"}}),
 ]
 OnBadRow = Annotated[
     Literal["raise", "skip"],

@@ -15,6 +15,7 @@ from holdfast.errors import (
     PermanentError,
     QuotaExhaustedError,
     RateLimitError,
+    SetupError,
     TransientError,
 )
 from holdfast.pacing import clock, shapes
@@ -70,6 +71,8 @@ class FailureKind(StrEnum):
     """Fail at once: another attempt cannot help."""
     QUOTA = "quota"
     """Stop the run: nothing will work until the account is topped up or the day is over."""
+    SETUP = "setup"
+    """Stop the run: every call would be refused in the way it is made."""
 
 
 _KIND_BY_STATUS = {
@@ -78,6 +81,7 @@ _KIND_BY_STATUS = {
 }
 # When several calls inside one attempt failed, the gravest decides.
 _GRAVEST_FIRST = (
+    FailureKind.SETUP,
     FailureKind.QUOTA,
     FailureKind.PERMANENT,
     FailureKind.RATE_LIMIT,
@@ -230,6 +234,8 @@ def _kind_by_type(exc: BaseException) -> FailureKind | None:
             return FailureKind.PERMANENT
         case QuotaExhaustedError():
             return FailureKind.QUOTA
+        case SetupError():
+            return FailureKind.SETUP
         case TransientError():
             return FailureKind.TRANSIENT
     return FailureKind.PERMANENT if isinstance(exc, PERMANENT_TYPES) else None

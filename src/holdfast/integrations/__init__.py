@@ -1,0 +1,1 @@
+"""Other people's worlds: their configurations and files, read as they are."""

@@ -1,0 +1,183 @@
+"""What was asked for, once a configuration of the toolkit has been read and checked?"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from holdfast.config.config import Prepared
+from holdfast.config.findings import Findings
+from holdfast.config.tree import Tree
+from holdfast.datasets import Dataset
+from holdfast.integrations.nat import room
+from holdfast.integrations.nat.files import rename_columns, write_question_files
+from holdfast.integrations.nat.flags import Flags
+from holdfast.integrations.nat.importing import Target, import_rows
+from holdfast.integrations.nat.preparing import prepared_evaluators, prepared_function
+from holdfast.integrations.nat.rows import read_dataset_rows, rows_of_file
+from holdfast.integrations.nat.scripts import run_scripts
+from holdfast.integrations.nat.secrets import masked
+from holdfast.integrations.nat.wanted import Wanted
+from holdfast.integrations.nat.workflow import workflow_of
+from holdfast.run.face import EvaluationOptions
+from holdfast.text import one_line
+
+_ENDPOINT_TIMEOUT_S = 300.0
+
+
+class NatConfig:
+    """A configuration of the toolkit that was checked, of which nothing has been imported yet.
+
+    Attributes:
+        path: The file, absolute.
+        name: What the evaluation is called.
+        run: The run's directory, absolute.
+        trials: How often each item is asked.
+        public: The `eval` block as it is written, with what the command line says: fit to be kept.
+        notes: What of it is left out, each with its line.
+    """
+
+    def __init__(
+        self, path: Path, tree: Tree, wanted: Wanted, flags: Flags, notes: list[str]
+    ) -> None:
+        self.path = path
+        self.name = wanted.alias or path.stem
+        self.run = room.choose_directory(wanted.output, latest=flags.goes_on)
+        self.trials = flags.reps or 1
+        self.public: dict[str, Any] = {"eval": masked(tree.data.get("eval"))}
+        self.notes = notes
+        self.tree = tree
+        self.wanted = wanted
+        self.flags = flags
+        self._prepared: Prepared | None = None
+
+    def __repr__(self) -> str:
+        return f"<NatConfig {self.name}: {self.path}>"
+
+    # ---- before ---------------------------------------------------------------------------------
+
+    def prepare(self) -> Prepared:
+        """Import what the file names, check it, and read the dataset.
+
+        Raises:
+            ConfigError: Something cannot be imported, or is not what it should be.
+            DatasetError: The dataset cannot be used as it is.
+        """
+        findings = Findings(self.tree)
+        function = prepared_function(
+            self.wanted.dataset.function, ("dataset", "function"), self.path, findings
+        )
+        evaluators = prepared_evaluators(self.wanted, self.path, findings)
+        findings.raise_any()
+        dataset = read_dataset_rows(self.wanted.dataset, function, self.flags.limit)
+        workflow = workflow_of(self)
+        self._prepared = Prepared(dataset, workflow, evaluators, self._options())
+        return self._prepared
+
+    def _options(self) -> EvaluationOptions:
+        wanted, flags = self.wanted, self.flags
+        told: dict[str, Any] = {
+            "concurrency": "auto",
+            "max_concurrency": wanted.max_concurrency,
+            "step_filter": wanted.output.steps,
+            "bare_outputs": wanted.dataset.structure.disable,
+            # In this process the toolkit sets no limit, and an agent may well take long.
+            "timeout": None,
+        }
+        if flags.endpoint is not None:
+            told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
+        return cast("EvaluationOptions", told)
+
+    def begin(self, say: Callable[[str], None]) -> None:
+        """Make room for the run, and take over earlier answers if that was asked for.
+
+        Args:
+            say: Told of what is done.
+
+        Raises:
+            ConfigError: There can be no room.
+        """
+        earlier = self._earlier()
+        self._make_room(say)
+        if earlier is not None:
+            rows, name = earlier
+            say(str(import_rows(rows, name, self.target())))
+
+    def make_room_beside_theirs(self, say: Callable[[str], None]) -> None:
+        """Set aside results of `nat eval` itself that are in the run's directory."""
+        if room.is_foreign(self.run):
+            to = room.set_aside(self.run, self._needed)
+            shown = one_line(str(self.run))
+            say(f"{shown} holds results of nat eval: they are kept as {one_line(str(to))}")
+
+    @property
+    def _needed(self) -> list[Path]:
+        return [Path.cwd(), self.path]
+
+    def _make_room(self, say: Callable[[str], None]) -> None:
+        self.make_room_beside_theirs(say)
+        if self._starts_anew():
+            shown = one_line(str(self.run))
+            to = room.set_aside(self.run, self._needed)
+            say(
+                f"cleanup: the finished run in {shown} is kept as {one_line(str(to))}, and a new "
+                "one begins; with cleanup: false it would go on"
+            )
+
+    def _starts_anew(self) -> bool:
+        output = self.wanted.output
+        asked = output.cleanup and not output.has_jobs and not self.flags.goes_on
+        return asked and room.is_finished(self.run)
+
+    def _earlier(self) -> tuple[list[dict[str, Any]], str] | None:
+        """Return the answers of an earlier run that are to be taken over, and their file's name."""
+        flags = self.flags
+        foreign = room.is_foreign(self.run)
+        if not (flags.skip_completed or (flags.skip_workflow and foreign and not flags.dataset)):
+            return None
+        file = self.run / room.OUTPUT
+        if flags.skip_completed and flags.dataset is not None:
+            file = flags.dataset
+        elif not file.exists() or (room.is_run(self.run) and room.has_answers(self.run)):
+            return None  # the run's own column is what is gone on from
+        return list(rows_of_file(file)), file.name
+
+    @property
+    def run_to_plan(self) -> Path:
+        """The directory a run would begin with: one that is not there, if it would begin anew."""
+        anew = self._starts_anew() or room.is_foreign(self.run)
+        return self.run.with_name(f"{self.run.name}-new") if anew else self.run
+
+    def target(self) -> Target:
+        """Return where imported answers go."""
+        ready = self._prepared or self.prepare()
+        dataset: Dataset = ready.dataset
+        return Target(
+            self.run,
+            dataset,
+            self.trials,
+            ready.workflow,
+            dataset.roles.input,
+            self.wanted.dataset.structure,
+            self.wanted.dataset.id or "id",
+            self.wanted.output.steps,
+        )
+
+    # ---- after ----------------------------------------------------------------------------------
+
+    def finish(self, say: Callable[[str], None], *, stopped: bool) -> bool:
+        """Write what a reader of the toolkit's files expects, and run the user's scripts.
+
+        Args:
+            say: Told of what fails.
+            stopped: The run was stopped before its end: then no script runs.
+
+        Returns:
+            Whether all of that went well.
+        """
+        try:
+            rename_columns(self.run, self.wanted.dataset.structure)
+            write_question_files(self.run, self.path, self.tree.data, self.flags)
+        except OSError as error:
+            say(f"{one_line(str(self.run))}: not all files could be written: {error.strerror}")
+            return False
+        return stopped or run_scripts(self.wanted.output.scripts, self.run, say)

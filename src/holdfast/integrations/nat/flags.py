@@ -1,0 +1,38 @@
+"""What does the command line say beside the file, in the words of `nat eval`?"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """The flags of `nat eval`, and two of ours that go with them.
+
+    Attributes:
+        endpoint: Where the workflow is served; None: it runs in this process.
+        endpoint_timeout_s: How long a call there may take.
+        dataset: A file in place of the configuration's.
+        reps: How often each item is asked.
+        overrides: What stands in place of values of the file: path and value.
+        result_json_path: Where in the workflow's output the answer is.
+        skip_workflow: Call no workflow: score the outputs that are there.
+        skip_completed: Take over what an earlier `workflow_output.json` holds.
+        limit: Only the first so many rows.
+        settings: What `--set` says, each as "path=value".
+    """
+
+    endpoint: str | None = None
+    endpoint_timeout_s: float | None = None
+    dataset: Path | None = None
+    reps: int | None = None
+    overrides: tuple[tuple[str, str], ...] = ()
+    result_json_path: str = "$"
+    skip_workflow: bool = False
+    skip_completed: bool = False
+    limit: int | None = None
+    settings: tuple[str, ...] = ()
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what is there is meant, even if it is finished."""
+        return self.skip_workflow or self.skip_completed

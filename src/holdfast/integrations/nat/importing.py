@@ -1,0 +1,172 @@
+"""How do the answers in a `workflow_output.json` come into a run?
+
+A row is taken if it is an item of the dataset, by its id and by what was asked, and holds a real
+answer: `nat eval` writes null or an empty text where a call failed. It goes into the workflow's
+column under the key of the workflow as it is now, so that `holdfast run` goes on from there. Taken
+once, it is not taken again.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.integrations.nat.recorded import is_answer
+from holdfast.integrations.nat.wanted import Structure
+from holdfast.journal.column import Column
+from holdfast.journal.encoding import kept_form
+from holdfast.journal.fingerprint import digest
+from holdfast.journal.journal import Journal
+from holdfast.run.asked import Asked, ask
+from holdfast.run.pipeline import WORKFLOW
+from holdfast.run.redaction import Redaction
+from holdfast.run.scoring import ANSWER, STEPS, answer_record, kept_steps
+from holdfast.text import one_line
+from holdfast.types import Cell, Item, Outcome
+from holdfast.workflows.protocol import Workflow
+
+_CHUNK = 500
+NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
+OTHER_INPUT, NO_ANSWER = "the question is another one now", "there is no answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where answers go.
+
+    Attributes:
+        run: The run's directory.
+        items: The items of the dataset.
+        trials: How often each is asked.
+        workflow: Whose answers they are to be.
+        question: The column of what was asked.
+        structure: What the other columns are called.
+        id: The column of the ids.
+        step_filter: Which types of steps are kept; None: all.
+    """
+
+    run: Path
+    items: Iterable[Item]
+    trials: int
+    workflow: Workflow
+    question: str
+    structure: Structure = field(default_factory=Structure)
+    id: str = "id"
+    step_filter: tuple[str, ...] | None = None
+
+
+@dataclass(slots=True)
+class Imported:
+    """What became of the rows.
+
+    Attributes:
+        file: The file's name.
+        taken: How many came into the run.
+        there: How many had an answer before.
+        left_out: How many were not taken, by the reason.
+        examples: For each reason, the id of the first.
+    """
+
+    file: str
+    taken: int = 0
+    there: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    def leave(self, reason: str, id_: object) -> None:
+        """Count a row that is not taken."""
+        self.left_out[reason] += 1
+        self.examples.setdefault(reason, str(id_))
+
+    def __str__(self) -> str:
+        parts = [f"{self.taken:,} taken"]
+        parts += [f"{self.there:,} there already"] if self.there else []
+        parts += [
+            f"{number:,} left out: {reason} ({one_line(self.examples[reason])})"
+            for reason, number in self.left_out.items()
+        ]
+        return f"{one_line(self.file)}: {'; '.join(parts)}"
+
+
+def import_rows(rows: Iterable[Mapping[str, Any]], name: str, target: Target) -> Imported:
+    """Put the answers of rows into a run.
+
+    Args:
+        rows: The rows.
+        name: The name of their file.
+        target: Where they go.
+
+    Raises:
+        JournalError: The run cannot be written to.
+    """
+    report = Imported(name)
+    with Journal(target.run) as journal:
+        column = journal.column(WORKFLOW)
+        parts = dict(target.workflow.fingerprint)
+        whole = digest(parts)
+        chosen: dict[str, tuple[Asked, Mapping[str, Any]]] = {}
+        for asked, row in _matched(rows, target, report):
+            key = asked.key(whole)
+            if key in column:
+                report.there += 1
+            else:
+                chosen[key] = (asked, row)
+        report.taken = len(chosen)
+        if chosen:
+            known = journal.about()
+            # A later session asks by this whether the workflow is still the same.
+            known.setdefault("functions", {}).setdefault(whole, parts)
+            journal.write_about(known)
+            asyncio.run(_append(column, chosen, name, target))
+    return report
+
+
+def _matched(
+    rows: Iterable[Mapping[str, Any]], target: Target, report: Imported
+) -> Iterable[tuple[Asked, Mapping[str, Any]]]:
+    by_id: dict[str, Asked] = {}
+    for one in ask(target.items, target.trials, target.workflow):
+        by_id[f"{one.item.id}_rep{one.trial}"] = one
+        if one.trial == 0:
+            by_id.setdefault(one.item.id, one)
+    answer = target.structure.generated_answer
+    for row in rows:
+        # A file of ours has its own ids under `id`, one of the toolkit's under the id column.
+        ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
+        known = [by_id[one] for one in ids if one in by_id]
+        same = [one for one in known if one.item.input == row.get(target.question)]
+        if not same:
+            reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID
+            report.leave(reason, ids[0] if ids else "?")
+        elif not is_answer(_first(row, answer, ANSWER)):
+            report.leave(NO_ANSWER, ids[0])
+        else:
+            yield same[0], row
+
+
+def _first(row: Mapping[str, Any], *names: str) -> Any:
+    return next((row[name] for name in names if name in row), None)
+
+
+async def _append(
+    column: Column,
+    chosen: Mapping[str, tuple[Asked, Mapping[str, Any]]],
+    name: str,
+    target: Target,
+) -> None:
+    redaction, columns = Redaction(), target.structure
+    waiting = []
+    for key, (asked, row) in chosen.items():
+        steps = _first(row, columns.trajectory, STEPS)
+        kept = kept_steps(steps if isinstance(steps, list) else [], target.step_filter)
+        answer = _first(row, columns.generated_answer, ANSWER)
+        record = redaction.plain(kept_form(answer_record(asked, answer, kept)))
+        cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
+        facts = {"imported": name}
+        waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
+        if len(waiting) == _CHUNK:
+            await asyncio.gather(*waiting)
+            waiting.clear()
+    await asyncio.gather(*waiting)

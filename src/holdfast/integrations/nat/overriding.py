@@ -1,0 +1,45 @@
+"""What does `--override PATH VALUE` change?
+
+As in the toolkit, the value is of the kind that it takes the place of: a text stays a text, and of
+a list it gives the parts between commas.
+"""
+
+import json
+from typing import Any
+
+from holdfast.config.overrides import override
+from holdfast.config.problems import Place, refuse
+from holdfast.config.tree import Tree
+from holdfast.text import one_line
+
+
+def apply_override(tree: Tree, path: str, value: str) -> None:
+    """Put what an `--override` says into the tree.
+
+    Raises:
+        ConfigError: It leads nowhere.
+    """
+    place = Place(f"--override {one_line(path)} {one_line(value)}")
+    parts = [part.strip() for part in path.split(".")]
+    if "=" in path or not all(parts):
+        refuse(
+            place,
+            "must be a path and a value",
+            "for example --override eval.general.max_concurrency 4",
+        )
+    override(tree, f"{path}={_as_before(_now(tree.data, parts), value)}", place)
+
+
+def _now(data: Any, parts: list[str]) -> Any:
+    for part in parts:
+        data = data.get(part) if isinstance(data, dict) else None
+    return data
+
+
+def _as_before(now: Any, value: str) -> str:
+    """Return the value as YAML of the kind that stands there now."""
+    if isinstance(now, str):
+        return json.dumps(value)
+    if isinstance(now, list) and not value.lstrip().startswith("["):
+        return json.dumps([part.strip() for part in value.split(",")])
+    return value

@@ -1,0 +1,113 @@
+"""Which directory does a run get, and what becomes of what is there?
+
+Nothing is ever deleted. A run that was not finished goes on. A finished one that `cleanup: true`
+would delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from holdfast.errors import ConfigError
+from holdfast.integrations.nat.wanted import WantedOutput
+from holdfast.journal.layout import layout_at
+from holdfast.text import one_line
+
+OUTPUT = "workflow_output.json"
+
+
+def choose_directory(output: WantedOutput, *, latest: bool) -> Path:
+    """Return the directory of the run: with jobs, that of the latest one that is not finished.
+
+    Args:
+        output: What the configuration says.
+        latest: Whether the latest job is meant, finished or not.
+    """
+    if not output.has_jobs:
+        return output.dir
+    jobs = output.dir / "jobs"
+    there = [one for one in jobs.iterdir() if is_run(one)] if jobs.is_dir() else []
+    last = max(there, key=lambda one: one.stat().st_mtime, default=None)
+    if last is not None and (latest or not is_finished(last)):
+        return last
+    return jobs / f"job_{_now()}-{uuid4().hex[:6]}"
+
+
+def is_run(path: Path) -> bool:
+    """Tell whether a directory holds a run of ours."""
+    layout = layout_at(path)
+    return path.is_dir() and (layout.lock.exists() or bool(layout.columns()))
+
+
+def is_foreign(path: Path) -> bool:
+    """Tell whether a directory holds results of `nat eval`, and no run of ours."""
+    return path.is_dir() and not is_run(path) and (path / OUTPUT).exists()
+
+
+def has_answers(path: Path) -> bool:
+    """Tell whether a run has answers."""
+    column = layout_at(path).column("workflow")
+    return column.exists() and column.stat().st_size > 0
+
+
+def about(path: Path) -> dict[str, Any]:
+    """Return what a run knows of itself; empty if nothing can be read."""
+    try:
+        known = json.loads((path / "run.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def is_finished(path: Path) -> bool:
+    """Tell whether a run ended with nothing left to do, and nobody has worked on it since."""
+    known = about(path)
+    columns = known.get("complete", {}).get("columns")
+    last = (known.get("sessions") or [{}])[-1]
+    if not columns or "ended" not in last:
+        return False
+    try:
+        sizes = {step: (path / f"{step}_output.jsonl").stat().st_size for step in columns}
+        summary = json.loads((path / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    steps = [summary["workflow"], *summary["evaluators"].values()]
+    left = any(step["failed"] or step["not_run"] for step in steps)
+    return not left and all(sizes[step] == columns[step][1] for step in columns)
+
+
+def set_aside(path: Path, needed: Iterable[Path]) -> Path:
+    """Rename a directory, so that it is kept beside the one that takes its place.
+
+    Args:
+        path: The directory.
+        needed: What must not move with it.
+
+    Raises:
+        ConfigError: It cannot be moved.
+    """
+    real = path.resolve()
+    within = next((one for one in needed if one.resolve().is_relative_to(real)), None)
+    if within is not None:
+        raise ConfigError(
+            f"{one_line(str(path))}: holds results, and {one_line(str(within))} too: it cannot be "
+            "set aside for a new run",
+            hint="give the output a directory of its own: eval.general.output.dir",
+        )
+    to = path.with_name(f"{path.name}.{_now()}")
+    while to.exists():
+        to = to.with_name(f"{to.name}-{uuid4().hex[:4]}")
+    try:
+        path.rename(to)
+    except OSError as error:
+        raise ConfigError(
+            f"{one_line(str(path))}: cannot be set aside: {error.strerror}"
+        ) from error
+    return to
+
+
+def _now() -> str:
+    return time.strftime("%Y%m%d-%H%M%S")

@@ -1,0 +1,82 @@
+"""Which workflow answers: a served one, the configuration's own, or none?"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast import workflows
+from holdfast.errors import ConfigError, HoldfastError
+from holdfast.integrations.nat import room
+from holdfast.integrations.nat.configured import ConfiguredWorkflow
+from holdfast.integrations.nat.identity import parts_of
+from holdfast.integrations.nat.in_process import InProcessWorkflow, check_installed
+from holdfast.integrations.nat.recorded import KeptAnswers, RowAnswers
+from holdfast.journal.fingerprint import digest
+from holdfast.text import one_line
+from holdfast.workflows.protocol import Workflow
+
+if TYPE_CHECKING:
+    from holdfast.integrations.nat.config import NatConfig
+
+_PATHS = ("/generate/full", "/generate")
+
+
+def workflow_of(config: "NatConfig") -> Workflow:
+    """Return the workflow of an evaluation.
+
+    Raises:
+        ConfigError: It cannot be called as it is asked for.
+    """
+    flags = config.flags
+    if flags.skip_workflow:
+        return _recorded(config)
+    parts = parts_of(config.tree.data, config.path.parent)
+    inner = _served(flags.endpoint) if flags.endpoint is not None else _own(config)
+    return ConfiguredWorkflow(inner, parts, flags.result_json_path)
+
+
+def _served(endpoint: str) -> Workflow:
+    # The toolkit's own help shows an address with the path, which it then adds once more.
+    base = endpoint.rstrip("/")
+    for path in _PATHS:
+        base = base.removesuffix(path)
+    try:
+        # Its time limit is that of the attempt: one clock is enough.
+        return workflows.nat(base)
+    except HoldfastError as error:
+        raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
+
+
+def _own(config: "NatConfig") -> Workflow:
+    check_installed(one_line(config.tree.shown))
+    data = config.tree.data
+    if "workflow" not in data:
+        raise ConfigError(
+            f"{one_line(config.tree.shown)}: has no workflow block, and no --endpoint is given",
+            hint="serve the workflow and give its address: --endpoint http://localhost:8000",
+        )
+    told = [path for path, _ in config.flags.overrides]
+    told += [text.partition("=")[0].strip() for text in config.flags.settings]
+    overrides = tuple((path, _at(data, path)) for path in told)
+    return InProcessWorkflow(
+        config.path,
+        overrides,
+        name=config.name,
+        per_input_user_id=config.wanted.per_input_user_id,
+    )
+
+
+def _at(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = data[part.strip()]
+    return data
+
+
+def _recorded(config: "NatConfig") -> Workflow:
+    run: Path = config.run
+    if config.flags.dataset is None:
+        functions = room.about(run).get("functions", {})
+        if functions and room.has_answers(run):
+            return KeptAnswers(next(reversed(functions.values())))
+        if room.is_foreign(run):
+            return KeptAnswers({"recorded": digest(room.OUTPUT)})
+    return RowAnswers(config.wanted.dataset.structure)

@@ -1,0 +1,105 @@
+"""Where does a call go, and what of that may be shown?"""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from holdfast.errors import HoldfastError
+from holdfast.text import one_line
+
+_PORTS = {"http": 80, "https": 443}
+_SHORTEST_SECRET = 8
+_MASK = "[redacted]"
+
+
+class Address:
+    """The address of a server, without the credentials that may stand in it.
+
+    Args:
+        url: The address as the user gave it.
+        argument: What the user calls it, for the message.
+
+    Attributes:
+        url: The address.
+        origin: scheme://host:port: whose server it is.
+        scheme: "http" or "https".
+        host: The host's name.
+        port: The port.
+        path: The path, without the query, which may hold a secret.
+        relative: Path and query.
+        authorization: The header that the credentials in it become; None: there are none.
+
+    Raises:
+        HoldfastError: It is no address of a server.
+    """
+
+    def __init__(self, url: Any, argument: str) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except (ValueError, TypeError, AttributeError):
+            parts, port = urlsplit(""), None
+        if parts.scheme not in _PORTS or not parts.hostname or "{{" in parts.netloc:
+            # The value is not shown: there may be a password in it.
+            raise HoldfastError(
+                f"{argument}: must be the address of a server",
+                hint="such as http://localhost:8000; placeholders only in its path and query",
+            )
+        self.scheme, self.host = parts.scheme, parts.hostname
+        self.port = port or _PORTS[parts.scheme]
+        place = f"[{self.host}]" if ":" in self.host else self.host
+        self.origin = f"{self.scheme}://{place}:{self.port}"
+        netloc = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))
+        self.path = parts.path or "/"
+        self.relative = urlunsplit(("", "", parts.path, parts.query, ""))
+        self.authorization: str | None = None
+        if parts.username is not None:
+            self.authorization = basic(parts.username, parts.password)
+
+
+def basic(user: str, password: str | None) -> str:
+    """Return the header's value that the credentials in an address become."""
+    pair = f"{unquote(user)}:{unquote(password or '')}"
+    return f"Basic {b64encode(pair.encode()).decode()}"
+
+
+class Secrets:
+    """Header values, which nobody is to see: a server may repeat them in what it says."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        parts = {part for value in headers.values() for part in (value, *value.split())}
+        long = [part for part in parts if len(part) >= _SHORTEST_SECRET]
+        self._values = sorted(long, key=len, reverse=True)
+
+    def show(self, value: object) -> str:
+        """Return something of the server's for a message: one line, cut short, without them."""
+        if self._values:
+            # Hidden before it is cut, for half a secret is one too.
+            text = value if isinstance(value, str) else repr(value)
+            for secret in self._values:
+                text = text.replace(secret, _MASK)
+            value = text
+        return one_line(value)
+
+
+def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the headers to send. A message never shows a value.
+
+    Raises:
+        HoldfastError: One cannot be sent.
+    """
+    if headers is not None and not isinstance(headers, Mapping):
+        raise HoldfastError("headers: must be a mapping of names to texts")
+    checked = {}
+    for name, value in (headers or {}).items():
+        named = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
+        if not named and not (isinstance(name, str) and name.replace("-", "").isidentifier()):
+            raise HoldfastError(f"headers: {name!r} is no name of a header")
+        if not isinstance(value, str):
+            raise HoldfastError(f"headers: the value of {name!r} must be text")
+        if any(sign in value for sign in "\r\n\0"):
+            raise HoldfastError(f"headers: the value of {name!r} holds a line break")
+        checked[name] = value
+    return checked

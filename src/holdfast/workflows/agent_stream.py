@@ -1,0 +1,136 @@
+"""What does the toolkit's stream say: which answer, which steps, which failure?
+
+Lines, each with its prefix: `data:` holds the answer or a part of it, `intermediate_data:` a step.
+A failure is a last line without a prefix. The end of the stream ends it, and steps may come after
+the answer, so nothing is known before the end. The bytes come in pieces that end anywhere.
+"""
+
+from typing import Any
+
+from holdfast.errors import HoldfastError, PermanentError, TransientError
+from holdfast.workflows.agent_steps import is_workflow_end, step_of
+from holdfast.workflows.failures import Show, agent_failure, is_agent_error
+from holdfast.workflows.parsing import parse_json
+
+_DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
+_OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
+_MARK = b"\xef\xbb\xbf"
+
+
+class AgentStream:
+    """Reads a stream as it comes.
+
+    Args:
+        where: Who sends it, for messages.
+        show: How what it says is shown.
+
+    Attributes:
+        steps: The steps, in the order in which they came.
+        ended: The server said that this is all.
+    """
+
+    def __init__(self, where: str, show: Show) -> None:
+        self.steps: list[dict[str, Any]] = []
+        self.ended = False
+        self._where = where
+        self._show = show
+        self._values: list[Any] = []
+        self._failure: HoldfastError | None = None
+        self._open_line: list[bytes] = []
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            TransientError: A line is broken.
+            PermanentError: A line says something else than an answer.
+        """
+        # The open line is kept in pieces: joining it for each piece would take quadratic time.
+        first, *more = chunk.split(b"\n")
+        self._open_line.append(first)
+        for line in more:
+            self._end_line()
+            self._open_line.append(line)
+
+    def _end_line(self) -> None:
+        line = b"".join(self._open_line)
+        self._open_line.clear()
+        if not self._begun:
+            self._begun, line = True, line.removeprefix(_MARK)
+        line = line.strip()
+        if line:
+            self._read(line)
+
+    def _read(self, line: bytes) -> None:
+        if line.startswith(_DATA):
+            self._read_data(line[len(_DATA) :].strip())
+        elif line.startswith(_STEP):
+            sent = self._parsed(line[len(_STEP) :], "a step")
+            self.steps.append(step_of(sent))
+            self.ended = self.ended or is_workflow_end(sent)
+        elif line.startswith(b"{"):
+            said = self._parsed(line, "a line without a prefix")
+            self._failure = self._failure or agent_failure(self._where, said, self._show)
+        elif not line.startswith(_OTHER_FIELDS):
+            raise TransientError(
+                f"{self._where}: the stream holds a line that is none of the protocol's: "
+                f"{self._shown(line)}"
+            )
+
+    def _read_data(self, data: bytes) -> None:
+        if data == _DONE:
+            self.ended = True
+            return
+        said = self._parsed(data, "a part of the answer")
+        if is_agent_error(said):
+            self._failure = self._failure or agent_failure(self._where, said, self._show)
+        elif isinstance(said, dict) and "value" in said:
+            self._values.append(said["value"])
+        else:
+            raise PermanentError(
+                f"{self._where}: a part of the answer has no 'value': {self._shown(data)}"
+            )
+
+    def _parsed(self, raw: bytes, what: str) -> Any:
+        try:
+            return parse_json(raw)
+        except ValueError as error:
+            raise TransientError(f"{self._where}: {what} is {error}: {self._shown(raw)}") from None
+
+    def _shown(self, raw: bytes) -> str:
+        return self._show(raw[:1000].decode(errors="replace"))
+
+    def answer(self, *, framed: bool) -> Any:
+        """Return the answer, now that the stream is at its end.
+
+        Args:
+            framed: The end was marked, so that it is not a cut.
+
+        Raises:
+            HoldfastError: There is none, or it is not whole; the type tells what to do.
+        """
+        self._end_line()
+        if self._failure is not None:
+            raise self._failure
+        values = self._values
+        if not values:
+            empty = not self.steps
+            raise TransientError(
+                f"{self._where}: the stream {'is empty' if empty else 'ended without an answer'}"
+            )
+        if not framed and not self.ended:
+            raise TransientError(
+                f"{self._where}: the stream ended without a mark (it is not chunked, has no length "
+                "and no WORKFLOW_END): it may have been cut"
+            )
+        if any(value is None for value in values):
+            raise PermanentError(f"{self._where}: the answer is null")
+        if len(values) == 1:
+            return values[0]
+        if all(isinstance(value, str) for value in values):
+            return "".join(values)
+        kinds = ", ".join(sorted({type(value).__name__ for value in values}))
+        raise PermanentError(
+            f"{self._where}: the answer came in {len(values)} parts that are not all text: {kinds}"
+        )

@@ -1,0 +1,148 @@
+"""A workflow that is any server that takes a request and answers with JSON."""
+
+import functools
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from yarl import URL
+
+from holdfast.arguments import positive_number
+from holdfast.errors import HoldfastError, PermanentError, TransientError
+from holdfast.journal.fingerprint import digest
+from holdfast.types import Item, Output
+from holdfast.workflows.address import Address, checked_headers
+from holdfast.workflows.answer_path import AnswerPath
+from holdfast.workflows.client import Client
+from holdfast.workflows.deadlines import Deadlines
+from holdfast.workflows.parsing import parse_json
+from holdfast.workflows.protocol import Workflow
+from holdfast.workflows.remote import NOTHING, RemoteWorkflow
+from holdfast.workflows.reply import Reply
+from holdfast.workflows.template import has_placeholders, render, render_url
+from holdfast.workflows.usage import usage_of_body
+
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_SUCCESS = range(200, 300)
+_DEFAULT_BODY = {"input": "{{input}}"}
+
+
+def http(
+    url: str,
+    *,
+    method: str = "POST",
+    headers: Mapping[str, str] | None = None,
+    body: Any = None,
+    answer: str = "$",
+    statuses: Collection[int] = _SUCCESS,
+    connect_timeout: float | None = 10.0,
+    first_byte_timeout: float | None = None,
+    between_bytes_timeout: float | None = None,
+    timeout: float | None = None,
+    max_response_mb: float = 64,
+    version: str | None = None,
+    name: str = "http",
+) -> Workflow:
+    """Evaluate a server that answers with JSON.
+
+    Args:
+        url: Where it is. Its path and query may hold placeholders: `{{column}}`.
+        method: GET, POST, PUT, PATCH or DELETE.
+        headers: What else is sent. The values are secrets: shown nowhere, in no fingerprint.
+        body: What is sent, as JSON, with placeholders in its texts; None: `{"input":
+            "{{input}}"}`, and nothing with GET and DELETE.
+        answer: A JSONPath to the answer in the response; "$" is all of it.
+        statuses: Those that are a success.
+        connect_timeout: Seconds until there is a connection.
+        first_byte_timeout: Seconds until the response begins, connecting included.
+        between_bytes_timeout: Seconds from one piece of the response to the next.
+        timeout: Seconds for all of it.
+        max_response_mb: A larger response is a failure.
+        version: Declares which server it is. Then it may move to another host and its answers
+            are kept; without it, another host is another server.
+        name: What people call it.
+
+    Raises:
+        HoldfastError: An argument cannot be used as it is.
+    """
+    if method not in _METHODS:
+        raise HoldfastError(f"method={method!r}: must be one of {', '.join(_METHODS)}")
+    if body is not None and method == "GET":
+        raise HoldfastError("body: a GET has none", hint="put placeholders into the url")
+    wrong = [one for one in statuses if type(one) is not int or not 200 <= one <= 599]  # noqa: PLR2004 - HTTP's own range
+    if wrong or not statuses:
+        raise HoldfastError(f"statuses={statuses!r}: must be statuses such as 200")
+    address = Address(url, "url")
+    deadlines = Deadlines(connect_timeout, first_byte_timeout, between_bytes_timeout, timeout)
+    most = positive_number(max_response_mb=max_response_mb)
+    client = Client(address, checked_headers(headers), deadlines, most)
+    path = AnswerPath(answer)
+    if body is None:
+        body = NOTHING if method in ("GET", "DELETE") else _DEFAULT_BODY
+    return HttpWorkflow(name, address, client, method, body, path, frozenset(statuses), version)
+
+
+class HttpWorkflow(RemoteWorkflow):
+    """A server that answers with JSON; see `http`."""
+
+    def __init__(
+        self,
+        name: str,
+        address: Address,
+        client: Client,
+        method: str,
+        body: Any,
+        path: AnswerPath,
+        statuses: Collection[int],
+        version: str | None,
+    ) -> None:
+        super().__init__(name, address, client, method)
+        self._body = body
+        self._path = path
+        self._statuses = statuses
+        self._version = version
+        self._url = None if has_placeholders(address.relative) else URL(address.url)
+
+    @functools.cached_property
+    def fingerprint(self) -> Mapping[str, str]:
+        """The method, the templates, the path to the answer; the host unless a version is given."""
+        parts = {
+            "method": digest(self._method),
+            "url": digest(self._address.relative),
+            "body": digest(None if self._body is NOTHING else self._body),
+            "answer": digest(self._path.path),
+        }
+        if self._version is not None:
+            return {**parts, "version": digest(self._version)}
+        return {**parts, "host": digest(self._address.origin)}
+
+    def seen(self, item: Item) -> Any:
+        body = None if self._body is NOTHING else render(self._body, item)
+        place = None if self._url is not None else render_url(self._address.relative, item)
+        return {"url": place, "body": body}
+
+    def _request(self, item: Item) -> tuple[URL, Any]:
+        url = self._url
+        if url is None:
+            place = render_url(self._address.relative, item)
+            url = URL(self._address.origin + place, encoded=True)
+        return url, NOTHING if self._body is NOTHING else render(self._body, item)
+
+    async def _read(self, reply: Reply) -> Output:
+        if reply.status not in self._statuses:
+            raise await self._refusal(reply)
+        raw = await reply.whole()
+        try:
+            said = parse_json(raw)
+        except ValueError as error:
+            raise self._not_json(reply, raw, str(error)) from None
+        value = self._path.find(said, self._where, self._client.show)
+        return Output(value, usage_of_body(said))
+
+    def _not_json(self, reply: Reply, raw: bytes, why: str) -> HoldfastError:
+        if not raw.strip():
+            return TransientError(f"{self._where}: the response is empty")
+        shown = self._shown(raw)
+        if "json" in reply.content_type:
+            return TransientError(f"{self._where}: the response is {why}: {shown}")
+        kind = self._client.show(reply.content_type or "untyped")
+        return PermanentError(f"{self._where}: the response is {kind}, and not JSON: {shown}")

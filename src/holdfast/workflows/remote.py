@@ -1,0 +1,119 @@
+"""What do all workflows behind HTTP have in common?
+
+They make a request of an item, and an answer of the response: that is the seam. All between the
+two is the client's.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from yarl import URL
+
+from holdfast.errors import HoldfastError, PermanentError, SetupError
+from holdfast.pacing.observation import observe
+from holdfast.types import Item, Output
+from holdfast.workflows.address import Address
+from holdfast.workflows.client import Client
+from holdfast.workflows.failures import UNPROCESSABLE, refused, wanted_fields
+from holdfast.workflows.parsing import encode_json, parse_json
+from holdfast.workflows.reply import Reply
+
+
+class RemoteWorkflow:
+    """A workflow whose answers come from a server.
+
+    A kind of its own has `seen`, `_request` and `_read`.
+
+    Args:
+        name: What people call it.
+        address: Where the server is.
+        client: What makes the calls.
+        method: How they are made.
+    """
+
+    def __init__(self, name: str, address: Address, client: Client, method: str) -> None:
+        self.name = name
+        self.endpoint = address.origin
+        self._address = address
+        self._client = client
+        self._method = method
+        self._where = f"{method} {address.origin}{address.path}"
+        self._answered = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._where}>"
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        raise NotImplementedError
+
+    def seen(self, item: Item) -> Any:
+        raise NotImplementedError
+
+    def _request(self, item: Item) -> tuple[URL, Any]:
+        """Return where an item is sent, and what is sent, as plain data, or NOTHING."""
+        raise NotImplementedError
+
+    async def _read(self, reply: Reply) -> Output:
+        """Make an answer of a response."""
+        raise NotImplementedError
+
+    async def open(self) -> None:
+        self._answered = False
+        await self._client.open()
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def call(self, item: Item) -> Output:
+        url, content = self._request(item)
+        try:
+            body = None if content is NOTHING else encode_json(content)
+        except ValueError as error:
+            raise PermanentError(f"{self._where}: cannot be sent as JSON: {error}") from None
+        output = await self._client.ask(self._method, url, body, self._read, self._where)
+        self._answered = True
+        if output.usage is not None and output.usage.total_tokens:
+            observe(usage={"total_tokens": output.usage.total_tokens})
+        return output
+
+    # ---- for the kinds --------------------------------------------------------------------------
+
+    def _shown(self, raw: bytes) -> str:
+        return self._client.show(raw[:1000].decode(errors="replace"))
+
+    async def _refusal(self, reply: Reply) -> HoldfastError:
+        """Return the error of a response that is no success."""
+        raw = await reply.beginning()
+        return self._refused(reply, raw, parsed_or_none(raw))
+
+    def _refused(self, reply: Reply, raw: bytes, said: Any) -> HoldfastError:
+        if reply.status == UNPROCESSABLE and isinstance(said, dict) and "detail" in said:
+            return self._wrong_form(said["detail"])
+        return refused(self._where, reply.status, reply.headers, said, self._shown(raw.strip()))
+
+    def _wrong_form(self, detail: Any) -> HoldfastError:
+        fields = wanted_fields(detail, self._client.show)
+        message = f"{self._where}: the server wants another request (status 422): {fields}"
+        # Once a request of this form was answered, it is the item that is wrong, and not the form.
+        if self._answered:
+            return PermanentError(message)
+        return SetupError(message, hint=self._form_hint())
+
+    def _form_hint(self) -> str:
+        return "send what it wants, and run again"
+
+
+class _Nothing:
+    """No body at all."""
+
+
+NOTHING = _Nothing()
+
+
+def parsed_or_none(raw: bytes) -> Any:
+    """Return what a text says, if it is JSON."""
+    try:
+        return parse_json(raw)
+    except ValueError:
+        return None

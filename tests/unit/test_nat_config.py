@@ -1,0 +1,343 @@
+"""What a NAT configuration asks for, and what is said of one that is wrong, without running it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast import ConfigError
+from holdfast.config import is_nat_file
+from holdfast.integrations.nat import Flags, load_nat_config
+
+START = """\
+workflow: {_type: react_agent, llm_name: nim}
+llms: {nim: {_type: nim, model_name: m, api_key: nvapi-123456789}}
+eval:
+  general:
+    output_dir: ./out
+    dataset: {_type: json, file_path: data.json}
+"""
+SERVED = Flags(endpoint="http://localhost:8000")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    rows = [
+        {"id": "001", "question": "1 + 1", "answer": "2", "lang": "en"},
+        {"id": "1e5", "question": "2 + 2", "answer": "4", "lang": "fr"},
+    ]
+    (tmp_path / "data.json").write_text(json.dumps(rows), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def loaded(text, flags=SERVED):
+    Path("config.yml").write_text(text, encoding="utf-8")
+    return load_nat_config("config.yml", flags)
+
+
+def refusal(text, flags=SERVED):
+    with pytest.raises(ConfigError) as caught:
+        loaded(text, flags)
+    return str(caught.value), caught.value.hint
+
+
+def general(more):
+    """Return a configuration with more lines in `eval.general`, from line 7 on."""
+    return START + more
+
+
+# ---- whose file it is ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "theirs"),
+    [
+        ("eval: {}\n", True),
+        ("base: other.yml\n", True),
+        ("dataset: x.json\nworkflow: a:b\n", False),
+        ("dataset: x.json\neval: {}\n", False),
+        ("[]\n", False),
+    ],
+)
+def test_a_file_with_eval_at_its_top_is_the_toolkits(text, theirs):
+    Path("some.yml").write_text(text, encoding="utf-8")
+    assert is_nat_file("some.yml") is theirs
+
+
+# ---- the keys -----------------------------------------------------------------------------------
+
+
+def test_the_usual_keys_become_what_evaluate_takes(folder):
+    config = loaded(START + "    max_concurrency: 3\n    workflow_alias: bot\n")
+    ready = config.prepare()
+    assert (config.name, config.run, config.trials) == ("bot", folder / "out", 1)
+    assert [(item.id, item.input, item.expected) for item in ready.dataset] == [
+        ("001", "1 + 1", "2"),
+        ("1e5", "2 + 2", "4"),
+    ]
+    assert ready.options["concurrency"] == "auto"
+    assert ready.options["max_concurrency"] == 3
+    assert ready.options["step_filter"] == ("LLM_END", "TOOL_END")
+    assert ready.options["timeout"] == 300
+
+
+def test_output_dir_wins_over_the_plain_one_and_there_is_a_default(folder):
+    assert loaded(START + "    output: {dir: ./other}\n").run == folder / "other"
+    bare = START.replace("    output_dir: ./out\n", "")
+    assert loaded(bare).run == folder / ".tmp/nat/examples/default"
+
+
+def test_structure_names_are_the_columns(folder):
+    rows = [{"n": "q1", "q": "Why?", "a": "So.", "question": "not this"}]
+    (folder / "data.json").write_text(json.dumps(rows), encoding="utf-8")
+    text = START.replace(
+        "data.json}", "data.json, id_key: n, structure: {question_key: q, answer_key: a}}"
+    )
+    (item,) = loaded(text).prepare().dataset
+    assert (item.id, item.input, item.expected) == ("q1", "Why?", "So.")
+
+
+def test_a_disabled_structure_asks_the_whole_row_and_writes_bare_outputs():
+    ready = loaded(START.replace("data.json}", "data.json, structure: {disable: true}}")).prepare()
+    first = next(iter(ready.dataset))
+    assert json.loads(first.input) == {
+        "id": "001", "question": "1 + 1", "answer": "2", "lang": "en",
+    }  # fmt: skip
+    assert (first.id, first.expected, set(first.row)) == (
+        "001", None, {"id", "question", "answer", "lang"},
+    )  # fmt: skip
+    assert ready.options["bare_outputs"] is True
+
+
+@pytest.mark.parametrize(
+    ("keep", "left"),
+    [
+        ("{allowlist: {field: {lang: [en]}}}", ["001"]),
+        ("{denylist: {field: {id: ['0*']}}}", ["1e5"]),
+        ("{allowlist: {field: {lang: ['*']}}, denylist: {field: {lang: ['f?']}}}", ["001"]),
+    ],
+)
+def test_filters_allow_and_deny_with_globs(keep, left):
+    text = START.replace("data.json}", f"data.json, filter: {keep}}}")
+    assert [item.id for item in loaded(text).prepare().dataset] == left
+
+
+def test_each_type_of_dataset_is_read(folder):
+    row = '{"id": "007", "question": "Q", "answer": "A"}\n'
+    (folder / "d.jsonl").write_text(row, encoding="utf-8")
+    (folder / "d.csv").write_text("id,question,answer\n007,Q,A\n", encoding="utf-8")
+    for kind in ("jsonl", "csv"):
+        text = START.replace(
+            "_type: json, file_path: data.json", f"_type: {kind}, file_path: d.{kind}"
+        )
+        assert [item.id for item in loaded(text).prepare().dataset] == ["007"]
+
+
+def test_a_custom_dataset_is_a_function_of_the_users(folder):
+    (folder / "nat_rows_plain.py").write_text(
+        "def rows(file_path, n):\n"
+        "    return [{'id': i, 'question': f'{file_path} {i}'} for i in range(n)]\n",
+        encoding="utf-8",
+    )
+    text = START.replace(
+        "_type: json, file_path: data.json",
+        "_type: custom, function: nat_rows_plain.rows, file_path: x.bin, kwargs: {n: 2}",
+    )
+    assert [item.id for item in loaded(text).prepare().dataset] == ["0", "1"]
+
+
+def test_a_custom_dataset_may_give_the_toolkits_items(folder):
+    (folder / "nat_rows_items.py").write_text(
+        "from types import SimpleNamespace as New\n"
+        "def rows(file_path):\n"
+        "    item = New(id='a', input_obj='Q', expected_output_obj='A', output_obj=None,\n"
+        "               trajectory=[], expected_trajectory=[], full_dataset_entry={'lang': 'en'})\n"
+        "    return New(eval_input_items=[item])\n",
+        encoding="utf-8",
+    )
+    text = START.replace(
+        "_type: json, file_path: data.json", "_type: custom, function: nat_rows_items:rows"
+    )
+    (item,) = loaded(text).prepare().dataset
+    assert (item.id, item.input, item.expected, item.row["lang"]) == ("a", "Q", "A", "en")
+
+
+def test_a_base_is_laid_under_and_its_lines_keep_their_file(folder):
+    base = START.replace("data.json}", "data.json}\n    max_concurrency: 2\n    nonsense: 1")
+    (folder / "base.yml").write_text(base, encoding="utf-8")
+    said, _ = refusal("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
+    assert said == "base.yml:8: eval.general: unknown key 'nonsense'"
+    (folder / "base.yml").write_text(base.replace("    nonsense: 1\n", ""), encoding="utf-8")
+    config = loaded("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
+    assert config.wanted.max_concurrency == 5
+    assert config.run == folder / "out"
+
+
+def test_overrides_take_the_kind_of_what_they_replace():
+    flags = Flags(
+        endpoint="http://localhost:8000",
+        overrides=(
+            ("eval.general.output_dir", "7"),
+            ("eval.general.max_concurrency", "2"),
+            ("eval.general.dataset.filter.allowlist.field.lang", "en,fr"),
+        ),
+    )
+    text = START.replace("data.json}", "data.json, filter: {allowlist: {field: {lang: [de]}}}}")
+    config = loaded(text, flags)
+    assert (config.run.name, config.wanted.max_concurrency) == ("7", 2)
+    assert len(list(config.prepare().dataset)) == 2
+
+
+def test_the_environment_is_read_in_eval_and_left_alone_elsewhere(monkeypatch):
+    monkeypatch.setenv("WHERE", "there")
+    text = START.replace("./out", "./${WHERE}").replace("model_name: m", "model_name: '${NO_SUCH}'")
+    config = loaded(text)
+    assert config.run.name == "there"
+    assert config.public["eval"]["general"]["output_dir"] == "./${WHERE}"
+
+
+def test_yamls_words_for_true_are_taken():
+    assert loaded(START + "    output: {dir: o, cleanup: yes}\n").wanted.output.cleanup is True
+
+
+# ---- what is wrong is said with its line --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "hint"),
+    [
+        (
+            "    max_concurency: 3\n",
+            "config.yml:7: eval.general: unknown key 'max_concurency'",
+            "did you mean 'max_concurrency'?",
+        ),
+        (
+            "    max_concurrency: 0\n",
+            "config.yml:7: eval.general.max_concurrency: must be a whole number of at least 1",
+            None,
+        ),
+        (
+            "    output: {custom_scripts: {x: {script: no.py}}}\n",
+            "config.yml:7: eval.general.output.custom_scripts.x.script: no.py does not exist",
+            "paths start at the current directory",
+        ),
+        (
+            "    output: {custom_pre_eval_process_function: nothing}\n",
+            ("config.yml:7: eval.general.output.custom_pre_eval_process_function: must be "
+            "module.name or module:name, not 'nothing'"),
+            None,
+        ),
+        ("    output: 3\n", "config.yml:7: eval.general.output: must be a mapping", None),
+        (
+            "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
+            ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
+            "Holdfast does not have"),
+            ("nearest of ours: similarity for the wording; a judge of your own for the meaning; or "
+            "write your own: {_type: python, function: module:name}"),
+        ),
+        (
+            "  evaluators:\n    x: {_type: trajectory, llm_name: nim}\n",
+            "config.yml:8: eval.evaluators.x._type: 'trajectory' is an evaluator of the toolkit",
+            "nearest of ours: trajectory, without llm_name",
+        ),
+        (
+            "  evaluators:\n    x:\n      _type: exact_matsch\n",
+            "config.yml:9: eval.evaluators.x._type: there is no evaluator 'exact_matsch' here",
+            "did you mean 'exact_match'?",
+        ),
+        (
+            "  evaluators:\n    x: {_type: numeric, tolerence: 1}\n",
+            "config.yml:8: eval.evaluators.x: unknown key 'tolerence'",
+            "did you mean 'tolerance'?",
+        ),
+        (
+            "  evaluators:\n    workflow: {_type: exact_match}\n",
+            "config.yml:8: evaluators: the name 'workflow': workflow, run,",
+            None,
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_line(more, said, hint):
+    found, told = refusal(START + more)
+    assert found.startswith(said)
+    assert hint is None or (told or "").startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "said", "hint"),
+    [
+        ("{file_path: dat.json}", "dat.json does not exist", "did you mean data.json?"),
+        ("{_type: csv, file_path: data.json}", "data.json is no .csv file", "write _type: json"),
+        ("{_type: jsn, file_path: data.json}", "there is no kind of dataset 'jsn'", "did you mean"),
+        ("{file_path: data.json, s3: {bucket: b}}", "datasets are not fetched from S3", "fetch"),
+        ("{file_path: data.json, strcture: {}}", "unknown key 'strcture'", "did you mean"),
+        ("{_type: custom}", "needs function", None),
+        ("{}", "file_path is missing", "or give --dataset FILE"),
+    ],
+)
+def test_a_wrong_dataset_is_said_with_its_line(dataset, said, hint):
+    found, told = refusal(START.replace("{_type: json, file_path: data.json}", dataset))
+    assert found.startswith("config.yml:6: eval.general.dataset")
+    assert said in found
+    assert hint is None or (told or "").startswith(hint)
+
+
+def test_what_is_left_out_without_harm_is_a_note_with_its_line():
+    config = loaded(
+        START
+        + "    profiler: {enable: true}\n    validate_llm_endpoints: true\n"
+        + "    output:\n      dir: ./out\n      s3: {bucket: b, secret_key: abcdefgh}\n"
+        + "      write_atif_workflow_output: true\n      job_management: {max_jobs: 3}\n"
+    )
+    assert [note.partition(",")[0] for note in config.notes] == [
+        "config.yml:7: eval.general.profiler: not supported",
+        "config.yml:8: eval.general.validate_llm_endpoints: not supported",
+        "config.yml:11: eval.general.output.s3: not supported",
+        "config.yml:12: eval.general.output.write_atif_workflow_output: not supported",
+        "config.yml:13: eval.general.output.job_management.max_jobs: not supported",
+    ]
+    assert "abcdefgh" not in json.dumps(config.public)
+
+
+def test_several_faults_are_said_at_once():
+    found, _ = refusal(START + "    a: 1\n    b: 2\n")
+    assert [line.split(": ")[0] for line in found.splitlines()] == ["config.yml:7", "config.yml:8"]
+
+
+def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):
+    monkeypatch.setattr("holdfast.integrations.nat.in_process.is_installed", lambda: False)
+    with pytest.raises(ConfigError, match="which is not installed here") as caught:
+        loaded(START, Flags()).prepare()
+    assert "pip install nvidia-nat" in caught.value.hint
+    assert "--endpoint" in caught.value.hint
+
+
+def test_a_path_into_the_answer_that_is_none_is_said():
+    flags = Flags(endpoint="http://localhost:8000", result_json_path="$.[")
+    with pytest.raises(ConfigError, match="--result-json-path"):
+        loaded(START, flags).prepare()
+
+
+# ---- what the answers depend on -----------------------------------------------------------------
+
+
+def fingerprint(text, flags=SERVED):
+    return dict(loaded(text, flags).prepare().workflow.fingerprint)
+
+
+def test_an_edit_of_the_workflow_counts_and_one_of_eval_or_a_secret_does_not():
+    before = fingerprint(START)
+    assert fingerprint(START + "    max_concurrency: 2\n") == before
+    assert fingerprint(START.replace("nvapi-123456789", "nvapi-987654321")) == before
+    assert fingerprint("general: {telemetry: {}}\n" + START) == before
+    changed = fingerprint(START.replace("model_name: m", "model_name: n"))
+    assert [name for name in before if before[name] != changed[name]] == ["llms"]
+
+
+def test_a_prompt_in_a_file_counts(folder):
+    text = START.replace("llm_name: nim}", "llm_name: nim, prompt: file://p.txt}")
+    (folder / "p.txt").write_text("be kind", encoding="utf-8")
+    before = fingerprint(text)
+    (folder / "p.txt").write_text("be brief", encoding="utf-8")
+    assert fingerprint(text)["workflow"] != before["workflow"]

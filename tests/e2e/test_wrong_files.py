@@ -134,9 +134,9 @@ WRONG = {
     ),
     "nat": (
         "eval:\n  general: {}\n",
-        "error: eval.yml:1: 'eval' at the top level: this is a configuration of the NeMo Agent Toolkit, which is not read yet\n"
+        "error: eval.yml:2: eval.general: dataset is missing\n"
         "\n"
-        "hint: write an eval.yml with dataset, workflow and evaluators\n",
+        "hint: write eval.general.dataset, or give --dataset FILE\n",
     ),
     "import fails": (
         "dataset: rows.jsonl\nworkflow: broken:answer\n",

@@ -97,5 +97,5 @@ def _run(what: str, seconds: int, *command: str) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UnavailableError(f"{what}: {error}") from error
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if not line.startswith("WARNING")]
-        raise UnavailableError(f"{what}: {' '.join(said[-3:]) or done.stdout[-300:]}")
+        said = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()[-1]
+        raise UnavailableError(f"{what}: {said[-300:]}")

@@ -72,11 +72,8 @@ REFUSED = {
     ),
     "a NAT configuration": (
         "llms: {}\nworkflow: {_type: react}\neval:\n  general: {}\n",
-        (
-            "eval.yml:3: 'eval' at the top level: this is a configuration of the NeMo Agent "
-            "Toolkit, which is not read yet"
-        ),
-        "write an eval.yml with dataset, workflow and evaluators",
+        ("eval.yml:3: 'eval' at the top level: this is a configuration of the NeMo Agent Toolkit"),
+        "holdfast run reads it, and holdfast.integrations.nat.load_nat_config",
     ),
     # YAML
     "a tab": (

@@ -57,7 +57,7 @@ REFUSED = {
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
-        "did you mean 'version'?  (known here: python, version)",
+        "did you mean 'version'?  (known here: python, nat, http, version)",
     ),
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",
@@ -101,7 +101,7 @@ REFUSED = {
     ),
     "a workflow without its place": (
         "dataset: questions.jsonl\nworkflow: {version: '3'}\n",
-        "eval.yml:2: workflow: needs python",
+        "eval.yml:2: workflow: needs python or nat or http",
         "write workflow: app:answer",
     ),
     "a path and a function": (

@@ -435,3 +435,10 @@ def test_an_argument_that_is_not_allowed_is_named_before_anything_is_read(option
     with pytest.raises(error) as raised:
         load(ROWS if "sheet" in options else never, **options)
     assert str(raised.value).startswith(message)
+
+
+def test_the_same_id_is_found_in_a_file_of_one_line(tmp_path):
+    path = tmp_path / "rows.json"
+    path.write_text('[{"id": "a", "question": "x"}, {"id": "a", "question": "y"}]')
+    with pytest.raises(DatasetError, match="the same id as at line 1"):
+        load(path)

@@ -338,7 +338,7 @@ def test_a_record_that_cannot_be_encoded_harms_no_other(tmp_path):
 def test_a_directory_that_cannot_be_written_is_said_before_anything_is_spent(tmp_path):
     (tmp_path / "file").write_text("x")
     answering = Answering()
-    with pytest.raises(holdfast.JournalError, match="cannot be opened"):
+    with pytest.raises(holdfast.JournalError, match="this is a file, and a run is a directory"):
         answering.evaluate(ROWS, tmp_path / "file" / "run")
     assert answering.calls == []
 
@@ -763,3 +763,18 @@ def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_asks(
     with pytest.raises(holdfast.FunctionChangedError, match="helper"):
         evaluate(source.replace("return x", "return x * 2"))
     sys.modules.pop("edited_flow", None)
+
+
+def test_an_evaluators_own_mistake_is_not_tried_again(tmp_path):
+    tried = []
+
+    def judge(output):
+        tried.append(output)
+        return {}["missing"]
+
+    result = holdfast.evaluate(
+        [{"id": "q1", "question": "a", "answer": "a"}], str.upper, [judge],
+        run=tmp_path / "run", version="1",
+    )  # fmt: skip
+    assert tried == ["A"]
+    assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}

@@ -64,10 +64,12 @@ class _Names:
         if self._column is None:
             return self._of_content(values)
         name = _text_of(values.get(self._column), self._column, values)
-        if (first := self._taken.setdefault(name, number)) != number:
+        first = self._taken.get(name)
+        if first is not None:  # perhaps of the same line: a file of one line has many rows
             raise _UnusableError(
                 f"the same id as at {self._table.unit} {first}", f"{self._column}={name!r}"
             )
+        self._taken[name] = number
         return name
 
     def _of_content(self, values: dict[str, Any]) -> str:

@@ -40,6 +40,7 @@ _BELT = 256
 _CHUNK = 500
 _BUILT_IN_CONCURRENCY = 32  # they call no provider
 WORKFLOW = "workflow"
+_MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
 Call = tuple[Asked, Cell]
 
@@ -244,6 +245,7 @@ class Pipeline:
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
         options.pop("pacer", None)  # the workflow's
+        options["classify"] = options.get("classify") or _of_own_code
         if isinstance(evaluator, BuiltIn):
             options["concurrency"] = _BUILT_IN_CONCURRENCY
         elif evaluator.endpoint is not None:
@@ -288,6 +290,11 @@ class Pipeline:
             if self._options.get("exit_on_error"):
                 for other in self._executors:
                     other.stop(reason)
+
+
+def _of_own_code(error: BaseException) -> str | None:
+    """Call an evaluator's own mistakes permanent: trying ten times would only take longer."""
+    return "permanent" if isinstance(error, _MISTAKES) else None
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def think(question: str, answer: str) -> None:
 def answer_to(question: str) -> str:
     """Return the last word; `Raise …` and `Refuse …` raise."""
     if question.startswith("Refuse"):
-        raise NotImplementedError(f"no answer to {question!r}")
+        raise ImportError(f"no answer to {question!r}")
     if question.startswith("Raise"):
         raise RuntimeError(f"no answer to {question!r}")
     return question.rsplit(maxsplit=1)[-1]

@@ -778,3 +778,30 @@ def test_an_evaluators_own_mistake_is_not_tried_again(tmp_path):
     )  # fmt: skip
     assert tried == ["A"]
     assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}
+
+
+def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harms_nothing(tmp_path):
+    seen = {}
+
+    def note(item):
+        column = tmp_path / "run" / "workflow_output.jsonl"
+        on_disk = item.status == "failed" or f'"id":"{item.id}"'.encode() in column.read_bytes()
+        seen[item.id] = (item.status, item.output, on_disk)
+        if item.id == "q0":
+            raise RuntimeError("the onlooker fell over")
+
+    def answer(question):
+        if question == "2":
+            raise holdfast.PermanentError("no")
+        return question * 2
+
+    rows = [{"id": f"q{n}", "question": str(n), "answer": str(n) * 2} for n in range(3)]
+    result = holdfast.evaluate(
+        rows, answer, [holdfast.exact_match()], run=tmp_path / "run", on_item_complete=note
+    )
+    assert seen == {
+        "q0": ("completed", "00", True),
+        "q1": ("completed", "11", True),
+        "q2": ("failed", None, True),
+    }
+    assert result.summary["evaluators"]["exact_match"]["completed"] == 2

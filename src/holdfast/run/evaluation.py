@@ -106,6 +106,7 @@ class Evaluation:
                 request.step_filter,
                 request.watcher,
                 request.stop_grace_s,
+                request.on_item_complete,
             )
             self._pipeline.left = self._lookup.left
         logger.info("%s", self.plan)

@@ -18,7 +18,7 @@ from holdfast.run.change import OnChange
 from holdfast.run.evaluation import Evaluation
 from holdfast.run.notebook import NotebookView, in_notebook
 from holdfast.run.plans import Plan
-from holdfast.run.request import Request
+from holdfast.run.request import OnItem, Request
 from holdfast.run.results import EvaluationResult
 from holdfast.run.watcher import Watcher
 from holdfast.text import did_you_mean
@@ -52,6 +52,7 @@ class RunOptions(TypedDict, total=False):
     write_output: bool
     step_filter: Sequence[str] | None
     bare_outputs: bool
+    on_item_complete: OnItem | None
     watcher: Watcher | None
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
@@ -82,8 +83,9 @@ def evaluate(
         **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
             workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
-            `durability`; `write_output=False` for a temporary directory; `watcher` is told of
-            what happens; `stop_grace_s` is how long calls in flight may go on after an
+            `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
+            called with an `ItemResult` when an item's answer or failure is on disk; `watcher` is
+            told of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`); and those of
             `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
 

@@ -7,6 +7,7 @@ it is on disk, and not before.
 
 import asyncio
 import dataclasses
+import logging
 import signal
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +31,11 @@ from holdfast.run.belt import Belt
 from holdfast.run.keeping import Keeping
 from holdfast.run.pace_story import tell_pace
 from holdfast.run.redaction import Redaction
+from holdfast.run.request import OnItem
+from holdfast.run.results import ItemResult
 from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
 from holdfast.run.watcher import Watcher
-from holdfast.text import text_of
+from holdfast.text import one_line, text_of
 from holdfast.types import Cell, Output, Score
 from holdfast.workflows.protocol import Workflow
 
@@ -43,6 +46,7 @@ WORKFLOW = "workflow"
 _MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
 Call = tuple[Asked, Cell]
+logger = logging.getLogger("holdfast.run")
 
 
 class Pipeline:
@@ -56,6 +60,7 @@ class Pipeline:
         step_filter: Which types of steps are kept; None: all.
         watcher: Told of what happens.
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
+        on_item_complete: Told of each item when its answer or failure is on disk.
 
     Attributes:
         keepings: What each step could not record.
@@ -73,10 +78,12 @@ class Pipeline:
         step_filter: Sequence[str] | None = None,
         watcher: Watcher | None = None,
         stop_grace_s: float = STOP_GRACE_S,
+        on_item_complete: OnItem | None = None,
     ) -> None:
         self.stop_reason: Exception | None = None
         self._watcher = watcher
         self._stop_grace_s = stop_grace_s
+        self._on_item_complete = on_item_complete
         self._stops = 0
         self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
@@ -173,6 +180,7 @@ class Pipeline:
         async def pass_on(finished: Finished[Call, Output]) -> None:
             if hook is not None and isawaitable(answered := hook(finished)):
                 await answered
+            await self._tell_item(finished)
             if finished.error is None and self._evaluators:
                 record = kept_form(self.redaction.plain(self._record_of(finished)))
                 for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
@@ -192,6 +200,16 @@ class Pipeline:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
         self._watch_pace(WORKFLOW, options.get("pacer"))
         await self._run(keeping, keeping.executor(answer, options), calls)
+
+    async def _tell_item(self, finished: Finished[Call, Output]) -> None:
+        if self._on_item_complete is None:
+            return
+        try:
+            told = self._on_item_complete(item_of(finished))
+            if isawaitable(told):
+                await told
+        except Exception:  # whoever looks on must not keep the item from its scores
+            logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
@@ -312,6 +330,21 @@ def _the_only(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def item_of(finished: Finished[Call, Output]) -> ItemResult:
+    """Return an item that is done, as the results will have it, without scores yet."""
+    asked, _ = finished.input
+    item = ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
+    item.seconds = finished.details.execution_seconds
+    if finished.error is None and isinstance(finished.output, Output):
+        item.status, item.output = "completed", finished.output.value
+        item.steps = finished.output.steps
+    else:
+        error = finished.error
+        item.status = "failed"
+        item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
+    return item
 
 
 def _usage_of(finished: Finished[Call, Output]) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """What was an evaluation asked to do?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,13 @@ from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
+from holdfast.run.results import ItemResult
 from holdfast.run.watcher import Watcher
 from holdfast.types import Item
 from holdfast.workflows.protocol import Workflow
+
+OnItem = Callable[[ItemResult], Awaitable[None] | None]
+"""Told of an item that has its answer, or has failed, when that is on disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class Request:
     durability: Durability = "sync"
     step_filter: Sequence[str] | None = None
     bare_outputs: bool = False
+    on_item_complete: OnItem | None = None
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None

@@ -103,6 +103,8 @@ class Usage:
         cost: In the currency of the prices.
         cached_tokens: Those that went in and were known already.
         reasoning_tokens: Those that came out and are not in the answer.
+        models: The same counts by model, where several were called.
+        times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
     """
 
     prompt_tokens: int = 0
@@ -111,11 +113,8 @@ class Usage:
     cost: float | None = None
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
-
-    @property
-    def details(self) -> Mapping[str, Any] | None:
-        """What cannot be added up, as plain data: by model, in time. None: it is not known."""
-        return None
+    models: Mapping[str, Mapping[str, int]] | None = None
+    times: Mapping[str, float] | None = None
 
 
 @dataclass(frozen=True, slots=True)

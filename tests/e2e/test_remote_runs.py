@@ -85,11 +85,13 @@ def test_usage_comes_from_the_steps_by_model_with_its_times():
     with site(streaming(*lines)) as server:
         output = asyncio.run(called(nat(server.url), holdfast.Item("1", "x")))
         summary = ask(nat(server.url), rows=[ROW, {**ROW, "id": "q2"}]).summary
-    details = output.usage.details
-    assert details["models"]["model"]["cached_tokens"] == 4
-    assert details["models"]["other"]["total_tokens"] == 1
-    assert (details["min_timestamp"], details["max_timestamp"], details["runtime"]) == (1, 5, 4)
-    assert details["llm_latency"] == pytest.approx(0.975)
+    models, times = output.usage.models, output.usage.times
+    assert models["model"]["cached_tokens"] == 4
+    assert models["other"]["total_tokens"] == 1
+    assert (times["min_timestamp"], times["max_timestamp"], times["runtime"]) == (1, 5, 4)
+    assert times["llm_latency"] == pytest.approx(0.975)
+    assert summary["workflow"]["models"]["model"]["cached_tokens"] == 8
+    assert summary["workflow"]["llm_latency_p95"] == pytest.approx(0.975)
     assert summary["workflow"]["usage"] == {
         "prompt_tokens": 22, "completion_tokens": 10, "total_tokens": 32, "cached_tokens": 8,
         "reasoning_tokens": 2,

@@ -77,12 +77,15 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     answering = Answering(lambda q: Output(q, usage=Usage(2, 3), steps=[{"name": "think"}]))
     answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     answers = read(tmp_path / "run" / "workflow_output.json")
+    (step,) = answers[1].pop("intermediate_steps")
+    # Its readers refuse a file with steps of another form.
+    assert (step["payload"]["name"], step["payload"]["event_type"]) == ("think", "CUSTOM_END")
+    assert step["payload"]["data"]["output"] == {"name": "think"}
     assert answers[1] == {
         "id": "q1",
         "question": "what 1",
         "answer": "1",
         "generated_answer": "what 1",
-        "intermediate_steps": [{"name": "think"}],
     }
     scores = read(tmp_path / "run" / "exact_match_output.json")
     assert scores["average_score"] == 0.0
@@ -92,9 +95,10 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     assert summary["workflow"]["usage"]["total_tokens"] == 30
     (live, *_) = lines(tmp_path / "run" / "workflow_output.jsonl")
     assert live["_holdfast"]["usage"]["prompt_tokens"] == 2
-    assert {k: v for k, v in live.items() if not k.startswith("_")} == answers[
-        [one["id"] for one in answers].index(live["id"])
-    ]
+    whole = answers[[one["id"] for one in answers].index(live["id"])]
+    assert live["intermediate_steps"] == [{"name": "think"}]  # in the column, as they are
+    del live["intermediate_steps"], live["_holdfast"], live["_crc"]
+    assert live.items() <= whole.items()
 
 
 def test_running_again_runs_nothing(tmp_path):
@@ -805,3 +809,45 @@ def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harm
         "q2": ("failed", None, True),
     }
     assert result.summary["evaluators"]["exact_match"]["completed"] == 2
+
+
+def test_usage_by_model_and_its_cost_stand_in_the_column_and_the_summary(tmp_path):
+    counts = {"prompt_tokens": 1000, "completion_tokens": 500, "cached_tokens": 400}
+    usage = holdfast.Usage(1000, 500, cached_tokens=400, models={"big": counts})
+
+    def answer(question):
+        return holdfast.Output(question, usage=usage)
+
+    rows = [{"id": f"q{n}", "question": str(n), "answer": str(n)} for n in range(2)]
+    prices = {"big": {"prompt": 2.0, "completion": 8.0, "cached": 0.5}}
+    result = holdfast.evaluate(rows, answer, run=tmp_path / "run", prices=prices)
+    cost = (600 * 2.0 + 400 * 0.5 + 500 * 8.0) / 1e6
+    summary = result.summary["workflow"]
+    assert summary["usage"]["cost"] == pytest.approx(2 * cost)
+    assert summary["models"]["big"]["cached_tokens"] == 800
+    line = json.loads((tmp_path / "run/workflow_output.jsonl").read_bytes().splitlines()[0])
+    assert line["_holdfast"]["usage"]["cost"] == pytest.approx(cost)
+    assert line["_holdfast"]["models"]["big"] == counts
+
+
+@pytest.mark.parametrize(
+    ("prices", "cost"),
+    [
+        ({"small": {"prompt": 1}}, None),  # nobody knows what the big one costs
+        ({"small": {"prompt": 1}, "*": {"prompt": 3}}, 0.003),
+        ({"big": {"completion": 1}}, 0.0),
+    ],
+)
+def test_a_cost_is_told_only_where_every_price_is_known(tmp_path, prices, cost):
+    usage = holdfast.Usage(1000, 0, models={"big": {"prompt_tokens": 1000}})
+    result = holdfast.evaluate(
+        [{"id": "q", "question": "a"}], lambda question: holdfast.Output(question, usage=usage),
+        run=tmp_path / "run", prices=prices, version="1",
+    )  # fmt: skip
+    assert result.summary["workflow"]["usage"].get("cost") == cost
+
+
+@pytest.mark.parametrize("prices", [{"big": {"promt": 1}}, {"big": {"prompt": -1}}, {"big": 3}, 7])
+def test_prices_that_make_no_sense_are_refused(tmp_path, prices):
+    with pytest.raises((TypeError, ValueError), match="prices"):
+        holdfast.evaluate([], str.upper, run=tmp_path / "run", prices=prices)

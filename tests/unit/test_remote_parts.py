@@ -11,12 +11,13 @@ import pytest
 import holdfast
 from holdfast import Item
 from holdfast.pacing import FailureKind, classify
+from holdfast.types import Usage
 from holdfast.workflows import Workflow, collector, http, nat
 from holdfast.workflows.compression import Inflater
 from holdfast.workflows.environment import proxy_for, tls_context
 from holdfast.workflows.failures import StatusError, refused, wanted_fields
 from holdfast.workflows.template import render, render_url
-from holdfast.workflows.usage import AgentUsage, usage_of_body, usage_of_steps
+from holdfast.workflows.usage import usage_of_body, usage_of_steps
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 
@@ -77,25 +78,23 @@ def test_usage_is_added_up_by_model_with_times_as_the_toolkit_does():
             llm("WORKFLOW_END", 16.0, "w", prompt_tokens=999),
         ]
     )
-    assert usage == AgentUsage(
-        {"prompt_tokens": 13, "completion_tokens": 8, "cached_tokens": 1, "reasoning_tokens": 2,
-         "total_tokens": 21}, {},
-    )  # fmt: skip
-    assert usage.details == {
-        "models": {
+    assert usage == Usage(
+        prompt_tokens=13, completion_tokens=8, cached_tokens=1, reasoning_tokens=2,
+        total_tokens=21,
+        models={
             "big": {"prompt_tokens": 12, "completion_tokens": 8, "cached_tokens": 0,
                     "reasoning_tokens": 2, "total_tokens": 20},
             "small": {"prompt_tokens": 1, "completion_tokens": 0, "cached_tokens": 1,
                       "reasoning_tokens": 0, "total_tokens": 1},
         },
-        "total_tokens": 21,
-        "runtime": 6.0,
-        "min_timestamp": 10.0,
-        "max_timestamp": 16.0,
-        "llm_latency": pytest.approx(2.9),  # p95 of 1 s and 3 s
-    }  # fmt: skip
-    again = pickle.loads(pickle.dumps(usage))
-    assert (again, again.details) == (usage, usage.details)
+        times={
+            "runtime": 6.0,
+            "min_timestamp": 10.0,
+            "max_timestamp": 16.0,
+            "llm_latency": pytest.approx(2.9),  # p95 of 1 s and 3 s
+        },
+    )  # fmt: skip
+    assert pickle.loads(pickle.dumps(usage)) == usage
 
 
 def test_usage_without_tokens_times_or_sense_is_none_or_zero():
@@ -103,11 +102,10 @@ def test_usage_without_tokens_times_or_sense_is_none_or_zero():
     assert usage_of_steps([{"payload": {"event_type": "LLM_START"}}]) is None
     odd = llm("LLM_END", float("nan"), ["u"], prompt_tokens="7", completion_tokens=-3,
               total_tokens=True, cached_tokens=1e300, reasoning_tokens=2.0)  # fmt: skip
-    assert usage_of_steps([odd]).details == {
-        "models": {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
-                           "reasoning_tokens": 2, "total_tokens": 0}},
-        "total_tokens": 0,
-    }  # fmt: skip
+    usage = usage_of_steps([odd])
+    assert usage.models == {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
+                                    "reasoning_tokens": 2, "total_tokens": 0}}  # fmt: skip
+    assert (usage.total_tokens, usage.times) == (0, None)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +122,7 @@ def test_usage_in_a_response_is_read_in_the_providers_own_words(usage):
     found = usage_of_body({"model": "m", "usage": usage})
     assert (found.prompt_tokens, found.completion_tokens, found.total_tokens) == (9, 4, 13)
     assert (found.cached_tokens, found.reasoning_tokens) == (2, 1)
-    assert list(found.details["models"]) == ["m"]
+    assert list(found.models) == ["m"]
     for nothing in ({}, {"usage": 7}, {"usage": {}}, [1]):
         assert usage_of_body(nothing) is None
 

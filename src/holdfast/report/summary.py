@@ -52,6 +52,10 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if usage.get("cost"):
         said.append(f"cost {usage['cost']:,.4g}")
     lines = [" · ".join(said)]
+    models = summary["workflow"].get("models", {})
+    if len(models) > 1:
+        each = (f"{one_line(name)} {one.get('total_tokens', 0):,}" for name, one in models.items())
+        lines.append(f"tokens by model: {', '.join(each)}")
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}

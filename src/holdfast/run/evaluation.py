@@ -107,6 +107,7 @@ class Evaluation:
                 request.watcher,
                 request.stop_grace_s,
                 request.on_item_complete,
+                request.prices,
             )
             self._pipeline.left = self._lookup.left
         logger.info("%s", self.plan)

@@ -20,6 +20,7 @@ from holdfast.run.notebook import NotebookView, in_notebook
 from holdfast.run.plans import Plan
 from holdfast.run.request import OnItem, Request
 from holdfast.run.results import EvaluationResult
+from holdfast.run.usage import Prices, check_prices
 from holdfast.run.watcher import Watcher
 from holdfast.text import did_you_mean
 from holdfast.workflows import as_workflow
@@ -56,6 +57,7 @@ class RunOptions(TypedDict, total=False):
     watcher: Watcher | None
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
+    prices: Prices | None
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -86,7 +88,8 @@ def evaluate(
             `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
             called with an `ItemResult` when an item's answer or failure is on disk; `watcher` is
             told of all that happens; `stop_grace_s` is how long calls in flight may go on after an
-            interrupt; `configuration` is written into `run.json`); and those of
+            interrupt; `configuration` is written into `run.json`; `prices` are what a million
+            tokens cost, by model); and those of
             `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
 
     Raises:
@@ -191,6 +194,8 @@ def _evaluation(
     whole_number_from(1, trials=trials)
     if options.get("on_change") not in (None, "redo", "keep"):
         raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
+    if options.get("prices") is not None:
+        check_prices(cast("Prices", options["prices"]))
     told = cast("dict[str, Any]", options)
     behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
     flow = as_workflow(workflow, version=behaviour.pop("version", None))

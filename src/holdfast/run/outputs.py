@@ -8,6 +8,7 @@ from holdfast.journal.encoding import encode
 from holdfast.journal.files import replace_file
 from holdfast.journal.layout import Layout
 from holdfast.run.asked import Asked
+from holdfast.run.nat_steps import as_nat_step
 from holdfast.run.redaction import Redaction
 from holdfast.run.results import ItemResult
 from holdfast.run.scoring import answer_record, kept_steps
@@ -49,7 +50,8 @@ def write_outputs(
 
 def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -> dict[str, Any]:
     if item.status == "completed":
-        return answer_record(asked, item.output, kept_steps(item.steps, step_filter))
+        steps = enumerate(kept_steps(item.steps, step_filter))
+        return answer_record(asked, item.output, [as_nat_step(one, n) for n, one in steps])
     ours = {"status": item.status} | ({} if item.error is None else {"error": item.error})
     return answer_record(asked, None, []) | {"_holdfast": ours}
 
@@ -64,7 +66,8 @@ def _scores(name: str, items: Sequence[ItemResult], summary: dict[str, Any]) -> 
 
 def _score(name: str, item: ItemResult) -> dict[str, Any]:
     if name in item.scores:
-        return {**item.scores[name], "id": item.id}  # with more trials, ids have grown
+        # With more trials, ids have grown; and the toolkit asks every score for its reasoning.
+        return {"reasoning": {}, **item.scores[name], "id": item.id}
     error = item.score_errors.get(name)
     why = "it was stopped before" if item.status == "completed" else f"the workflow {item.status}"
     reason = error["message"] if error else f"not run: {why}"

@@ -6,7 +6,6 @@ it is on disk, and not before.
 """
 
 import asyncio
-import dataclasses
 import logging
 import signal
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
@@ -34,6 +33,7 @@ from holdfast.run.redaction import Redaction
 from holdfast.run.request import OnItem
 from holdfast.run.results import ItemResult
 from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
+from holdfast.run.usage import Prices, usage_facts
 from holdfast.run.watcher import Watcher
 from holdfast.text import one_line, text_of
 from holdfast.types import Cell, Output, Score
@@ -61,6 +61,7 @@ class Pipeline:
         watcher: Told of what happens.
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
+        prices: What a million tokens cost, by model.
 
     Attributes:
         keepings: What each step could not record.
@@ -79,11 +80,13 @@ class Pipeline:
         watcher: Watcher | None = None,
         stop_grace_s: float = STOP_GRACE_S,
         on_item_complete: OnItem | None = None,
+        prices: Prices | None = None,
     ) -> None:
         self.stop_reason: Exception | None = None
         self._watcher = watcher
         self._stop_grace_s = stop_grace_s
         self._on_item_complete = on_item_complete
+        self._prices = prices
         self._stops = 0
         self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
@@ -110,10 +113,11 @@ class Pipeline:
         """
         self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
         self._loop = asyncio.get_running_loop()
-        await self._workflow.open()
+        if calls:  # scores alone can be made while an agent is down
+            await self._workflow.open()
         self.redaction.look_again()  # setting up may have made secrets known
         if self.stop_reason is not None:  # interrupted meanwhile
-            await self._workflow.close()
+            await self._close(calls)
             return
         try:
             async with asyncio.TaskGroup() as group:
@@ -125,6 +129,10 @@ class Pipeline:
         finally:
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
+            await self._close(calls)
+
+    async def _close(self, calls: Sequence[Call]) -> None:
+        if calls:
             await self._workflow.close()
 
     def stop(self, signum: int | None = None) -> None:
@@ -191,7 +199,7 @@ class Pipeline:
             WORKFLOW,
             lambda _, call: call[1],
             self._record_of,
-            facts_of=_usage_of,
+            facts_of=self._usage_of,
             redaction=self.redaction,
             watcher=self._watcher,
         )
@@ -210,6 +218,10 @@ class Pipeline:
                 await told
         except Exception:  # whoever looks on must not keep the item from its scores
             logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
+
+    def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
+        output = finished.output
+        return usage_facts(output.usage, self._prices) if isinstance(output, Output) else None
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
@@ -345,16 +357,6 @@ def item_of(finished: Finished[Call, Output]) -> ItemResult:
         item.status = "failed"
         item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
     return item
-
-
-def _usage_of(finished: Finished[Call, Output]) -> dict[str, Any] | None:
-    output = finished.output
-    if not isinstance(output, Output) or output.usage is None:
-        return None
-    usage = dataclasses.asdict(output.usage)
-    if usage["total_tokens"] is None:
-        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
-    return {"usage": {name: value for name, value in usage.items() if value is not None}}
 
 
 def _score_record_of(finished: Finished[Scoring, Scores]) -> dict[str, Any]:

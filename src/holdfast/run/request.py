@@ -11,6 +11,7 @@ from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
 from holdfast.run.results import ItemResult
+from holdfast.run.usage import Prices
 from holdfast.run.watcher import Watcher
 from holdfast.types import Item
 from holdfast.workflows.protocol import Workflow
@@ -37,5 +38,6 @@ class Request:
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
+    prices: Prices | None = None
     bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

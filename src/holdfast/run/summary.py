@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 from holdfast.run.results import ItemResult, values_of
+from holdfast.run.usage import sum_models, sum_usage
 
 
 def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
@@ -20,18 +21,24 @@ def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[st
             "failed": dict(Counter(one.error["class"] for one in items if one.error)),
             "not_run": sum(one.status == "not run" for one in items),
             "seconds": math.fsum(one.seconds for one in items),
-            "usage": _usage(answered),
+            "usage": sum_usage(one.entry.facts for one in answered),
+            **({"models": models} if (models := _models(answered)) else {}),
+            **({"llm_latency_p95": latency} if (latency := _latency(answered)) else {}),
         },
         "evaluators": {name: _of_evaluator(items, name) for name in evaluators},
         "versions": {"holdfast": version("holdfast"), "python": platform.python_version()},
     }
 
 
-def _usage(items: Sequence[ItemResult]) -> dict[str, float]:
-    usage: Counter[str] = Counter()
-    for one in items:
-        usage.update(one.entry.facts.get("usage", {}))
-    return dict(usage)
+def _models(items: Sequence[ItemResult]) -> dict[str, dict[str, float]]:
+    return sum_models(one.entry.facts for one in items)
+
+
+def _latency(items: Sequence[ItemResult]) -> float | None:
+    """Return the 95th percentile of the items' own, as each of them tells only that."""
+    times = [one.entry.facts.get("times", {}).get("llm_latency") for one in items]
+    known = sorted(one for one in times if one is not None)
+    return known[math.ceil(0.95 * len(known)) - 1] if known else None
 
 
 def _of_evaluator(items: Sequence[ItemResult], name: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ def step_of(sent: Any) -> dict[str, Any]:
         "parent_id": sent.get("parent_id"),
         "function_ancestry": {
             "function_id": payload["UUID"],
-            "function_name": payload["name"],
+            # The toolkit's own files have a name here, and its readers ask for one.
+            "function_name": payload["name"] or sent.get("name") or "unknown",
             "parent_id": sent.get("parent_id"),
             "parent_name": None,
         },

@@ -13,6 +13,7 @@ from holdfast.workflows.failures import Show, agent_failure, is_agent_error
 from holdfast.workflows.parsing import parse_json
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
+_TRACE = '{"observability_trace_id":'
 _OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
 _MARK = b"\xef\xbb\xbf"
 
@@ -86,7 +87,8 @@ class AgentStream:
         if is_agent_error(said):
             self._failure = self._failure or agent_failure(self._where, said, self._show)
         elif isinstance(said, dict) and "value" in said:
-            self._values.append(said["value"])
+            if not _is_trace(said["value"]):
+                self._values.append(said["value"])
         else:
             raise PermanentError(
                 f"{self._where}: a part of the answer has no 'value': {self._shown(data)}"
@@ -134,3 +136,14 @@ class AgentStream:
         raise PermanentError(
             f"{self._where}: the answer came in {len(values)} parts that are not all text: {kinds}"
         )
+
+
+def _is_trace(value: Any) -> bool:
+    """Tell whether a part announces a trace: a server under a tracer sends it as if an answer."""
+    if not isinstance(value, str) or not value.startswith(_TRACE):
+        return False
+    try:
+        said = parse_json(value.encode())
+    except ValueError:
+        return False
+    return isinstance(said, dict) and list(said) == ["observability_trace_id"]

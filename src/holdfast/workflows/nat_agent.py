@@ -138,7 +138,9 @@ class NatWorkflow(RemoteWorkflow):
             raise TransientError(f"{self._where}: the response is {what}") from None
         if is_agent_error(said):
             raise agent_failure(self._where, said, self._client.show)
-        if not isinstance(said, dict) or "value" not in said:
+        if isinstance(said, dict) and said and "value" not in said:
+            return Output(said, usage_of_body(said))  # an agent whose answer is an object
+        if not isinstance(said, dict) or not said:
             raise PermanentError(
                 f"{self._where}: the response has no 'value': {self._client.show(said)}"
             )

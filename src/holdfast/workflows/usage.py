@@ -41,26 +41,7 @@ _PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 
 
-class AgentUsage(Usage):
-    """What an agent used, model by model, and when."""
-
-    __slots__ = ("_details",)
-    _details: Mapping[str, Any]
-
-    def __init__(self, counts: Mapping[str, int], details: Mapping[str, Any]) -> None:
-        Usage.__init__(self, **counts)
-        object.__setattr__(self, "_details", details)
-
-    @property
-    def details(self) -> Mapping[str, Any]:
-        """By model under `models`; `runtime`, `llm_latency` and the timestamps in seconds."""
-        return self._details
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return AgentUsage, ({name: getattr(self, name) for name in COUNTS}, self._details)
-
-
-def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> AgentUsage | None:
+def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> Usage | None:
     """Return what the steps tell; None if they tell nothing."""
     models: dict[str, Counts] = {}
     moments: list[float] = []
@@ -81,17 +62,16 @@ def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> AgentUsage | None:
                 latencies.append(at - start)
     if not moments and not models:
         return None
-    counts = _sum(models)
-    details: dict[str, Any] = {"models": models, "total_tokens": counts["total_tokens"]}
+    times: dict[str, float] = {}
     if moments:
         first, last = min(moments), max(moments)
-        details |= {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
+        times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
-        details["llm_latency"] = _p95(latencies)
-    return AgentUsage(counts, details)
+        times["llm_latency"] = _p95(latencies)
+    return _usage(_sum(models), models, times)
 
 
-def usage_of_body(body: Any) -> AgentUsage | None:
+def usage_of_body(body: Any) -> Usage | None:
     """Return what an answer's own `usage` tells; None if it has none."""
     said = body.get("usage") if isinstance(body, Mapping) else None
     if not isinstance(said, Mapping):
@@ -100,8 +80,19 @@ def usage_of_body(body: Any) -> AgentUsage | None:
     if not any(counts.values()):
         return None
     model = body.get("model")
-    models = {model: counts} if isinstance(model, str) else {}
-    return AgentUsage(counts, {"models": models, "total_tokens": counts["total_tokens"]})
+    return _usage(counts, {model: counts} if isinstance(model, str) else {}, {})
+
+
+def _usage(counts: Counts, models: Mapping[str, Counts], times: Mapping[str, float]) -> Usage:
+    return Usage(
+        prompt_tokens=counts["prompt_tokens"],
+        completion_tokens=counts["completion_tokens"],
+        total_tokens=counts["total_tokens"],
+        cached_tokens=counts["cached_tokens"],
+        reasoning_tokens=counts["reasoning_tokens"],
+        models=models or None,
+        times=times or None,
+    )
 
 
 def _add(models: dict[str, Counts], payload: Mapping[str, Any]) -> None:

@@ -100,7 +100,7 @@ def nat_fails(server, kind, attempts, *says, **options):
          "the response is empty"),
         (OK + b"Content-Type: application/json\r\nContent-Length: 14\r\n\r\n" + b'{"value":null}',
          "permanent", 1, "the answer is null"),
-        (OK + b"Content-Type: application/json\r\nContent-Length: 7\r\n\r\n" + b'{}',
+        (OK + b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n" + b"{}",
          "permanent", 1, "no 'value': {}"),
         (b"", "transient", 3, "the connection was closed, without a response"),
         (b"SSH-2.0-OpenSSH_9\r\n", "transient", 3, "what came is not HTTP"),

@@ -6,7 +6,7 @@ from holdfast.config import load_config
 from holdfast.errors import ConfigError
 
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
-TOP = "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, output"
+TOP = "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, prices, output"
 READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet"
 
 

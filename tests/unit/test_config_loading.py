@@ -344,3 +344,19 @@ def test_every_example_of_the_reference_page_loads(block, folder):
         (folder / name).write_text("")
     config = read(block)
     jsonschema.Draft202012Validator(json_schema()).validate(config.public)
+
+
+def test_prices_are_handed_on_by_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("questions.jsonl").write_text('{"id": "a", "question": "b"}\n', encoding="utf-8")
+    text = "dataset: questions.jsonl\nworkflow: json:dumps\n"
+    text += "prices:\n  gpt-x: {prompt: 2, cached: 0.5}\n"
+    Path("eval.yml").write_text(text, encoding="utf-8")
+    prepared = load_config("eval.yml").prepare()
+    assert prepared.options["prices"] == {"gpt-x": {"prompt": 2.0, "cached": 0.5}}
+    Path("eval.yml").write_text(text.replace("cached: 0.5", "promt: 1"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="eval.yml:4: prices.gpt-x: unknown key 'promt'"):
+        load_config("eval.yml")
+    Path("eval.yml").write_text(text.replace("0.5", "-1"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="prices.gpt-x.cached: must be a number of at least 0"):
+        load_config("eval.yml")

@@ -16,6 +16,7 @@ from holdfast.config.shape import (
     NatShape,
     OutputShape,
     PaceShape,
+    PriceShape,
     RetryShape,
     Section,
     Shape,
@@ -80,15 +81,19 @@ def _check_kind(section: str, kinds: tuple[str, ...], value: Any, findings: Find
         findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
 
 
+def _section_at(path: Path) -> type[Section]:
+    return PriceShape if path[:1] == ("prices",) and len(path) > 1 else _SECTIONS[path]
+
+
 def _meant(path: Path) -> Path:
-    near = nearest(str(path[-1]), _SECTIONS[path[:-1]].model_fields)
+    near = nearest(str(path[-1]), _section_at(path[:-1]).model_fields)
     return (*path[:-1], near or "")
 
 
 def _tell(one: ErrorDetails, findings: Findings) -> None:
     path: Path = one["loc"]
     if one["type"] == "extra_forbidden":
-        known = list(_SECTIONS[path[:-1]].model_fields)
+        known = list(_section_at(path[:-1]).model_fields)
         return findings.add_key(path, *unknown_key(path, known))
     if one["type"] == "missing":
         text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"

@@ -28,6 +28,7 @@ def options_of(shape: Shape, keep: Mapping[str, Any] | None) -> EvaluationOption
     told |= {name: getattr(shape.pace, name) for name in ("concurrency", "max_concurrency")}
     told |= {name: getattr(shape.retry, name) for name in ("max_retries", "max_timeouts")}
     told["backoff"] = _backoff(shape.retry)
+    told["prices"] = _prices(shape)
     told["durability"] = shape.output.durability
     told["bare_outputs"] = shape.output.bare
     told["step_filter"] = shape.output.step_filter
@@ -38,6 +39,12 @@ def options_of(shape: Shape, keep: Mapping[str, Any] | None) -> EvaluationOption
 
 def _text(value: str | None) -> str | None:
     return None if value is None else str(value)
+
+
+def _prices(shape: Shape) -> dict[str, dict[str, float]] | None:
+    if shape.prices is None:
+        return None
+    return {model: one.model_dump(exclude_none=True) for model, one in shape.prices.items()}
 
 
 def _backoff(retry: RetryShape) -> Backoff | None:

@@ -14,6 +14,7 @@ from holdfast.config.values import (
     Name,
     OnBadRow,
     Positive,
+    Price,
     Reference,
     Seconds,
     Statuses,
@@ -135,6 +136,14 @@ class OutputShape(Section):
     step_filter: Texts | None = Field(default=None, description="Which types of steps are kept.")
 
 
+class PriceShape(Section):
+    """What a million tokens of one model cost, in any currency."""
+
+    prompt: Price | None = Field(default=None, description="Tokens that go in.")
+    completion: Price | None = Field(default=None, description="Tokens that come out.")
+    cached: Price | None = Field(default=None, description="Tokens that were known already.")
+
+
 class Shape(Section):
     """An evaluation: a dataset, a workflow, and evaluators that score what comes out."""
 
@@ -150,5 +159,8 @@ class Shape(Section):
     retry: RetryShape = Field(default=RetryShape(), description="Tries after a failure.")
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take; or 90s, 2m."
+    )
+    prices: dict[str, PriceShape] | None = Field(
+        default=None, description="What a million tokens cost, by model; * for all others."
     )
     output: OutputShape = Field(default=OutputShape(), description="The run's directory.")

@@ -113,6 +113,14 @@ def _positive(value: Any) -> float:
     raise RefusedError("must be a number above 0")
 
 
+def _price(value: Any) -> float:
+    number = settled(value)
+    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
+    if is_number and math.isfinite(number) and number >= 0:
+        return float(number)
+    raise RefusedError("must be a number of at least 0")
+
+
 def _headers(value: Any) -> dict[str, str]:
     # The message never shows a value: they are secrets.
     if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
@@ -185,6 +193,7 @@ CountOrNone = Annotated[
 ]
 Whole = Annotated[int, PlainValidator(_any_whole), _or_variable({"type": "integer"})]
 Truth = Annotated[bool, PlainValidator(_truth), _or_variable({"type": "boolean"})]
+Price = Annotated[float, PlainValidator(_price), _or_variable({"type": "number", "minimum": 0})]
 Seconds = Annotated[float, PlainValidator(_seconds), WithJsonSchema(_TIME_SCHEMA)]
 Wait = Annotated[float, PlainValidator(partial(_seconds, zero=True)), WithJsonSchema(_TIME_SCHEMA)]
 Concurrency = Annotated[int | Literal["auto"], PlainValidator(_concurrency), WithJsonSchema(_AUTO)]

@@ -37,6 +37,7 @@ bench: $(DEV_READY)  ## Run the benchmarks and print their tables
 	@$(BIN)/python benchmarks/pacing_pictures.py
 	@$(BIN)/python benchmarks/journal.py
 	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python benchmarks/remote.py
 
 clean:  ## Remove the virtual environment and all caches
 	rm -rf $(VENV) $(VENV)-nat .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

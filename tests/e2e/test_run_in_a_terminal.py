@@ -166,7 +166,7 @@ async def answer(question):
 
 
 def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
-    make(tmp_path, rows=150)
+    make(tmp_path, rows=80)
     (tmp_path / "app.py").write_text(BUCKET, encoding="utf-8")
     screen = terminal(columns=130)
     screen.wait_for(r"/s +\d+ in flight +at the provider's limit")
@@ -174,8 +174,8 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
     screen.wait_for(r"\d,\d00 tokens")
     screen.wait_for(r"about [\d.:]+ (s|min) left")
     assert screen.wait() == 1
-    assert "202,500 tokens" in screen.said
-    assert re.search(r"^workflow failed: permanent 15", screen.said, re.M)
+    assert "108,000 tokens" in screen.said
+    assert re.search(r"^workflow failed: permanent 8", screen.said, re.M)
     assert screen.said.splitlines()[-2:] == [
         "see why: holdfast show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",

@@ -174,6 +174,24 @@ def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
     assert said.splitlines()[-1].startswith("hint: what is finished is on disk; go on with: ")
 
 
+def test_ctrl_c_while_the_workflow_is_set_up_ends_it(tmp_path):
+    with_app(
+        tmp_path,
+        "import asyncio, pathlib\nclass Bot:\n    async def setup(self):\n"
+        "        pathlib.Path('here').touch(); await asyncio.sleep(600)\n"
+        "    async def __call__(self, question): return question\n",
+        workflow="app:Bot",
+    )
+    screen = Terminal([*COMMAND, "run"], cwd=tmp_path)
+    while not (tmp_path / "here").exists():
+        assert screen.process.poll() is None
+        time.sleep(0.01)
+    screen.press_ctrl_c()
+    assert screen.wait(10) == 130
+    assert screen.said.splitlines()[-1].startswith("go on with: ")
+    screen.close()
+
+
 def test_when_the_terminal_closes_it_stops_in_good_order(tmp_path):
     make(tmp_path, workflow="app:answer_when_told", free=5, more="pace: 4\n")
     screen = Terminal([*COMMAND, "run"], cwd=tmp_path)

@@ -449,3 +449,37 @@ def test_http_has_the_same_ground_under_it():
     assert (kind, attempts) == ("transient", 3)
     assert message.startswith(f"POST {server.url}/ask: the response breaks off")
     assert "hunter22" not in message
+
+
+def test_a_bare_number_without_a_marked_end_may_be_cut_and_is_tried_again():
+    raw = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n1234"
+    with peer(sending(raw)) as server:
+        kind, message, tries = the_failure(ask(http(server.url)))
+    assert (kind, tries) == ("transient", 3)
+    assert "a bare number without a marked end" in message
+
+
+def test_a_stream_whose_workflow_has_not_ended_was_cut_though_its_framing_is_whole():
+    begun = [step("WORKFLOW_START", uuid="w"), data("The answer is "), data("not ")]
+    with site(streaming(*begun)) as server:
+        nat_fails(server, "transient", 3, "the stream ended before its workflow did")
+    whole = [*begun, data("so"), step("WORKFLOW_END", uuid="w")]
+    with site(streaming(*whole)) as server:
+        assert ask(nat(server.url)).items[0].output == "The answer is not so"
+
+
+def test_a_refusal_of_one_item_stays_its_own_in_later_sessions(tmp_path):
+    async def choosy(request):
+        asked = (await request.json())["input_message"]
+        if asked.endswith("1"):
+            return web.json_response({"detail": [{"loc": ["body", "x"], "msg": "no"}]}, status=422)
+        return web.json_response({"value": "yes"})
+
+    with site(choosy) as server:
+        for _ in range(2):
+            rows = [{"id": f"q{n}", "question": f"Q{n}"} for n in range(4)]
+            result = holdfast.evaluate(
+                rows, nat(server.url, path="/generate"), run=tmp_path / "run", concurrency=1
+            )
+            assert result.stop_reason is None
+            assert result.summary["workflow"]["failed"] == {"permanent": 1}

@@ -1,7 +1,7 @@
 """What of a configuration must not be kept on disk?
 
-A header's value, and the user and password in an address. Written as `${NAME}` they are no secret:
-that is how the file has them, and how they are kept.
+A header's value, the user and password in an address, and the values in its query. Written as
+`${NAME}` they are no secret: that is how the file has them, and how they are kept.
 """
 
 import re
@@ -10,7 +10,12 @@ from typing import Any
 from holdfast.config.forms import SHORT_KINDS
 from holdfast.run.redaction import MASK
 
-_USER = re.compile(r"^(\w+://)[^/@\s]*@")
+_ADDRESS = re.compile(
+    r"(?P<scheme>\w[\w+.-]*://)(?P<user>[^/\s]*)@"
+)  # up to the last @, as URLs go
+_QUERY = re.compile(r"(?P<name>[?&][^=&#\s]+=)(?P<value>[^&#\s]+)")
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+_SCHEMES = re.compile(r"(?i)\s*(bearer|basic|token|apikey|key)?\s*")
 
 
 def without_credentials(data: Any) -> Any:
@@ -21,11 +26,11 @@ def without_credentials(data: Any) -> Any:
     for kind, address in SHORT_KINDS.items():
         asked = workflow.get(kind)
         if isinstance(asked, str):
-            workflow[kind] = without_user(asked)
+            workflow[kind] = _without_query(without_user(asked))
         if not isinstance(asked, dict):
             continue
         if isinstance(asked.get(address), str):
-            asked[address] = without_user(asked[address])
+            asked[address] = _without_query(without_user(asked[address]))
         headers = asked.get("headers")
         if isinstance(headers, dict):
             asked["headers"] = {name: _masked(value) for name, value in headers.items()}
@@ -33,10 +38,30 @@ def without_credentials(data: Any) -> Any:
 
 
 def _masked(value: Any) -> Any:
-    """Return a value that holds a variable as it is, for there the secret is the variable's."""
-    return value if isinstance(value, str) and "${" in value else MASK
+    """Mask a value, but for the name of a variable: there the secret is the variable's."""
+    return value if isinstance(value, str) and _is_variable(value) else MASK
+
+
+def _is_variable(text: str) -> bool:
+    rest = _VARIABLE.sub("", text)
+    return rest != text and _SCHEMES.fullmatch(rest) is not None
 
 
 def without_user(address: str) -> str:
-    """Return an address without the literal user and password that stand in it."""
-    return address if "${" in address else _USER.sub(rf"\1{MASK}@", address)
+    """Return a text without the literal user and password of an address that stands in it."""
+
+    def hide(found: re.Match[str]) -> str:
+        parts = found["user"].split(":", 1)
+        kept = all(_is_variable(part) or part == "" for part in parts)
+        return found[0] if kept else f"{found['scheme']}{MASK}@"
+
+    return _ADDRESS.sub(hide, address)
+
+
+def _without_query(address: str) -> str:
+    def hide(found: re.Match[str]) -> str:
+        value = found["value"]
+        is_template = value.startswith("{{") and value.endswith("}}")
+        return found[0] if is_template or _is_variable(value) else f"{found['name']}{MASK}"
+
+    return _QUERY.sub(hide, address)

@@ -110,6 +110,9 @@ class Evaluation:
                 request.prices,
             )
             self._pipeline.left = self._lookup.left
+            if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
+                # Then a request that is refused for its form is a matter of its item.
+                request.workflow.answered_before = True
         logger.info("%s", self.plan)
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})

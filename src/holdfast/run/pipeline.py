@@ -88,6 +88,7 @@ class Pipeline:
         self._on_item_complete = on_item_complete
         self._prices = prices
         self._stops = 0
+        self._opening: asyncio.Future[None] | None = None
         self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
         self._workflow = workflow
@@ -113,8 +114,8 @@ class Pipeline:
         """
         self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
         self._loop = asyncio.get_running_loop()
-        if calls:  # scores alone can be made while an agent is down
-            await self._workflow.open()
+        if calls and not await self._opened():
+            return
         self.redaction.look_again()  # setting up may have made secrets known
         if self.stop_reason is not None:  # interrupted meanwhile
             await self._close(calls)
@@ -130,6 +131,20 @@ class Pipeline:
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
             await self._close(calls)
+
+    async def _opened(self) -> bool:
+        """Open the workflow; tell whether that was not interrupted."""
+        self._opening = asyncio.ensure_future(self._workflow.open())
+        try:
+            await self._opening
+        except asyncio.CancelledError:
+            if self.stop_reason is None:
+                raise  # not by us
+            await self._workflow.close()
+            return False
+        finally:
+            self._opening = None
+        return True
 
     async def _close(self, calls: Sequence[Call]) -> None:
         if calls:
@@ -161,6 +176,8 @@ class Pipeline:
             self._watcher.stopping(reason)
 
     def _stop_all(self, reason: Exception, grace_s: float) -> None:
+        if self._opening is not None:
+            self._opening.cancel()  # nothing has been sent yet
         for executor in self._executors:
             executor.stop(reason, grace_s=grace_s)
 

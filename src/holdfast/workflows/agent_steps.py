@@ -39,6 +39,11 @@ def _payload(payload: Any) -> dict[str, Any]:
     return dict(payload) if isinstance(payload, Mapping) else {"data": {"payload": payload}}
 
 
+def is_workflow_start(sent: Any) -> bool:
+    """Tell whether a step is the one that begins them."""
+    return isinstance(sent, Mapping) and sent.get("type") == "WORKFLOW_START"
+
+
 def is_workflow_end(sent: Any) -> bool:
     """Tell whether a step is the one that ends them."""
     return isinstance(sent, Mapping) and sent.get("type") == "WORKFLOW_END"

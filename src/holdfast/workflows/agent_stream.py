@@ -8,7 +8,7 @@ the answer, so nothing is known before the end. The bytes come in pieces that en
 from typing import Any
 
 from holdfast.errors import HoldfastError, PermanentError, TransientError
-from holdfast.workflows.agent_steps import is_workflow_end, step_of
+from holdfast.workflows.agent_steps import is_workflow_end, is_workflow_start, step_of
 from holdfast.workflows.failures import Show, agent_failure, is_agent_error
 from holdfast.workflows.parsing import parse_json
 
@@ -33,6 +33,7 @@ class AgentStream:
     def __init__(self, where: str, show: Show) -> None:
         self.steps: list[dict[str, Any]] = []
         self.ended = False
+        self._under_way: set[str] = set()
         self._where = where
         self._show = show
         self._values: list[Any] = []
@@ -69,7 +70,7 @@ class AgentStream:
         elif line.startswith(_STEP):
             sent = self._parsed(line[len(_STEP) :], "a step")
             self.steps.append(step_of(sent))
-            self.ended = self.ended or is_workflow_end(sent)
+            self._note_workflow(sent)
         elif line.startswith(b"{"):
             said = self._parsed(line, "a line without a prefix")
             self._failure = self._failure or agent_failure(self._where, said, self._show)
@@ -78,6 +79,14 @@ class AgentStream:
                 f"{self._where}: the stream holds a line that is none of the protocol's: "
                 f"{self._shown(line)}"
             )
+
+    def _note_workflow(self, sent: Any) -> None:
+        id_ = sent.get("id") if isinstance(sent, dict) else None
+        if is_workflow_start(sent):
+            self._under_way.add(str(id_))
+        elif is_workflow_end(sent):
+            self.ended = True
+            self._under_way.discard(str(id_))
 
     def _read_data(self, data: bytes) -> None:
         if data == _DONE:
@@ -120,6 +129,11 @@ class AgentStream:
             empty = not self.steps
             raise TransientError(
                 f"{self._where}: the stream {'is empty' if empty else 'ended without an answer'}"
+            )
+        if self._under_way:
+            raise TransientError(
+                f"{self._where}: the stream ended before its workflow did (a WORKFLOW_START has no "
+                "WORKFLOW_END): it was cut"
             )
         if not framed and not self.ended:
             raise TransientError(

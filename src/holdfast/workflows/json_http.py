@@ -135,6 +135,10 @@ class HttpWorkflow(RemoteWorkflow):
             said = parse_json(raw)
         except ValueError as error:
             raise self._not_json(reply, raw, str(error)) from None
+        if not reply.framed and isinstance(said, (int, float)):
+            raise TransientError(
+                f"{self._where}: the response is a bare number without a marked end: it may be cut"
+            )
         value = self._path.find(said, self._where, self._client.show)
         return Output(value, usage_of_body(said))
 

@@ -61,6 +61,8 @@ def nat(
         raise HoldfastError(f"path={path!r}: must begin with a slash, such as /generate/full")
     if not isinstance(input_key, str) or not input_key:
         raise HoldfastError(f"input_key={input_key!r}: must be the name of the agent's parameter")
+    if "?" in f"{endpoint}" or "#" in f"{endpoint}":
+        raise HoldfastError("endpoint: must be an address without a query, as a path is put to it")
     address = Address(f"{endpoint}".rstrip("/") + path, "endpoint")
     deadlines = Deadlines(connect_timeout, first_byte_timeout, between_bytes_timeout, timeout)
     most = positive_number(max_response_mb=max_response_mb)

@@ -29,6 +29,9 @@ class RemoteWorkflow:
         address: Where the server is.
         client: What makes the calls.
         method: How they are made.
+
+    Attributes:
+        answered_before: Whether requests of this form were answered in an earlier session.
     """
 
     def __init__(self, name: str, address: Address, client: Client, method: str) -> None:
@@ -38,7 +41,7 @@ class RemoteWorkflow:
         self._client = client
         self._method = method
         self._where = f"{method} {address.origin}{address.path}"
-        self._answered = False
+        self._answered = self.answered_before = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
@@ -59,7 +62,7 @@ class RemoteWorkflow:
         raise NotImplementedError
 
     async def open(self) -> None:
-        self._answered = False
+        self._answered = self.answered_before
         await self._client.open()
 
     async def close(self) -> None:

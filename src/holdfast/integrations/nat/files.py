@@ -15,11 +15,12 @@ import yaml
 from holdfast.config.credentials import without_user
 from holdfast.integrations.nat.flags import Flags
 from holdfast.integrations.nat.room import OUTPUT
-from holdfast.integrations.nat.secrets import masked, masked_text
+from holdfast.integrations.nat.secrets import is_secret, masked, masked_text
 from holdfast.integrations.nat.wanted import Structure
 from holdfast.journal.encoding import encode
 from holdfast.journal.files import replace_file
 from holdfast.journal.lines import timestamp
+from holdfast.run.redaction import MASK
 from holdfast.run.scoring import ANSWER, STEPS
 
 
@@ -32,13 +33,16 @@ def write_question_files(run: Path, config: Path, data: Any, flags: Flags) -> No
         data: What it holds, with what the command line says in it.
         flags: What the command line says.
     """
-    original = masked_text(config.read_text(encoding="utf-8-sig"), data)
+    original = masked_text(config.read_text(encoding="utf-8-sig"))
     replace_file(run / "config_original.yml", [original.encode()])
     effective = yaml.safe_dump(masked(data), sort_keys=False, allow_unicode=True)
     replace_file(run / "config_effective.yml", [effective.encode()])
     told = {
         "config_file": str(config),
-        "overrides": [{"path": path, "value": value} for path, value in flags.overrides],
+        "overrides": [
+            {"path": path, "value": MASK if is_secret(path.rpartition(".")[2]) else value}
+            for path, value in flags.overrides
+        ],
         "dataset": None if flags.dataset is None else str(flags.dataset),
         "result_json_path": flags.result_json_path,
         "skip_workflow": flags.skip_workflow,

@@ -325,3 +325,24 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path, server):
     assert go(tmp_path, server).returncode == 0
     assert kept.isdisjoint(server.asked)
     assert len(server.asked) == 4
+
+
+def test_answers_that_were_set_aside_and_not_taken_over_are_taken_over_the_next_time(
+    tmp_path, server
+):
+    theirs(make(tmp_path, rows=4), ("0", "1", "2", "3"))
+    # As a kill leaves it, between the two: set aside, and nothing imported yet.
+    (tmp_path / "out").rename(tmp_path / "out.20261115-100000")
+    done = go(tmp_path, server, "--skip-completed-entries")
+    assert done.returncode == 0, done.stderr
+    assert server.asked == []
+
+
+def test_a_dataset_that_the_run_would_write_over_is_refused(tmp_path, server):
+    theirs(make(tmp_path, rows=4), ("0", "1", "2", "3"))
+    before = (tmp_path / "out/workflow_output.json").read_bytes()
+    done = go(tmp_path, server, "--skip-workflow", "--dataset", "out/workflow_output.json")
+    assert done.returncode == 2
+    assert "it lies in the run's own directory" in done.stderr
+    assert "hint: leave --dataset out" in done.stderr
+    assert (tmp_path / "out/workflow_output.json").read_bytes() == before

@@ -8,6 +8,7 @@ from holdfast.config.config import Prepared
 from holdfast.config.findings import Findings
 from holdfast.config.tree import Tree
 from holdfast.datasets import Dataset
+from holdfast.errors import ConfigError
 from holdfast.integrations.nat import room
 from holdfast.integrations.nat.files import rename_columns, write_question_files
 from holdfast.integrations.nat.flags import Flags
@@ -96,6 +97,7 @@ class NatConfig:
         Raises:
             ConfigError: There can be no room.
         """
+        self._check_dataset()
         earlier = self._earlier()
         self._make_room(say)
         if earlier is not None:
@@ -111,7 +113,18 @@ class NatConfig:
 
     @property
     def _needed(self) -> list[Path]:
-        return [Path.cwd(), self.path]
+        file = self.wanted.dataset.file
+        return [Path.cwd(), self.path, *([] if file is None else [file])]
+
+    def _check_dataset(self) -> None:
+        """Refuse a dataset that the run itself would write over: it is gone when it resumes."""
+        file = self.flags.dataset
+        if file is not None and file.resolve().is_relative_to(self.run.resolve()):
+            raise ConfigError(
+                f"--dataset {one_line(str(file))}: it lies in the run's own directory",
+                hint="leave --dataset out: --skip-workflow and --skip-completed-entries take the "
+                "answers from there; or copy the file elsewhere first",
+            )
 
     def _make_room(self, say: Callable[[str], None]) -> None:
         self.make_room_beside_theirs(say)
@@ -137,8 +150,13 @@ class NatConfig:
         file = self.run / room.OUTPUT
         if flags.skip_completed and flags.dataset is not None:
             file = flags.dataset
-        elif not file.exists() or (room.is_run(self.run) and room.has_answers(self.run)):
-            return None  # the run's own column is what is gone on from
+        elif not foreign:
+            # Perhaps we were killed between setting it aside and taking it over: that can be done
+            # twice, and is done until the run has been there to the end of a session.
+            aside = room.latest_foreign_beside(self.run)
+            if aside is None or room.about(self.run).get("sessions"):
+                return None  # the run's own column is what is gone on from
+            file = aside / room.OUTPUT
         return list(rows_of_file(file)), file.name
 
     @property

@@ -53,6 +53,12 @@ def has_answers(path: Path) -> bool:
     return column.exists() and column.stat().st_size > 0
 
 
+def latest_foreign_beside(path: Path) -> Path | None:
+    """Return the latest results of `nat eval` that were set aside for this run; None: none were."""
+    there = [one for one in path.parent.glob(f"{path.name}.2*") if is_foreign(one)]
+    return max(there, key=lambda one: one.name, default=None)
+
+
 def about(path: Path) -> dict[str, Any]:
     """Return what a run knows of itself; empty if nothing can be read."""
     try:

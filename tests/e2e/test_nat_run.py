@@ -338,10 +338,11 @@ def test_answers_that_were_set_aside_and_not_taken_over_are_taken_over_the_next_
     assert server.asked == []
 
 
-def test_a_dataset_that_the_run_would_write_over_is_refused(tmp_path, server):
+def test_a_dataset_that_the_run_would_write_over_is_refused(tmp_path):
     theirs(make(tmp_path, rows=4), ("0", "1", "2", "3"))
     before = (tmp_path / "out/workflow_output.json").read_bytes()
-    done = go(tmp_path, server, "--skip-workflow", "--dataset", "out/workflow_output.json")
+    old = "out/workflow_output.json"
+    done = run(tmp_path, "config.yml", "--skip-workflow", "--dataset", old)
     assert done.returncode == 2
     assert "it lies in the run's own directory" in done.stderr
     assert "hint: leave --dataset out" in done.stderr

@@ -55,8 +55,12 @@ def test_a_killed_writer_loses_nothing_that_was_acknowledged(tmp_path, durabilit
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize(("durability", "times"), [("sync", 34), ("flush", 33), ("interval", 33)])
-def test_a_writer_killed_a_hundred_times_loses_nothing(tmp_path, durability, times):
-    torn = kill_again_and_again(tmp_path, durability, times)
+@pytest.mark.timeout(1200)
+def test_a_writer_killed_a_hundred_times_loses_nothing(tmp_path):
+    # Whether a kill tears a line is a matter of microseconds: one in a dozen does, so that of the
+    # hundred some do, and of those under one policy perhaps none.
+    torn = sum(
+        kill_again_and_again(tmp_path / durability, durability, times)
+        for durability, times in (("sync", 34), ("flush", 33), ("interval", 33))
+    )
     assert torn, "no kill ever tore a line: this attack has become too mild"

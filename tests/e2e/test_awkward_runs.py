@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -352,4 +351,3 @@ def test_an_evaluation_that_is_called_like_a_file_keeps_its_columns_apart(tmp_pa
     )  # fmt: skip
     assert result.summary["evaluators"]["exact_match"]["mean"] == 1
     assert (tmp_path / "run.json" / "exact_match_output.jsonl").exists()
-    assert sys.version_info >= (3, 11)

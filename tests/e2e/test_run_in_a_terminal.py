@@ -141,7 +141,7 @@ def test_it_stays_calm_when_a_thousand_cells_end_in_a_second(tmp_path, terminal)
     assert screen.wait() == 0
     seconds = time.monotonic() - began
     frames = screen.transcript.count("so far")
-    assert frames <= 5 * seconds + 5  # five a second, not one per cell
+    assert 1 <= frames <= 5 * seconds + 5  # five a second, not one per cell
 
 
 BUCKET = """

@@ -1,34 +1,10 @@
 """Every value of an `eval.yml` that may not be is refused in plain words."""
 
 import pytest
+from unit.config_refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
-from holdfast.config import load_config
-from holdfast.errors import ConfigError
-
-GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
 SUFFIXES = ".json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
 TIME = "or a time such as 90s, 2m or 1h"
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    """A folder with a dataset, to stand in."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("NOT_SET", raising=False)
-    (tmp_path / "questions.jsonl").write_text('{"id": "1", "question": "x"}\n')
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "long.csv").write_text("id,question\n1,x\n")
-    return tmp_path
-
-
-def refusal(text, *overrides):
-    with open("eval.yml", "wb") as file:  # noqa: PTH123 - bytes as they are
-        file.write(text if isinstance(text, bytes) else text.encode())
-    with pytest.raises(ConfigError) as caught:
-        load_config("eval.yml", overrides)
-    assert "pydantic" not in str(caught.value).lower()
-    return str(caught.value), caught.value.hint
 
 
 # What the file holds, what is said, and the hint.

@@ -69,10 +69,17 @@ class Terminal:
         ]
         return "\n".join([*above, self.shown])
 
-    def wait_for(self, pattern, timeout=20.0):
-        """Return when the screen shows it."""
-        self._read_until(lambda: re.search(pattern, self.said), timeout, f"{pattern!r} to appear")
-        return re.search(pattern, self.said)
+    def wait_for(self, *patterns, timeout=20.0):
+        """Return when the screen shows all of them at once.
+
+        What is read may end in the middle of a picture: what belongs together is waited for
+        together, and not looked up on the screen afterwards.
+        """
+        self._read_until(
+            lambda: all(re.search(one, self.said) for one in patterns),
+            timeout,
+            f"{patterns!r} to appear",
+        )
 
     def wait(self, timeout=30.0):
         """Return the exit code, when all has been read."""

@@ -27,13 +27,17 @@ class Server:
 
     Attributes:
         asked: What was asked, in order.
+        requests: How: the path, the headers and the name of the parameter.
         broken: Questions that fail on the server's side.
+        refused: Questions that are no valid request.
         gate: Answers wait for it while it is not set; the first `free` do not.
     """
 
     def __init__(self):
         self.asked = []
+        self.requests = []
         self.broken = set()
+        self.refused = set()
         self.free = 0
         self.gate = threading.Event()
         self.gate.set()
@@ -41,9 +45,13 @@ class Server:
         self.url = ""
 
     async def generate(self, request):
-        question = (await request.json())["input_message"]
+        [(name, question)] = (await request.json()).items()
         number = len(self.asked)
         self.asked.append(question)
+        self.requests.append((request.path, request.headers, name))
+        if question in self.refused:
+            wrong = {"loc": ["body", name], "msg": "too odd"}
+            return web.json_response({"detail": [wrong]}, status=422)
         if number >= self.free:
             await asyncio.to_thread(self.gate.wait)
         reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -67,7 +75,8 @@ def serving():
     """Serve on a free port of 127.0.0.1, in a thread."""
     server, ready, loop = Server(), threading.Event(), asyncio.new_event_loop()
     app = web.Application()
-    app.router.add_post("/generate/full", server.generate)
+    for path in ("/generate/full", "/v1/workflow/full", "/agents/one"):
+        app.router.add_post(path, server.generate)
 
     async def start():
         runner = web.AppRunner(app, handle_signals=False)

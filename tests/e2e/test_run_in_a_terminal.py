@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
+from e2e.nat_server import make as make_nat
+from e2e.nat_server import serving
 from e2e.project import COMMAND, answered, calls, make
 from e2e.terminal import Terminal
 
@@ -179,6 +181,40 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
         "see why: holdfast show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",
     ]
+
+
+SLOW = """
+import pathlib, time
+while not pathlib.Path("go").exists():
+    time.sleep(0.01)
+def answer(question):
+    return question.split()[-1]
+"""
+
+
+def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_path, terminal):
+    make(tmp_path)
+    (tmp_path / "app.py").write_text(SLOW, encoding="utf-8")
+    screen = terminal([*COMMAND, "run", "eval.yml", "--plan"])
+    screen.wait_for(r"looking at what is there … \d")
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
+    assert screen.said.splitlines() == [
+        "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
+    ]
+
+
+def test_what_takes_long_after_the_last_call_is_said(tmp_path, terminal):
+    make_nat(
+        tmp_path, general="    output: {dir: out, custom_scripts: {wait: {script: wait.py}}}\n"
+    )
+    (tmp_path / "wait.py").write_text(SLOW, encoding="utf-8")
+    with serving() as server:
+        screen = terminal([*COMMAND, "run", "config.yml", "--endpoint", server.url])
+        screen.wait_for(r"writing the files … \d")
+        (tmp_path / "go").touch()
+        assert screen.wait() == 0
+    assert "writing the files" not in screen.said
 
 
 def test_no_color_is_respected(tmp_path, terminal):

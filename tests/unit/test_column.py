@@ -456,6 +456,26 @@ def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
     assert caught.value.holder["pid"] == os.getpid()
 
 
+def test_a_journal_that_is_moved_away_while_it_is_being_opened_is_not_the_one_that_is_written(
+    tmp_path, monkeypatch
+):
+    from holdfast.journal import lock as lock_module
+
+    here, there = tmp_path / "run", tmp_path / "run.old"
+    Journal(here).close()
+    real = lock_module._take
+
+    def take_late(fd, path):
+        monkeypatch.undo()
+        here.rename(there)
+        here.mkdir()
+        real(fd, path)
+
+    monkeypatch.setattr(lock_module, "_take", take_late)
+    with Journal(here), pytest.raises(RunIsLocked):
+        Journal(here)
+
+
 def test_a_record_that_waits_for_room_is_written_though_its_waiter_gave_up(tmp_path, monkeypatch):
     monkeypatch.setattr(writer_module, "MOST_WAITING_BYTES", 1)
     stopped = threading.Event()

@@ -50,16 +50,17 @@ def test_literal_secrets_are_masked_and_variables_stay():
 
 @pytest.mark.parametrize("answer_there", [None, "", "  "])
 def test_a_row_without_a_real_answer_fails_and_is_no_empty_answer(answer_there):
-    workflow = RowAnswers(Structure())
+    workflow = RowAnswers(Structure(), [])
     with pytest.raises(PermanentError, match="no answer in 'generated_answer'"):
         run(workflow.call(asked(generated_answer=answer_there)))
     said = run(workflow.call(asked(generated_answer=0, intermediate_steps=[{"a": 1}])))
     assert (said.value, said.steps) == (0, [{"a": 1}])
 
 
-def test_another_answer_in_a_row_is_another_key():
-    workflow = RowAnswers(Structure(generated_answer="said"))
-    assert workflow.seen(asked(said="1")) != workflow.seen(asked(said="2"))
+def test_another_answer_in_a_row_is_another_fingerprint():
+    names = Structure(generated_answer="said")
+    one, same, other = (RowAnswers(names, [asked(said=said)]).fingerprint for said in "112")
+    assert one == same != other
 
 
 def test_an_item_that_the_run_does_not_hold_fails():
@@ -140,10 +141,10 @@ def test_a_run_with_failures_is_not_finished(tmp_path):
 def test_what_is_needed_is_never_moved(tmp_path):
     path = finished(tmp_path)
     with pytest.raises(ConfigError, match="cannot be set aside"):
-        room.set_aside(path, [path / "config.yml"])
+        room.set_aside(path, [path / "config.yml"], room.is_finished)
     with pytest.raises(ConfigError):
-        room.set_aside(tmp_path, [tmp_path])
-    to = room.set_aside(path, [tmp_path / "config.yml"])
+        room.set_aside(tmp_path, [tmp_path], room.is_finished)
+    to = room.set_aside(path, [tmp_path / "config.yml"], room.is_finished)
     assert (to / "run.json").exists()
     assert not path.exists()
 

@@ -2,15 +2,14 @@
 
 import errno
 import os
-import shlex
 import signal
 import sys
 import traceback
 from importlib import import_module
-from pathlib import Path
 
 import click
 
+from holdfast.cli.again import this_command
 from holdfast.errors import DiskFullError, HoldfastError
 from holdfast.text import harmless
 
@@ -64,13 +63,6 @@ def say_bug(error: BaseException) -> None:
         redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
         "what was finished is on disk; please report the lines above",
     )
-
-
-def this_command() -> str:
-    """Return the command as it was typed, to be typed again."""
-    by_module = Path(sys.argv[0]).name == "__main__.py"
-    start = [Path(sys.executable).name, "-m", "holdfast"] if by_module else ["holdfast"]
-    return shlex.join([*start, *sys.argv[1:]])
 
 
 def drop_stdout() -> None:

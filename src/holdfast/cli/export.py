@@ -10,6 +10,7 @@ from rich.text import Text
 from holdfast.cli.endings import DONE
 from holdfast.errors import HoldfastError
 from holdfast.journal.files import replace_file
+from holdfast.report.busy import busy
 from holdfast.report.export import as_csv, as_jsonl, write_parquet
 from holdfast.report.nat import names_of, write_nat
 from holdfast.report.terminal import talk
@@ -52,7 +53,8 @@ def command(
             return DONE
         _check(reader, form, output, force=force)
         try:
-            _write(reader, form, output)
+            with busy(f"writing {one_line(str(output))}"):
+                _write(reader, form, output)
         except OSError as error:
             raise HoldfastError(
                 f"{one_line(str(output))}: cannot be written: {error.strerror}"

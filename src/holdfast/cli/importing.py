@@ -8,7 +8,7 @@ import click
 from rich.text import Text
 
 from holdfast.cli.endings import DONE, FAILED
-from holdfast.cli.nat_flags import SPELLINGS
+from holdfast.cli.nat_flags import SPELLINGS, endpoint_flags, endpoint_of, refuse_flags
 from holdfast.config import Config, is_nat_file, load_config
 from holdfast.datasets import Dataset, load
 from holdfast.integrations.nat import Flags, load_nat_config
@@ -23,7 +23,7 @@ from holdfast.text import harmless
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path), default=Path("eval.yml"),
               show_default=True, metavar="CONFIG", help="Whose run takes them.")  # fmt: skip
-@click.option("--endpoint", metavar="URL", help="NAT: where the workflow is served.")
+@endpoint_flags
 @click.option("--trials", "--reps", "trials", type=click.IntRange(min=1),
               help="How often each item is asked.")  # fmt: skip
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
@@ -33,10 +33,10 @@ def command(
     file: Path,
     *,
     into: Path,
-    endpoint: str | None,
     trials: int | None,
     overrides: tuple[str, ...],
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Take the answers of FILE, a workflow_output.json of nat eval or of Holdfast, into a run.
 
@@ -45,10 +45,10 @@ def command(
     from there.
     """
     if is_nat_file(into):
-        done = _into_nat(file, into, Flags(endpoint, reps=trials, settings=overrides))
+        served = endpoint_of(given)
+        done = _into_nat(file, into, Flags(**served, reps=trials, settings=overrides))
     else:
-        if endpoint is not None:
-            raise click.UsageError(f"--endpoint: {into} is an eval.yml, which names its workflow")
+        refuse_flags(given)
         more = () if trials is None else (f"trials={trials}",)
         rows = list(rows_of_file(file))
         done = import_rows(rows, file.name, _target(load_config(into, (*overrides, *more))))

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.config import Config, is_nat_file, load_config
+from holdfast.config.environment import substitute
 from holdfast.integrations.nat import Flags, NatConfig, load_nat_config
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -15,6 +16,9 @@ SPELLINGS = {"token_normalize_func": lambda name: name.replace("_", "-")}
 """The toolkit writes --skip_workflow: both spellings are taken."""
 _OURS = {
     "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
+    "endpoint_path": ("--endpoint-path", "write workflow: {nat: {endpoint: URL, path: …}}"),
+    "input_key": ("--input-key", "write workflow: {nat: {endpoint: URL, input_key: …}}"),
+    "endpoint_header": ("--endpoint-header", "write workflow: {nat: {endpoint: URL, headers: …}}"),
     "endpoint_timeout": ("--endpoint-timeout", "write timeout: 300 in the file"),
     "dataset": ("--dataset", "say --set dataset=FILE"),
     "reps": ("--reps", "say --trials N"),
@@ -25,10 +29,48 @@ _OURS = {
 }
 
 
+def endpoint_flags(command: F) -> F:
+    """Add the flags that say which served workflow is meant."""
+    return _with(
+        command,
+        click.option("--endpoint", metavar="URL", help="NAT: where the workflow is served."),
+        click.option("--endpoint-path", metavar="PATH",
+                     help="NAT: what is called there; /generate/full."),
+        click.option("--input-key", metavar="NAME",
+                     help="NAT: the name of the agent's parameter; input_message."),
+        click.option("--endpoint-header", multiple=True, metavar="'NAME: VALUE'",
+                     callback=_headers,
+                     help="NAT: sent there; ${VARIABLE} is read from the environment."),
+    )  # fmt: skip
+
+
+def _with(command: F, *options: Callable[[F], F]) -> F:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _headers(
+    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
+    """Read headers, without ever showing a value."""
+    pairs = []
+    for text in texts:
+        name, sign, value = text.partition(":")
+        if not sign or not name.strip():
+            raise click.UsageError("--endpoint-header: must be 'NAME: VALUE'")
+
+        def refuse(_: object, what: str, hint: str, name: str = name) -> None:
+            raise click.UsageError(f"--endpoint-header {name.strip()}: {what}; {hint}")
+
+        pairs.append((name.strip(), str(substitute(value.strip(), refuse))))
+    return tuple(pairs)
+
+
 def nat_flags(command: F) -> F:
     """Add the flags of `nat eval` to a command."""
-    options = (
-        click.option("--endpoint", metavar="URL", help="NAT: where the workflow is served."),
+    return _with(
+        endpoint_flags(command),
         click.option("--endpoint-timeout", type=click.FloatRange(min=0, min_open=True),
                      metavar="SECONDS", help="NAT: how long a call there may take; 300."),
         click.option("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -43,9 +85,6 @@ def nat_flags(command: F) -> F:
         click.option("--skip-completed-entries", is_flag=True,
                      help="NAT: take over an earlier workflow_output.json."),
     )  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def read_config(
@@ -70,7 +109,7 @@ def read_config(
     """
     if is_nat_file(file):
         return load_nat_config(file, _flags_of(given, trials, limit, settings))
-    _refuse_flags(given)
+    refuse_flags(given)
     if trials is not None:
         settings = (*settings, f"trials={trials}")
     return load_config(file, settings)
@@ -84,7 +123,7 @@ def _flags_of(
     if given["skip_workflow"] and given["endpoint"]:
         raise click.UsageError("--skip-workflow calls no workflow: leave out --endpoint")
     return Flags(
-        endpoint=given["endpoint"],
+        **endpoint_of(given),
         endpoint_timeout_s=given["endpoint_timeout"],
         dataset=given["dataset"],
         reps=given["reps"] or trials,
@@ -97,7 +136,21 @@ def _flags_of(
     )
 
 
-def _refuse_flags(given: dict[str, Any]) -> None:
+def endpoint_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Return which served workflow is meant, as `Flags` takes it."""
+    names = {"headers": "endpoint_header"} | {
+        name: name for name in ("endpoint", "endpoint_path", "input_key")
+    }
+    found = {name: given[flag] for name, flag in names.items()}
+    if found["endpoint"] is None:
+        for name, flag in names.items():
+            if found[name]:
+                shown = flag.replace("_", "-")
+                raise click.UsageError(f"--{shown} goes with --endpoint: say where the server is")
+    return found
+
+
+def refuse_flags(given: dict[str, Any]) -> None:
     """Say what to write in place of a flag that only goes with a configuration of the toolkit."""
     for name, (flag, instead) in _OURS.items():
         if given.get(name):

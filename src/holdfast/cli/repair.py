@@ -8,6 +8,7 @@ from rich.text import Text
 from holdfast.cli.endings import DONE
 from holdfast.errors import HoldfastError
 from holdfast.journal.check import repair
+from holdfast.report.busy import busy
 from holdfast.report.jsonl import json_line
 from holdfast.report.soundness import soundness_data
 from holdfast.report.tables import put
@@ -32,7 +33,8 @@ def command(run: str, *, as_json: bool) -> int:
     logging.getLogger("holdfast.journal").addHandler(logging.NullHandler())
     said: list[str] = []
     try:
-        report = repair(path, said.append)
+        with busy("reading every line"):
+            report = repair(path, said.append)
     except OSError as error:
         raise HoldfastError(
             f"{one_line(str(path))}: cannot be mended: {error.strerror} ({error.filename})",

@@ -5,7 +5,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -20,6 +20,7 @@ from holdfast.cli.verdict import Floor, ending_of, how_to_go_on, read_floors, sh
 from holdfast.config import Config, Prepared
 from holdfast.errors import FunctionChangedError, HoldfastError
 from holdfast.integrations.nat import NatConfig
+from holdfast.report.busy import busy
 from holdfast.report.events import EventView
 from holdfast.report.live import LineView, LiveView, TalkingView, View
 from holdfast.report.summary import remarks, summary_table
@@ -83,7 +84,7 @@ def command(
         if isinstance(config, NatConfig) and not quiet:
             for note in config.notes:
                 _say(note)
-        with _kept_in():
+        with _kept_in(), _busy(quiet=quiet, as_json=as_json):
             prepared = config.prepare()
         least = read_floors(floors, prepared.evaluators)
         options = prepared.options.copy()
@@ -96,7 +97,8 @@ def command(
         try:
             with _kept_in():
                 if only_plan:
-                    plan = _plan(config, prepared, options)
+                    with _busy(quiet=quiet, as_json=as_json):
+                        plan = _plan(config, prepared, options)
                 else:
                     ended = _run(config, prepared, options, view, least, here)
         except FunctionChangedError as changed:
@@ -118,6 +120,10 @@ def _kept_in() -> Iterator[None]:
         ) from error
 
 
+def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
+    return nullcontext() if quiet or as_json else busy("looking at what is there")
+
+
 def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
     if as_json:
         return EventView(out)
@@ -127,10 +133,10 @@ def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
 
 
 def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions) -> Plan:
-    run = config.run_to_plan if isinstance(config, NatConfig) else config.run
-    return plan_of(
-        prepared.dataset, prepared.workflow, prepared.evaluators, run, config.trials, **options
-    )
+    with config.to_plan() if isinstance(config, NatConfig) else nullcontext(config.run) as run:
+        return plan_of(
+            prepared.dataset, prepared.workflow, prepared.evaluators, run, config.trials, **options
+        )
 
 
 def _say_plan(plan: Plan, *, as_json: bool) -> int:
@@ -166,8 +172,15 @@ def _run(
     if isinstance(view, TalkingView):
         run = shown_path(config.run, here)
         talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
+    well = True
     if isinstance(config, NatConfig):
         config.begin(_say if isinstance(view, (TalkingView, EventView)) else _nothing)
+
+        def finish(result: EvaluationResult) -> None:
+            nonlocal well
+            well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
+
+        options["on_end"] = finish
     with log_to_talk(), view:
         result = evaluate(
             prepared.dataset,
@@ -178,7 +191,7 @@ def _run(
             **options,
         )
         code, why = ending_of(result, floors)
-        if isinstance(config, NatConfig) and not config.finish(_say, stopped=code >= STOPPED):
+        if not well:
             code = max(code, FAILED)
             why = why or "the results are there, and what follows them failed"
         if isinstance(view, EventView):

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import click
 
-from holdfast.cli.endings import DONE, FAILED, STOPPED, this_command
+from holdfast.cli.again import this_command
+from holdfast.cli.endings import DONE, FAILED, STOPPED
 from holdfast.errors import HoldfastError, InterruptedRunError, JournalError
 from holdfast.report.words import mean
 from holdfast.run.results import EvaluationResult

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from holdfast.cli.endings import DONE, FAILED
 from holdfast.journal.check import verify
+from holdfast.report.busy import busy
 from holdfast.report.jsonl import json_line
 from holdfast.report.soundness import soundness_data, soundness_table
 from holdfast.report.tables import put
@@ -23,7 +24,8 @@ def command(run: str | None, *, as_json: bool) -> int:
     """Read and check every line of RUN, and change nothing. Ends with 1 if something is wrong."""
     with open_run(run) as reader:
         path, is_running = reader.path, reader.is_running
-    report = verify(path)
+    with busy("reading every line"):
+        report = verify(path)
     if as_json:
         click.echo(json_line(soundness_data(report)))
     else:

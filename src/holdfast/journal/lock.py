@@ -45,9 +45,8 @@ class Lock:
             )
         self._fd: int | None = None
         self.on_lost: Callable[[], None] = lambda: None
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = _taken(path)
         try:
-            _take(fd, path)
             os.ftruncate(fd, 0)
             who = {**_who_we_are(), "path": str(path.resolve())}
             os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
@@ -63,6 +62,28 @@ class Lock:
             fd, self._fd = self._fd, None
             os.close(fd)
             _held.discard(self)
+
+
+def _taken(path: Path) -> int:
+    """Return the file with the lock on it."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _take(fd, path)
+            if _lies_at(fd, path):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        # Whoever had the lock moved the directory away: this is the lock of another place now.
+        os.close(fd)
+
+
+def _lies_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _take(fd: int, path: Path) -> None:

@@ -8,20 +8,19 @@ import signal
 import threading
 from typing import Self
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from holdfast.errors import HoldfastError, InterruptedRunError
 from holdfast.executors.dispatch import STOP_GRACE_S
+from holdfast.report.busy import FRAMES_PER_S, Waiting
 from holdfast.report.progress import ProgressTable, progress_line
 from holdfast.report.terminal import talk
 from holdfast.report.words import count
 from holdfast.run.plans import Plan
 from holdfast.run.tally import Tally
 from holdfast.text import harmless, text_of
-
-_FRAMES_PER_S = 5
 
 
 class View(Tally):
@@ -60,18 +59,24 @@ class LiveView(TalkingView):
 
     def __init__(self) -> None:
         super().__init__()
+        self._looking = Waiting("looking at what is there")
+        self._writing: Waiting | None = None
         self._live = Live(
             console=talk(),
-            refresh_per_second=_FRAMES_PER_S,
+            refresh_per_second=FRAMES_PER_S,
             transient=True,
             get_renderable=self._draw,
             vertical_overflow="crop",
         )
 
     def _draw(self) -> RenderableType:
-        if self.plan is None or not self.plan.calls:
-            return Text("")
-        return ProgressTable(self.snapshot())
+        if self.plan is None:
+            return self._looking()
+        now = self.snapshot()
+        if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
+            return ProgressTable(now)
+        self._writing = self._writing or Waiting("reading it all back and writing the files")
+        return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
 
     def __enter__(self) -> Self:
         self._live.start()

@@ -18,7 +18,7 @@ from holdfast.run.change import OnChange
 from holdfast.run.evaluation import Evaluation
 from holdfast.run.notebook import NotebookView, in_notebook
 from holdfast.run.plans import Plan
-from holdfast.run.request import OnItem, Request
+from holdfast.run.request import OnEnd, OnItem, Request
 from holdfast.run.results import EvaluationResult
 from holdfast.run.usage import Prices, check_prices
 from holdfast.run.watcher import Watcher
@@ -54,6 +54,7 @@ class RunOptions(TypedDict, total=False):
     step_filter: Sequence[str] | None
     bare_outputs: bool
     on_item_complete: OnItem | None
+    on_end: OnEnd | None
     watcher: Watcher | None
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
@@ -86,11 +87,12 @@ def evaluate(
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
             workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
             `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
-            called with an `ItemResult` when an item's answer or failure is on disk; `watcher` is
-            told of all that happens; `stop_grace_s` is how long calls in flight may go on after an
+            called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
+            the result when all files are written, before the run is unlocked; `watcher` is told
+            of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`; `prices` are what a million
-            tokens cost, by model); and those of
-            `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
+            tokens cost, by model); and those of `AsyncExecutor`, with `concurrency="auto"` and
+            `timeout=600`.
 
     Raises:
         DatasetError: The dataset cannot be used as it is.
@@ -125,7 +127,9 @@ def _conducted(evaluation: Evaluation) -> EvaluationResult:
         else:  # a notebook
             work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
             run_in_thread(work, on_interrupt=evaluation.stop)
-        return evaluation.finish()
+        result = evaluation.finish()
+    evaluation.hand_over(result)
+    return result
 
 
 async def aevaluate(
@@ -157,12 +161,18 @@ async def _aevaluate(
                 await evaluation.conduct()
             except asyncio.CancelledError:
                 # Stopped is not lost: what is finished is in the files all the same.
-                await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+                await to_its_end(threads.run(lambda _: _ended(evaluation), None))
                 raise
-            return await to_its_end(threads.run(lambda _: evaluation.finish(), None))
+            return await to_its_end(threads.run(lambda _: _ended(evaluation), None))
     finally:
         await to_its_end(threads.run(lambda _: evaluation.close(), None))
         threads.close()
+
+
+def _ended(evaluation: Evaluation) -> EvaluationResult:
+    result = evaluation.finish()
+    evaluation.hand_over(result)
+    return result
 
 
 def plan(

@@ -10,7 +10,7 @@ from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.executors.options import ExecutorOptions
 from holdfast.journal.writer import Durability
 from holdfast.run.change import OnChange
-from holdfast.run.results import ItemResult
+from holdfast.run.results import EvaluationResult, ItemResult
 from holdfast.run.usage import Prices
 from holdfast.run.watcher import Watcher
 from holdfast.types import Item
@@ -18,6 +18,9 @@ from holdfast.workflows.protocol import Workflow
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Told of an item that has its answer, or has failed, when that is on disk."""
+
+OnEnd = Callable[[EvaluationResult], None]
+"""Told of what came out when all files are written, while the run is still locked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,7 @@ class Request:
     step_filter: Sequence[str] | None = None
     bare_outputs: bool = False
     on_item_complete: OnItem | None = None
+    on_end: OnEnd | None = None
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None

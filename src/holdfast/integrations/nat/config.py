@@ -1,7 +1,12 @@
 """What was asked for, once a configuration of the toolkit has been read and checked?"""
 
-from collections.abc import Callable
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from holdfast.config.config import Prepared
@@ -14,6 +19,7 @@ from holdfast.integrations.nat.files import rename_columns, write_question_files
 from holdfast.integrations.nat.flags import Flags
 from holdfast.integrations.nat.importing import Target, import_rows
 from holdfast.integrations.nat.preparing import prepared_evaluators, prepared_function
+from holdfast.integrations.nat.recorded import RowAnswers
 from holdfast.integrations.nat.rows import read_dataset_rows, rows_of_file
 from holdfast.integrations.nat.scripts import run_scripts
 from holdfast.integrations.nat.secrets import masked
@@ -70,8 +76,11 @@ class NatConfig:
         evaluators = prepared_evaluators(self.wanted, self.path, findings)
         findings.raise_any()
         dataset = read_dataset_rows(self.wanted.dataset, function, self.flags.limit)
-        workflow = workflow_of(self)
-        self._prepared = Prepared(dataset, workflow, evaluators, self._options())
+        workflow = workflow_of(self, dataset)
+        options = self._options()
+        if isinstance(workflow, RowAnswers):
+            options["on_change"] = "redo"  # other rows: reading them anew costs nothing
+        self._prepared = Prepared(dataset, workflow, evaluators, options)
         return self._prepared
 
     def _options(self) -> EvaluationOptions:
@@ -99,6 +108,8 @@ class NatConfig:
         """
         self._check_dataset()
         earlier = self._earlier()
+        if self.flags.endpoint is not None and self._sets_aside():
+            asyncio.run(self._find_server())  # else nothing is moved
         self._make_room(say)
         if earlier is not None:
             rows, name = earlier
@@ -107,9 +118,10 @@ class NatConfig:
     def make_room_beside_theirs(self, say: Callable[[str], None]) -> None:
         """Set aside results of `nat eval` itself that are in the run's directory."""
         if room.is_foreign(self.run):
-            to = room.set_aside(self.run, self._needed)
+            to = room.set_aside(self.run, self._needed, room.is_foreign)
             shown = one_line(str(self.run))
-            say(f"{shown} holds results of nat eval: they are kept as {one_line(str(to))}")
+            if to is not None:
+                say(f"{shown} holds results of nat eval: they are kept as {one_line(str(to))}")
 
     @property
     def _needed(self) -> list[Path]:
@@ -130,11 +142,21 @@ class NatConfig:
         self.make_room_beside_theirs(say)
         if self._starts_anew():
             shown = one_line(str(self.run))
-            to = room.set_aside(self.run, self._needed)
-            say(
-                f"cleanup: the finished run in {shown} is kept as {one_line(str(to))}, and a new "
-                "one begins; with cleanup: false it would go on"
-            )
+            to = room.set_aside(self.run, self._needed, room.is_finished)
+            if to is not None:
+                say(
+                    f"cleanup: the finished run in {shown} is kept as {one_line(str(to))}, and a "
+                    "new one begins; with cleanup: false it would go on"
+                )
+
+    def _sets_aside(self) -> bool:
+        return self._starts_anew() or room.is_foreign(self.run)
+
+    async def _find_server(self) -> None:
+        """Open the workflow and close it again: a server that is not there is said now."""
+        workflow = (self._prepared or self.prepare()).workflow
+        await workflow.open()
+        await workflow.close()
 
     def _starts_anew(self) -> bool:
         output = self.wanted.output
@@ -159,11 +181,22 @@ class NatConfig:
             file = aside / room.OUTPUT
         return list(rows_of_file(file)), file.name
 
-    @property
-    def run_to_plan(self) -> Path:
-        """The directory a run would begin with: one that is not there, if it would begin anew."""
-        anew = self._starts_anew() or room.is_foreign(self.run)
-        return self.run.with_name(f"{self.run.name}-new") if anew else self.run
+    @contextmanager
+    def to_plan(self) -> Iterator[Path]:
+        """Yield what a run would begin with: room made, earlier answers taken, nothing changed."""
+        self._check_dataset()
+        earlier = self._earlier()
+        there = self.run if self.run.exists() and not self._sets_aside() else None
+        with TemporaryDirectory(prefix="holdfast-") as folder:
+            copy = Path(folder) / "run"
+            if earlier is None:
+                yield there or copy
+                return
+            if there is not None:
+                shutil.copytree(there, copy)
+            rows, name = earlier
+            import_rows(rows, name, replace(self.target(), run=copy))
+            yield copy
 
     def target(self) -> Target:
         """Return where imported answers go."""

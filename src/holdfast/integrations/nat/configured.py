@@ -22,9 +22,14 @@ class ConfiguredWorkflow:
         parts: The fingerprints of the configuration's blocks.
         result_json_path: Where in its answer the answer is.
 
+    Attributes:
+        answered_before: Whether it answered in an earlier session.
+
     Raises:
         ConfigError: That is no path.
     """
+
+    answered_before = False
 
     def __init__(self, inner: Workflow, parts: Mapping[str, str], result_json_path: str) -> None:
         self.name = inner.name
@@ -48,6 +53,8 @@ class ConfiguredWorkflow:
         return self._inner.seen(item)
 
     async def open(self) -> None:
+        if hasattr(self._inner, "answered_before"):
+            self._inner.answered_before = self.answered_before
         await self._inner.open()
 
     async def close(self) -> None:

@@ -50,6 +50,9 @@ def write_question_files(run: Path, config: Path, data: Any, flags: Flags) -> No
         "reps": flags.reps or 1,
         "endpoint": None if flags.endpoint is None else without_user(flags.endpoint),
         "endpoint_timeout": flags.endpoint_timeout_s,
+        "endpoint_path": flags.endpoint_path,
+        "input_key": flags.input_key,
+        "endpoint_headers": [name for name, _ in flags.headers],
         "timestamp": timestamp(),
     }
     content = json.dumps(masked(told), indent=2).encode() + b"\n"

@@ -11,6 +11,9 @@ class Flags:
     Attributes:
         endpoint: Where the workflow is served; None: it runs in this process.
         endpoint_timeout_s: How long a call there may take.
+        endpoint_path: What is called there; None: what the address ends with, or /generate/full.
+        input_key: The name of the agent's parameter; None: input_message.
+        headers: What else is sent there: names and values.
         dataset: A file in place of the configuration's.
         reps: How often each item is asked.
         overrides: What stands in place of values of the file: path and value.
@@ -23,6 +26,9 @@ class Flags:
 
     endpoint: str | None = None
     endpoint_timeout_s: float | None = None
+    endpoint_path: str | None = None
+    input_key: str | None = None
+    headers: tuple[tuple[str, str], ...] = ()
     dataset: Path | None = None
     reps: int | None = None
     overrides: tuple[tuple[str, str], ...] = ()

@@ -1,6 +1,6 @@
 """What stands in for the workflow when it is not to be called?"""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from holdfast.errors import PermanentError
@@ -47,21 +47,24 @@ class RowAnswers:
 
     Args:
         structure: What the columns are called.
+        items: The items: what their rows hold is what makes these answers what they are, so that
+            another file of answers is another workflow, and `KeptAnswers` finds these again.
     """
 
     name = "recorded"
     endpoint = "recorded"
 
-    def __init__(self, structure: Structure) -> None:
+    def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
         self._structure = structure
-        self.fingerprint: Mapping[str, str] = {"recorded": digest(structure.generated_answer)}
+        answers = [self._recorded(item) for item in items]
+        self.fingerprint: Mapping[str, str] = {"recorded": digest(answers)}
 
     def seen(self, item: Item) -> Any:
-        return [item.input, *self._recorded(item)]
+        return item.input
 
-    def _recorded(self, item: Item) -> tuple[Any, Any]:
+    def _recorded(self, item: Item) -> list[Any]:
         columns = self._structure
-        return item.row.get(columns.generated_answer), item.row.get(columns.trajectory)
+        return [item.row.get(columns.generated_answer), item.row.get(columns.trajectory)]
 
     async def open(self) -> None:
         """Nothing is needed."""

@@ -6,14 +6,15 @@ would delete, and results of `nat eval` itself, are renamed: `out` becomes `out.
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from holdfast.errors import ConfigError
 from holdfast.integrations.nat.wanted import WantedOutput
-from holdfast.journal.layout import layout_at
+from holdfast.journal.layout import directory_at
+from holdfast.journal.lock import Lock
 from holdfast.text import one_line
 
 OUTPUT = "workflow_output.json"
@@ -38,18 +39,24 @@ def choose_directory(output: WantedOutput, *, latest: bool) -> Path:
 
 def is_run(path: Path) -> bool:
     """Tell whether a directory holds a run of ours."""
-    layout = layout_at(path)
-    return path.is_dir() and (layout.lock.exists() or bool(layout.columns()))
+    if not path.is_dir():
+        return False
+    layout = directory_at(path)
+    return layout.lock.exists() or bool(layout.columns())
 
 
 def is_foreign(path: Path) -> bool:
     """Tell whether a directory holds results of `nat eval`, and no run of ours."""
-    return path.is_dir() and not is_run(path) and (path / OUTPUT).exists()
+    if not (path / OUTPUT).exists():
+        return False
+    layout = directory_at(path)
+    # A lock alone says nothing: whoever is about to set the results aside has it too.
+    return not layout.about.exists() and not layout.columns()
 
 
 def has_answers(path: Path) -> bool:
     """Tell whether a run has answers."""
-    column = layout_at(path).column("workflow")
+    column = directory_at(path).column("workflow")
     return column.exists() and column.stat().st_size > 0
 
 
@@ -85,15 +92,22 @@ def is_finished(path: Path) -> bool:
     return not left and all(sizes[step] == columns[step][1] for step in columns)
 
 
-def set_aside(path: Path, needed: Iterable[Path]) -> Path:
+def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool]) -> Path | None:
     """Rename a directory, so that it is kept beside the one that takes its place.
+
+    Nobody writes there meanwhile: it is done under the run's lock.
 
     Args:
         path: The directory.
         needed: What must not move with it.
+        is_so: Whether it is still to be moved, once nobody else can change it.
+
+    Returns:
+        What it is called now; None: it is not to be moved any more.
 
     Raises:
         ConfigError: It cannot be moved.
+        RunIsLocked: Somebody writes there.
     """
     real = path.resolve()
     within = next((one for one in needed if one.resolve().is_relative_to(real)), None)
@@ -106,8 +120,18 @@ def set_aside(path: Path, needed: Iterable[Path]) -> Path:
     to = path.with_name(f"{path.name}.{_now()}")
     while to.exists():
         to = to.with_name(f"{to.name}-{uuid4().hex[:4]}")
+    place = directory_at(path).lock
+    is_new = not place.exists()
     try:
-        path.rename(to)
+        lock = Lock(place)
+        try:
+            if not is_so(path):
+                return None
+            path.rename(to)
+            if is_new:  # it was none of ours, and is left as it was
+                (to / place.name).unlink()
+        finally:
+            lock.release()
     except OSError as error:
         raise ConfigError(
             f"{one_line(str(path))}: cannot be set aside: {error.strerror}"

@@ -1,5 +1,6 @@
 """Which workflow answers: a served one, the configuration's own, or none?"""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,41 +8,56 @@ from holdfast import workflows
 from holdfast.errors import ConfigError, HoldfastError
 from holdfast.integrations.nat import room
 from holdfast.integrations.nat.configured import ConfiguredWorkflow
+from holdfast.integrations.nat.flags import Flags
 from holdfast.integrations.nat.identity import parts_of
 from holdfast.integrations.nat.in_process import InProcessWorkflow, check_installed
 from holdfast.integrations.nat.recorded import KeptAnswers, RowAnswers
 from holdfast.journal.fingerprint import digest
 from holdfast.text import one_line
+from holdfast.types import Item
 from holdfast.workflows.protocol import Workflow
 
 if TYPE_CHECKING:
     from holdfast.integrations.nat.config import NatConfig
 
-_PATHS = ("/generate/full", "/generate")
+# What an address may end with, and what is called then. The toolkit's own help shows one with
+# /generate, to which it then adds /generate/full.
+_PATHS = {
+    "/generate/full": "/generate/full",
+    "/generate": "/generate/full",
+    "/v1/workflow/full": "/v1/workflow/full",
+    "/v1/workflow": "/v1/workflow/full",
+}
 
 
-def workflow_of(config: "NatConfig") -> Workflow:
+def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
     """Return the workflow of an evaluation.
+
+    Args:
+        config: The configuration.
+        items: The items of its dataset.
 
     Raises:
         ConfigError: It cannot be called as it is asked for.
     """
     flags = config.flags
     if flags.skip_workflow:
-        return _recorded(config)
+        return _recorded(config, items)
     parts = parts_of(config.tree.data, config.path.parent)
-    inner = _served(flags.endpoint) if flags.endpoint is not None else _own(config)
+    inner = _own(config) if flags.endpoint is None else _served(flags.endpoint, flags)
     return ConfiguredWorkflow(inner, parts, flags.result_json_path)
 
 
-def _served(endpoint: str) -> Workflow:
-    # The toolkit's own help shows an address with the path, which it then adds once more.
+def _served(endpoint: str, flags: Flags) -> Workflow:
     base = endpoint.rstrip("/")
-    for path in _PATHS:
-        base = base.removesuffix(path)
+    ends = next((one for one in _PATHS if base.endswith(one)), "")
+    path = flags.endpoint_path or _PATHS.get(ends, "/generate/full")
+    told: Any = {} if flags.input_key is None else {"input_key": flags.input_key}
     try:
         # Its time limit is that of the attempt: one clock is enough.
-        return workflows.nat(base)
+        return workflows.nat(
+            base.removesuffix(ends), path=path, headers=dict(flags.headers), **told
+        )
     except HoldfastError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
 
@@ -71,7 +87,7 @@ def _at(data: Any, path: str) -> Any:
     return data
 
 
-def _recorded(config: "NatConfig") -> Workflow:
+def _recorded(config: "NatConfig", items: Iterable[Item]) -> Workflow:
     run: Path = config.run
     if config.flags.dataset is None:
         functions = room.about(run).get("functions", {})
@@ -79,4 +95,4 @@ def _recorded(config: "NatConfig") -> Workflow:
             return KeptAnswers(next(reversed(functions.values())))
         if room.is_foreign(run):
             return KeptAnswers({"recorded": digest(room.OUTPUT)})
-    return RowAnswers(config.wanted.dataset.structure)
+    return RowAnswers(config.wanted.dataset.structure, items)

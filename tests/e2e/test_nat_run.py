@@ -190,6 +190,8 @@ def test_import_makes_columns_and_a_run_goes_on_from_there(tmp_path, server):
     }
     again = json.loads(run(tmp_path, "old.json", *into, "--json", command="import").stdout)
     assert (again["taken"], again["there"]) == (0, 1)
+    status = json.loads(run(tmp_path, "out", "--json", command="status").stdout)
+    assert status["state"] == "stopped"  # and not finished: nothing has run
     assert go(tmp_path, server).returncode == 0
     assert sorted(server.asked) == ["Repeat 1", "Repeat 2", "Repeat 3"]
 

@@ -189,6 +189,15 @@ def test_overrides_take_the_kind_of_what_they_replace():
     assert len(list(config.prepare().dataset)) == 2
 
 
+def test_an_override_of_what_is_not_there_is_refused():
+    def said(path):
+        return refusal(START, Flags(endpoint="http://localhost:8000", overrides=((path, "1"),)))
+
+    assert "no 'lms' there; did you mean 'llms'?" in said("lms.nim.temperature")[0]
+    assert "--set puts in what is not" in said("llms.nim.temprature")[1]
+    assert said("workflow._type.deeper")[0].endswith("the file has no 'deeper' there")
+
+
 def test_the_environment_is_read_in_eval_and_left_alone_elsewhere(monkeypatch):
     monkeypatch.setenv("WHERE", "there")
     text = START.replace("./out", "./${WHERE}").replace("model_name: m", "model_name: '${NO_SUCH}'")

@@ -8,9 +8,9 @@ import json
 from typing import Any
 
 from holdfast.config.overrides import override
-from holdfast.config.problems import Place, refuse
+from holdfast.config.problems import Place, quoted, refuse
 from holdfast.config.tree import Tree
-from holdfast.text import one_line
+from holdfast.text import did_you_mean, one_line
 
 
 def apply_override(tree: Tree, path: str, value: str) -> None:
@@ -27,7 +27,22 @@ def apply_override(tree: Tree, path: str, value: str) -> None:
             "must be a path and a value",
             "for example --override eval.general.max_concurrency 4",
         )
+    if parts[0] != "eval":  # what may stand there, we know; elsewhere only the toolkit does
+        _check_there(tree.data, parts, place)
     override(tree, f"{path}={_as_before(_now(tree.data, parts), value)}", place)
+
+
+def _check_there(data: Any, parts: list[str], place: Place) -> None:
+    for part in parts:
+        known = list(map(str, data)) if isinstance(data, dict) else []
+        if part not in known:
+            more = did_you_mean(part, known) or (f": {', '.join(known[:8])}" if known else "")
+            refuse(
+                place,
+                f"the file has no {quoted(part)} there{more}",
+                "as in the toolkit, only what is written is overridden; --set puts in what is not",
+            )
+        data = data[part]
 
 
 def _now(data: Any, parts: list[str]) -> Any:

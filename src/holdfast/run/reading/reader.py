@@ -66,13 +66,15 @@ class RunReader(RunFiles):
         """How it stands, in a word.
 
         "running": somebody works on it. "finished": nothing is left to do, though some of it may
-        have failed. "stopped": it ended in good order before that. "cut off": it did not end.
+        have failed. "stopped": it ended in good order before that, or has only been imported.
+        "cut off": it did not end.
         """
         if self.is_running:
             return "running"
         if self.session and "ended" not in self.session:
             return "cut off"
-        return "stopped" if any(step.left for step in self.counts.steps) else "finished"
+        left = not self.session or any(step.left for step in self.counts.steps)
+        return "stopped" if left else "finished"
 
     @cached_property
     def counts(self) -> Snapshot:

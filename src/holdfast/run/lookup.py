@@ -15,8 +15,9 @@ from holdfast.journal.fingerprint import digest
 from holdfast.journal.layout import Layout
 from holdfast.run.asked import Asked, ask
 from holdfast.run.change import Fingerprint, settle_change
-from holdfast.run.pipeline import WORKFLOW, Call
+from holdfast.run.pipeline import WORKFLOW
 from holdfast.run.plans import Plan, StepPlan
+from holdfast.run.records import Call
 from holdfast.run.request import Request
 from holdfast.run.scoring import scoring_of
 from holdfast.types import Cell

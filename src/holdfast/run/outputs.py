@@ -9,9 +9,9 @@ from holdfast.journal.files import replace_file
 from holdfast.journal.layout import Layout
 from holdfast.run.asked import Asked
 from holdfast.run.nat_steps import as_nat_step
+from holdfast.run.records import answer_record, kept_steps
 from holdfast.run.redaction import Redaction
 from holdfast.run.results import ItemResult
-from holdfast.run.scoring import answer_record, kept_steps
 
 
 def write_outputs(

@@ -7,13 +7,12 @@ it is on disk, and not before.
 
 import asyncio
 import logging
-import signal
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
 
-from holdfast.errors import InterruptedRunError, PermanentError
+from holdfast.errors import PermanentError
 from holdfast.evaluators.builtin import BuiltIn
 from holdfast.evaluators.protocol import Evaluator, Scores
 from holdfast.executors.async_executor import AsyncExecutor
@@ -29,14 +28,15 @@ from holdfast.run.asked import Asked
 from holdfast.run.belt import Belt
 from holdfast.run.keeping import Keeping
 from holdfast.run.pace_story import tell_pace
+from holdfast.run.records import Call, answer_record, item_told, kept_steps, score_record
 from holdfast.run.redaction import Redaction
 from holdfast.run.request import OnItem
-from holdfast.run.results import ItemResult
-from holdfast.run.scoring import Scoring, answer_record, kept_steps, scoring_of
+from holdfast.run.scoring import Scoring, scoring_of
+from holdfast.run.stopping import Stopping
 from holdfast.run.usage import Prices, usage_facts
 from holdfast.run.watcher import Watcher
-from holdfast.text import one_line, text_of
-from holdfast.types import Cell, Output, Score
+from holdfast.text import one_line
+from holdfast.types import Output
 from holdfast.workflows.protocol import Workflow
 
 _BELT = 256
@@ -45,7 +45,6 @@ _BUILT_IN_CONCURRENCY = 32  # they call no provider
 WORKFLOW = "workflow"
 _MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
-Call = tuple[Asked, Cell]
 logger = logging.getLogger("holdfast.run")
 
 
@@ -67,7 +66,6 @@ class Pipeline:
         keepings: What each step could not record.
         left: Steps and keys that failed before and are not to be tried again.
         redaction: What keeps secrets from being written.
-        stop_reason: Why it stopped before all cells were done; None if it did not.
     """
 
     def __init__(
@@ -82,13 +80,11 @@ class Pipeline:
         on_item_complete: OnItem | None = None,
         prices: Prices | None = None,
     ) -> None:
-        self.stop_reason: Exception | None = None
+        self.redaction = Redaction()
+        self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
         self._watcher = watcher
-        self._stop_grace_s = stop_grace_s
         self._on_item_complete = on_item_complete
         self._prices = prices
-        self._stops = 0
-        self._opening: asyncio.Future[None] | None = None
         self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
         self._workflow = workflow
@@ -96,14 +92,16 @@ class Pipeline:
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._step_filter = step_filter
-        self.redaction = Redaction()
         self.left: frozenset[tuple[str, str]] = frozenset()
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)
         self._belts: dict[str, Belt[Scoring]] = {}
         self.keepings: list[Keeping] = []
-        self._executors: list[AsyncExecutor[Any, Any]] = []
-        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def stop_reason(self) -> Exception | None:
+        """Why it stopped before all cells were done; None if it did not."""
+        return self._stopping.reason
 
     async def conduct(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
         """Do what is missing.
@@ -113,7 +111,7 @@ class Pipeline:
             kept: Answers that are on disk, of which some scores may be missing.
         """
         self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
-        self._loop = asyncio.get_running_loop()
+        self._stopping.loop = asyncio.get_running_loop()
         if calls and not await self._opened():
             return
         self.redaction.look_again()  # setting up may have made secrets known
@@ -134,16 +132,16 @@ class Pipeline:
 
     async def _opened(self) -> bool:
         """Open the workflow; tell whether that was not interrupted."""
-        self._opening = asyncio.ensure_future(self._workflow.open())
+        self._stopping.opening = asyncio.ensure_future(self._workflow.open())
         try:
-            await self._opening
+            await self._stopping.opening
         except asyncio.CancelledError:
             if self.stop_reason is None:
                 raise  # not by us
             await self._workflow.close()
             return False
         finally:
-            self._opening = None
+            self._stopping.opening = None
         return True
 
     async def _close(self, calls: Sequence[Call]) -> None:
@@ -151,35 +149,8 @@ class Pipeline:
             await self._workflow.close()
 
     def stop(self, signum: int | None = None) -> None:
-        """Stop, from any thread: asked once, calls in flight may end; asked again, at once.
-
-        SIGTERM is the wish of a machine that will not wait long: then the grace is short.
-        """
-        reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
-        reason.signum = signum
-        self._stops += 1
-        grace_s = self._stop_grace_s if self._stops == 1 else 0.0
-        if signum not in (None, signal.SIGINT):
-            grace_s = min(grace_s, STOP_GRACE_S)
-        if not grace_s:
-            self._journal.hurry()
-        if self.stop_reason is None:
-            # At once, and not by the event loop: user code may be blocking it.
-            self._say_stopping(reason)
-        self.stop_reason = self.stop_reason or reason
-        if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
-
-    def _say_stopping(self, reason: Exception) -> None:
-        self._journal.tell("stopping", reason=self.redaction.text(text_of(reason)))
-        if self._watcher is not None:
-            self._watcher.stopping(reason)
-
-    def _stop_all(self, reason: Exception, grace_s: float) -> None:
-        if self._opening is not None:
-            self._opening.cancel()  # nothing has been sent yet
-        for executor in self._executors:
-            executor.stop(reason, grace_s=grace_s)
+        """Stop, from any thread."""
+        self._stopping.ask(signum)
 
     async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
         try:
@@ -230,7 +201,7 @@ class Pipeline:
         if self._on_item_complete is None:
             return
         try:
-            told = self._on_item_complete(item_of(finished))
+            told = self._on_item_complete(item_told(finished))
             if isawaitable(told):
                 await told
         except Exception:  # whoever looks on must not keep the item from its scores
@@ -282,7 +253,7 @@ class Pipeline:
             self._journal,
             evaluator.name,
             lambda _, scoring: scoring.cell,
-            _score_record_of,
+            score_record,
             permanent="evaluator",
             facts_of=lambda finished: finished.input.facts,
             redaction=self.redaction,
@@ -327,16 +298,15 @@ class Pipeline:
         inputs: Iterable[Any] | AsyncIterable[Any],
     ) -> None:
         self.keepings.append(keeping)
-        self._executors.append(executor)
+        self._stopping.executors.append(executor)
         async for _ in executor.stream(inputs):
             pass
         reason = keeping.error or executor.stop_reason
-        if reason is not None and self.stop_reason is None:
-            self.stop_reason = reason
-            self._say_stopping(reason)
-            if self._options.get("exit_on_error"):
-                for other in self._executors:
-                    other.stop(reason)
+        if reason is None or not self._stopping.because(reason):
+            return
+        if self._options.get("exit_on_error"):
+            for other in self._stopping.executors:
+                other.stop(reason)
 
 
 def _of_own_code(error: BaseException) -> str | None:
@@ -359,38 +329,3 @@ def _the_only(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
-
-
-def item_of(finished: Finished[Call, Output]) -> ItemResult:
-    """Return an item that is done, as the results will have it, without scores yet."""
-    asked, _ = finished.input
-    item = ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
-    item.seconds = finished.details.execution_seconds
-    if finished.error is None and isinstance(finished.output, Output):
-        item.status, item.output = "completed", finished.output.value
-        item.steps = finished.output.steps
-    else:
-        error = finished.error
-        item.status = "failed"
-        item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
-    return item
-
-
-def _score_record_of(finished: Finished[Scoring, Scores]) -> dict[str, Any]:
-    record: dict[str, Any] = {"id": finished.input.asked.public_id}
-    if finished.error is not None or not isinstance(finished.output, dict):
-        return record
-    scores: dict[str, Score] = finished.output
-    if list(scores) == ["score"]:
-        return {**record, **_plain_score(scores["score"]), "error": None}
-    several = {name: _plain_score(one) for name, one in scores.items()}
-    return {**record, "score": None, "scores": several, "error": None}
-
-
-def _plain_score(score: Score) -> dict[str, Any]:
-    plain: dict[str, Any] = {"score": score.value, "reasoning": score.reason or {}}
-    if score.label is not None:
-        plain["label"] = score.label
-    if score.details is not None:
-        plain["details"] = score.details
-    return plain

@@ -1,7 +1,6 @@
 """What does a score depend on, and what does an evaluator get to see?"""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from holdfast.evaluators.protocol import Evaluator, Scored
 from holdfast.journal.fingerprint import digest, score_key
@@ -45,25 +44,3 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     key = score_key(output, seen, fingerprint, asked.trial)
     cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
     return Scoring(asked, cell, scored, {"of": output, "by": fingerprint})
-
-
-def answer_record(asked: Asked, value: Any, steps: list[Any]) -> dict[str, Any]:
-    """Return the public record of an answer: the row, the answer and the steps."""
-    record = {**asked.item.row, "id": asked.public_id}
-    return {"id": asked.public_id, **record, ANSWER: value, STEPS: steps}
-
-
-def kept_steps(steps: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
-    """Return the steps whose type is one of these; those that name no type are kept."""
-    if types is None:
-        return list(steps)
-    return [one for one in steps if (kind := _type_of(one)) is None or kind in types]
-
-
-def _type_of(step: Any) -> str | None:
-    if not isinstance(step, Mapping):
-        return None
-    payload = step.get("payload")
-    inner = payload if isinstance(payload, Mapping) else step
-    kind = inner.get("event_type", inner.get("type"))
-    return kind if isinstance(kind, str) else None

@@ -21,8 +21,9 @@ from holdfast.journal.fingerprint import digest
 from holdfast.journal.journal import Journal
 from holdfast.run.asked import Asked, ask
 from holdfast.run.pipeline import WORKFLOW
+from holdfast.run.records import answer_record, kept_steps
 from holdfast.run.redaction import Redaction
-from holdfast.run.scoring import ANSWER, STEPS, answer_record, kept_steps
+from holdfast.run.scoring import ANSWER, STEPS
 from holdfast.text import one_line
 from holdfast.types import Cell, Item, Outcome
 from holdfast.workflows.protocol import Workflow

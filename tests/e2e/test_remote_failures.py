@@ -250,7 +250,7 @@ def test_429_waits_as_long_as_the_server_says():
 
 @pytest.mark.parametrize(
     ("status", "kind", "attempts"),
-    [(500, "transient", 3), (503, "transient", 3), (404, "permanent", 1), (403, "permanent", 1)],
+    [(500, "transient", 3), (503, "transient", 3), (410, "permanent", 1), (403, "permanent", 1)],
 )
 def test_a_status_that_is_no_success_is_a_failure_of_its_kind(status, kind, attempts):
     with site(answering({"why": "because\x1b[31m"}, status)) as server:

@@ -399,10 +399,10 @@ def test_a_422_with_detail_stops_the_run_and_names_the_field(server, tmp_path, p
     assert named.items[0].output == "a0"
 
 
-def test_a_path_that_the_real_server_does_not_have_is_said(server, tmp_path):
-    (item,) = ask(server, tmp_path, rows("Repeat"), path="/nowhere").items
-    assert item.status == "failed"
-    assert "404" in item.error["message"]
+def test_a_path_that_the_real_server_does_not_have_stops_the_run(server, tmp_path):
+    result = ask(server, tmp_path, rows("Repeat"), path="/nowhere")
+    assert "404" in str(result.stop_reason)
+    assert "path='/nowhere'" in result.stop_reason.hint
 
 
 # ---- the two commands on one configuration ------------------------------------------------------

@@ -3,14 +3,12 @@
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from holdfast.errors import HoldfastError
-from holdfast.text import one_line
+from holdfast.workflows.secrets import is_telling
 
 _PORTS = {"http": 80, "https": 443}
-_SHORTEST_SECRET = 8
-_MASK = "[redacted]"
 
 
 class Address:
@@ -29,6 +27,7 @@ class Address:
         path: The path, without the query, which may hold a secret.
         relative: Path and query.
         authorization: The header that the credentials in it become; None: there are none.
+        secrets: What of it must not be shown.
 
     Raises:
         HoldfastError: It is no address of a server.
@@ -54,6 +53,7 @@ class Address:
         self.url = urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))
         self.path = parts.path or "/"
         self.relative = urlunsplit(("", "", parts.path, parts.query, ""))
+        self.secrets = secrets_in(parts)
         self.authorization: str | None = None
         if parts.username is not None:
             self.authorization = basic(parts.username, parts.password)
@@ -65,23 +65,12 @@ def basic(user: str, password: str | None) -> str:
     return f"Basic {b64encode(pair.encode()).decode()}"
 
 
-class Secrets:
-    """Header values, which nobody is to see: a server may repeat them in what it says."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        parts = {part for value in headers.values() for part in (value, *value.split())}
-        long = [part for part in parts if len(part) >= _SHORTEST_SECRET]
-        self._values = sorted(long, key=len, reverse=True)
-
-    def show(self, value: object) -> str:
-        """Return something of the server's for a message: one line, cut short, without them."""
-        if self._values:
-            # Hidden before it is cut, for half a secret is one too.
-            text = value if isinstance(value, str) else repr(value)
-            for secret in self._values:
-                text = text.replace(secret, _MASK)
-            value = text
-        return one_line(value)
+def secrets_in(parts: SplitResult) -> tuple[str, ...]:
+    """Return what must not be shown of an address: user, password, telling values of its query."""
+    written = [one for one in (parts.username, parts.password) if one]
+    query = parse_qsl(parts.query)
+    asked = [value for name, value in query if is_telling(name) and "{{" not in value]
+    return (*written, *map(unquote, written), *asked)
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -1,20 +1,24 @@
 """What does the toolkit's stream say: which answer, which steps, which failure?
 
 Lines, each with its prefix: `data:` holds the answer or a part of it, `intermediate_data:` a step.
-A failure is a last line without a prefix. The end of the stream ends it, and steps may come after
+A failure is a last line without a prefix, or `event: error` with what it says behind it, as event
+streams have it. The end of the stream ends it, and steps may come after
 the answer, so nothing is known before the end. The bytes come in pieces that end anywhere.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import HoldfastError, PermanentError, TransientError
 from holdfast.workflows.agent_steps import is_workflow_end, is_workflow_start, step_of
-from holdfast.workflows.failures import Show, agent_failure, is_agent_error
+from holdfast.workflows.failures import Show, agent_failure, is_agent_error, said_error
 from holdfast.workflows.parsing import parse_json
+from holdfast.workflows.reply import MOST_SAID
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
 _TRACE = '{"observability_trace_id":'
-_OTHER_FIELDS = (b":", b"event:", b"id:", b"retry:")
+_EVENT, _ERROR = b"event:", b"error"
+_OTHER_FIELDS = (b":", _EVENT, b"id:", b"retry:")
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -40,6 +44,7 @@ class AgentStream:
         self._failure: HoldfastError | None = None
         self._open_line: list[bytes] = []
         self._begun = False
+        self._error: list[bytes] | None = None  # what an error event has said so far
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes.
@@ -63,17 +68,40 @@ class AgentStream:
         line = line.strip()
         if line:
             self._read(line)
+        else:
+            self._end_event()
+
+    def _end_event(self) -> None:
+        said, self._error = self._error, None
+        if said is None:
+            return
+        text = b"\n".join(said)
+        try:
+            error = parse_json(text)
+        except ValueError:  # text for people
+            error = self._shown(text)
+        if not is_agent_error(error):
+            error = {"message": said_error(error) or error or "an error event that says nothing"}
+        self._fail(error)
+
+    def _fail(self, said: Mapping[str, Any]) -> None:
+        self._failure = self._failure or agent_failure(self._where, said, self._show)
 
     def _read(self, line: bytes) -> None:
         if line.startswith(_DATA):
-            self._read_data(line[len(_DATA) :].strip())
+            data = line[len(_DATA) :].strip()
+            if self._error is None:
+                self._read_data(data)
+            else:
+                self._error.append(data)
+        elif line.startswith(_EVENT) and line[len(_EVENT) :].strip() == _ERROR:
+            self._error = []
         elif line.startswith(_STEP):
             sent = self._parsed(line[len(_STEP) :], "a step")
             self.steps.append(step_of(sent))
             self._note_workflow(sent)
         elif line.startswith(b"{"):
-            said = self._parsed(line, "a line without a prefix")
-            self._failure = self._failure or agent_failure(self._where, said, self._show)
+            self._fail(self._parsed(line, "a line without a prefix"))
         elif not line.startswith(_OTHER_FIELDS):
             raise TransientError(
                 f"{self._where}: the stream holds a line that is none of the protocol's: "
@@ -94,10 +122,12 @@ class AgentStream:
             return
         said = self._parsed(data, "a part of the answer")
         if is_agent_error(said):
-            self._failure = self._failure or agent_failure(self._where, said, self._show)
+            self._fail(said)
         elif isinstance(said, dict) and "value" in said:
             if not _is_trace(said["value"]):
                 self._values.append(said["value"])
+        elif (error := said_error(said)) is not None:
+            self._fail({"message": error})
         else:
             raise PermanentError(
                 f"{self._where}: a part of the answer has no 'value': {self._shown(data)}"
@@ -110,7 +140,7 @@ class AgentStream:
             raise TransientError(f"{self._where}: {what} is {error}: {self._shown(raw)}") from None
 
     def _shown(self, raw: bytes) -> str:
-        return self._show(raw[:1000].decode(errors="replace"))
+        return self._show(raw[:MOST_SAID].decode(errors="replace"))
 
     def answer(self, *, framed: bool) -> Any:
         """Return the answer, now that the stream is at its end.
@@ -122,6 +152,7 @@ class AgentStream:
             HoldfastError: There is none, or it is not whole; the type tells what to do.
         """
         self._end_line()
+        self._end_event()
         if self._failure is not None:
             raise self._failure
         values = self._values

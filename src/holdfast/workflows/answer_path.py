@@ -3,7 +3,7 @@
 from typing import Any
 
 from holdfast.errors import HoldfastError, PermanentError
-from holdfast.workflows.failures import Show
+from holdfast.workflows.failures import Show, said_error
 
 ALL = "$"
 
@@ -41,8 +41,10 @@ class AnswerPath:
         found = [body] if self._compiled is None else self._matches(body, where, show)
         if len(found) != 1:
             many = "nothing" if not found else f"{len(found)} values"
+            error = None if found else said_error(body)
+            says = show(body) if error is None else f"it says {show(error)}"
             raise PermanentError(
-                f"{where}: {self.path!r} finds {many} in the response: {show(body)}",
+                f"{where}: {self.path!r} finds {many} in the response: {says}",
                 hint="answer= must lead to exactly one value",
             )
         if found[0] is None:

@@ -8,20 +8,22 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
 from typing import TypeVar
 
 import aiohttp
+from multidict import CIMultiDict
 from yarl import URL
 
-from holdfast.errors import EndpointDownError, HoldfastError, PermanentError, TransientError
+from holdfast.errors import EndpointDownError, HoldfastError, PermanentError
 from holdfast.pacing.observation import observe
 from holdfast.workflows import collector
-from holdfast.workflows.address import Address, Secrets
+from holdfast.workflows.address import Address
+from holdfast.workflows.client_errors import MOST_HEADER_BYTES, translated, why_not
 from holdfast.workflows.deadlines import Deadlines, within
 from holdfast.workflows.environment import Proxy, proxy_for, tls_context
-from holdfast.workflows.failures import ConnectionLostError
+from holdfast.workflows.pool import Pool
 from holdfast.workflows.reply import Reply
+from holdfast.workflows.secrets import Secrets
 
 T = TypeVar("T")
 MEBI = 2**20
@@ -55,17 +57,19 @@ class Client:
         own = dict(headers)
         if address.authorization and not any(n.lower() == "authorization" for n in own):
             own["Authorization"] = address.authorization
-        self.show = Secrets(own).show
+        self._secrets = Secrets(own, address.secrets)
+        self.show = self._secrets.show
         self._has_credentials = bool(own)
         # Nothing packed: text this small gains little, and a packed bomb is not even sent.
         ours = {"Accept-Encoding": "identity", "User-Agent": "holdfast"}
         ours = {n: v for n, v in ours.items() if n.lower() not in {o.lower() for o in own}}
-        self._headers = {**ours, **own}
+        self._headers = CIMultiDict({**ours, **own})
         self._deadlines = deadlines
         self._most = int(max_response_mb * MEBI)
         self._session: aiohttp.ClientSession | None = None
         self._proxy: Proxy | None = None
-        self._proxy_headers: dict[str, str] | None = None
+        self._proxy_headers: dict[str, str] = {}
+        self._proxied_headers = self._headers
 
     # ---- before and after -----------------------------------------------------------------------
 
@@ -79,31 +83,34 @@ class Client:
         await self.close()  # opened twice is opened anew
         address = self._address
         self._proxy = proxy = proxy_for(address.scheme, f"{address.host}:{address.port}")
+        self._secrets.add(() if proxy is None else proxy.secrets)
         schemes = {address.scheme, "" if proxy is None else proxy.url.partition(":")[0]}
         tls = tls_context() if "https" in schemes else None
         await self._find(tls)
-        headers = self._headers
-        if proxy is not None and proxy.authorization is not None:
-            # Through a tunnel the server would read what is said to the proxy.
-            said = {"Proxy-Authorization": proxy.authorization}
-            if address.scheme == "https":
-                self._proxy_headers = said
-            else:
-                headers = {**headers, **said}
+        self._say_to_proxy(proxy)
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
+            connector=Pool(
                 limit=0,  # how many calls are in flight is the executor's matter
                 ssl=True if tls is None else tls,
                 keepalive_timeout=_KEEP_ALIVE_S,
                 ttl_dns_cache=60,
             ),
-            headers=headers,
             # Items are asked one by one: none may leave something behind for the next.
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._deadlines.connect_timeout),
             auto_decompress=False,  # done by us, piece by piece
+            max_line_size=MOST_HEADER_BYTES,
+            max_field_size=MOST_HEADER_BYTES,
         )
         collector.relax()
+
+    def _say_to_proxy(self, proxy: Proxy | None) -> None:
+        # What is said to the proxy stands beside a call that it passes on, and before a tunnel,
+        # through which the server would read it; there the proxy is to read none of ours either.
+        # So no header is the session's own: aiohttp would say those to both.
+        told = None if proxy is None else proxy.authorization
+        self._proxy_headers = {} if told is None else {"Proxy-Authorization": told}
+        self._proxied_headers = CIMultiDict({**self._headers, **self._proxy_headers})
 
     async def _find(self, tls: ssl.SSLContext | None) -> None:
         """Open a connection and close it: no call is made."""
@@ -124,7 +131,7 @@ class Client:
                 hint="SSL_CERT_FILE names a file with the certificates to trust",
             ) from error
         except OSError as error:  # TooSlowError is one, ssl.SSLError and a name unknown too
-            why = str(error) if isinstance(error, HoldfastError) else f"{who}: {_why(error)}"
+            why = str(error) if isinstance(error, HoldfastError) else f"{who}: {why_not(error)}"
             raise EndpointDownError(
                 why, hint="start the server, or check the address; nothing was called"
             ) from error
@@ -171,7 +178,8 @@ class Client:
         except HoldfastError:
             raise
         except (aiohttp.ClientError, OSError) as error:
-            raise self._translated(error, where) from error
+            seconds = self._deadlines.connect_timeout
+            raise translated(error, where, self.show, seconds) from error
 
     async def _ask(
         self,
@@ -202,14 +210,16 @@ class Client:
     def _send(self, method: str, url: URL, body: bytes | None) -> Awaitable[aiohttp.ClientResponse]:
         if self._session is None:
             raise HoldfastError("the workflow is not open", hint="await workflow.open() first")
+        tunnel = url.scheme == "https"
         return self._session.request(
             method,
             url,
+            headers=self._headers if tunnel else self._proxied_headers,
             # Made here, for aiohttp would look for what fits.
             data=None if body is None else aiohttp.BytesPayload(body, content_type=_JSON),
             allow_redirects=False,
             proxy=None if self._proxy is None else self._proxy.url,
-            proxy_headers=self._proxy_headers,
+            proxy_headers=self._proxy_headers if tunnel else None,
         )
 
     def _redirected(
@@ -239,43 +249,3 @@ class Client:
                 hint="give that address, if it is the right one",
             )
         return target
-
-    def _translated(self, error: Exception, where: str) -> HoldfastError:
-        said = self.show(str(error) or type(error).__name__)
-        match error:
-            case aiohttp.ConnectionTimeoutError():
-                seconds = self._deadlines.connect_timeout
-                return ConnectionLostError(f"{where}: no connection within {seconds:g} s")
-            case aiohttp.ClientHttpProxyError():
-                return TransientError(f"{where}: the proxy refused: status {error.status}")
-            case aiohttp.ClientConnectorError():
-                return ConnectionLostError(f"{where}: no connection: {_why(error.os_error)}")
-            case aiohttp.ServerDisconnectedError():
-                return ConnectionLostError(
-                    f"{where}: the connection was closed, without a response"
-                )
-            case aiohttp.ClientPayloadError():
-                why = getattr(error.__cause__, "message", None)  # aiohttp's own words are longer
-                said = self.show(why or said).rstrip(".")
-                return ConnectionLostError(f"{where}: the response breaks off: {said}")
-            case aiohttp.ClientResponseError():
-                return TransientError(f"{where}: what came is not HTTP: {self.show(error.message)}")
-            case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-                return PermanentError(f"{where}: no address that can be called")
-        return ConnectionLostError(f"{where}: the connection broke: {said}")
-
-
-def _why(error: BaseException) -> str:
-    """Say in few words why there is no connection."""
-    if isinstance(error, ConnectionRefusedError):
-        return "nobody answers there (connection refused)"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError):
-        return f"it does not speak TLS as we do: {error.reason or error}"
-    return str(getattr(error, "strerror", None) or error)
-
-
-def is_success(status: int) -> bool:
-    """Tell whether a status says that all went well."""
-    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES

@@ -12,7 +12,7 @@ from urllib import request
 from urllib.parse import urlsplit, urlunsplit
 
 from holdfast.errors import HoldfastError
-from holdfast.workflows.address import basic
+from holdfast.workflows.address import basic, secrets_in
 
 _MORE_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _PORTS = {"http": 80, "https": 443}
@@ -26,12 +26,14 @@ class Proxy(NamedTuple):
         host: The same, in parts.
         port: The same, in parts.
         authorization: The header's value that the credentials become; None: there are none.
+        secrets: What must not be shown.
     """
 
     url: str
     host: str
     port: int
     authorization: str | None = None
+    secrets: tuple[str, ...] = ()
 
 
 def proxy_for(scheme: str, host: str) -> Proxy | None:
@@ -60,7 +62,7 @@ def proxy_for(scheme: str, host: str) -> Proxy | None:
     place = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     url = urlunsplit((parts.scheme, f"{place}:{port}", "", "", ""))
     authorization = None if parts.username is None else basic(parts.username, parts.password)
-    return Proxy(url, parts.hostname, port, authorization)
+    return Proxy(url, parts.hostname, port, authorization, secrets_in(parts))
 
 
 def tls_context() -> ssl.SSLContext:

@@ -15,8 +15,22 @@ Show = Callable[[object], str]
 
 # Below 500 these may pass by themselves; any other is the request's own fault.
 PASSING_STATUSES = frozenset({402, 408, 409, 425, 429})
-CREDENTIAL_STATUSES = frozenset({401, 407})
+_CREDENTIAL_HINTS = {
+    401: "give the credentials it wants as headers, and run again",
+    407: "put the proxy's user and password into its address, as HTTPS_PROXY or HTTP_PROXY has it: "
+    "http://user:password@host:port",
+}
 UNPROCESSABLE = 422
+NOT_FOUND, WRONG_METHOD = 404, 405
+# They are a success, and yet the answer is not in what came.
+_NO_ANSWER = {
+    202: "the work is only begun, and the answer is not here",
+    204: "there is no content, and so no answer",
+    205: "there is no content, and so no answer",
+    206: "it is only a part of the answer",
+}
+SUCCESSES = frozenset(range(200, 300)) - _NO_ANSWER.keys()
+"""The statuses of an answer."""
 _SERVER_ERROR = 500
 _RATE_LIMITED = 429
 _MOST_HEADERS = 100
@@ -33,6 +47,30 @@ _PERMANENT_NAMES = frozenset(
         "NotImplementedError",
         "AuthenticationError",
         "PermissionDeniedError",
+    }
+)
+
+_BESIDE_AN_ERROR = frozenset(
+    {
+        "error",
+        "error_code",
+        "error_description",
+        "code",
+        "detail",
+        "details",
+        "id",
+        "jsonrpc",
+        "message",
+        "object",
+        "ok",
+        "path",
+        "request_id",
+        "status",
+        "status_code",
+        "success",
+        "timestamp",
+        "trace_id",
+        "type",
     }
 )
 
@@ -86,9 +124,10 @@ def refused(
         body: What it said, as JSON; None if it is none.
         said: The same, as it is shown.
     """
-    message = f"{where}: status {status}" + (f": {said}" if said else "")
-    if status in CREDENTIAL_STATUSES:
-        return SetupError(message, hint="give the credentials it wants as headers, and run again")
+    parts = (f"{where}: status {status}", _NO_ANSWER.get(status), said)
+    message = ": ".join(part for part in parts if part)
+    if status in _CREDENTIAL_HINTS:
+        return SetupError(message, hint=_CREDENTIAL_HINTS[status])
     if status >= _SERVER_ERROR or status in PASSING_STATUSES:
         return StatusError(message, status=status, headers=headers, body=body)
     return PermanentError(message)
@@ -115,6 +154,27 @@ def is_agent_error(value: Any) -> bool:
         and isinstance(value.get("code"), str)
         and "message" in value
     )
+
+
+def said_error(value: Any) -> Any:
+    """Return what an object says under `error`; None if it says that nothing went wrong.
+
+    A number is none of it: an agent may be asked for the error of a measurement.
+    """
+    error = value.get("error") if isinstance(value, dict) else None
+    if error is True:
+        return value
+    return error if error and isinstance(error, (str, list, dict)) else None
+
+
+def is_only_error(value: Any) -> bool:
+    """Tell whether an object says that something went wrong, and nothing that could be an answer.
+
+    Conservative: with any other key that has a value, it is an answer.
+    """
+    if said_error(value) is None:
+        return False
+    return {key for key, one in value.items() if one is not None} <= _BESIDE_AN_ERROR
 
 
 def wanted_fields(detail: Any, show: Show) -> str:

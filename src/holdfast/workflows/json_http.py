@@ -11,18 +11,21 @@ from holdfast.errors import HoldfastError, PermanentError, TransientError
 from holdfast.journal.fingerprint import digest
 from holdfast.types import Item, Output
 from holdfast.workflows.address import Address, checked_headers
-from holdfast.workflows.answer_path import AnswerPath
+from holdfast.workflows.answer_path import ALL, AnswerPath
 from holdfast.workflows.client import Client
 from holdfast.workflows.deadlines import Deadlines
+from holdfast.workflows.failures import SUCCESSES, is_only_error, said_error
 from holdfast.workflows.parsing import parse_json
 from holdfast.workflows.protocol import Workflow
 from holdfast.workflows.remote import NOTHING, RemoteWorkflow
 from holdfast.workflows.reply import Reply
-from holdfast.workflows.template import has_placeholders, render, render_url
+from holdfast.workflows.template import has_placeholders, quoted_url, render, render_url
 from holdfast.workflows.usage import usage_of_body
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_SUCCESS = range(200, 300)
+_REDIRECTS = range(300, 400)
+_MISSES = 5
+_BEGUN_OR_PART, _EMPTY = (202, 206), (204, 205)
 _DEFAULT_BODY = {"input": "{{input}}"}
 
 
@@ -33,7 +36,7 @@ def http(
     headers: Mapping[str, str] | None = None,
     body: Any = None,
     answer: str = "$",
-    statuses: Collection[int] = _SUCCESS,
+    statuses: Collection[int] = SUCCESSES,
     connect_timeout: float | None = 10.0,
     first_byte_timeout: float | None = None,
     between_bytes_timeout: float | None = None,
@@ -51,7 +54,7 @@ def http(
         body: What is sent, as JSON, with placeholders in its texts; None: `{"input":
             "{{input}}"}`, and nothing with GET and DELETE.
         answer: A JSONPath to the answer in the response; "$" is all of it.
-        statuses: Those that are a success.
+        statuses: Those that are a success; all of 200 to 299 but 202, 204, 205 and 206.
         connect_timeout: Seconds until there is a connection.
         first_byte_timeout: Seconds until the response begins, connecting included.
         between_bytes_timeout: Seconds from one piece of the response to the next.
@@ -71,6 +74,11 @@ def http(
     wrong = [one for one in statuses if type(one) is not int or not 200 <= one <= 599]  # noqa: PLR2004 - HTTP's own range
     if wrong or not statuses:
         raise HoldfastError(f"statuses={statuses!r}: must be statuses such as 200")
+    if moved := sorted(set(statuses).intersection(_REDIRECTS)):
+        raise HoldfastError(
+            f"statuses={moved!r}: a redirect is no answer",
+            hint="redirects are followed, and the status of where they lead is looked at",
+        )
     address = Address(url, "url")
     deadlines = Deadlines(connect_timeout, first_byte_timeout, between_bytes_timeout, timeout)
     most = positive_number(max_response_mb=max_response_mb)
@@ -100,7 +108,12 @@ class HttpWorkflow(RemoteWorkflow):
         self._path = path
         self._statuses = statuses
         self._version = version
-        self._url = None if has_placeholders(address.relative) else URL(address.url)
+        one_path = not has_placeholders(address.relative)
+        # A server may also say 404 of what is asked for in the body: of one item.
+        self._most_misses = _MISSES if one_path else None
+        self._url = URL(address.url) if one_path else None
+        self._origin = str(URL(address.origin)).rstrip("/")
+        self._place = "" if one_path else quoted_url(address.relative)
 
     @functools.cached_property
     def fingerprint(self) -> Mapping[str, str]:
@@ -123,8 +136,7 @@ class HttpWorkflow(RemoteWorkflow):
     def _request(self, item: Item) -> tuple[URL, Any]:
         url = self._url
         if url is None:
-            place = render_url(self._address.relative, item)
-            url = URL(self._address.origin + place, encoded=True)
+            url = URL(self._origin + render_url(self._place, item), encoded=True)
         return url, NOTHING if self._body is NOTHING else render(self._body, item)
 
     async def _read(self, reply: Reply) -> Output:
@@ -139,10 +151,24 @@ class HttpWorkflow(RemoteWorkflow):
             raise TransientError(
                 f"{self._where}: the response is a bare number without a marked end: it may be cut"
             )
+        if self._path.path == ALL and reply.status in SUCCESSES and is_only_error(said):
+            shown = self._client.show(said_error(said))
+            raise TransientError(f"{self._where}: the response is an error: {shown}")
         value = self._path.find(said, self._where, self._client.show)
         return Output(value, usage_of_body(said))
 
+    def _refused(self, reply: Reply, raw: bytes, said: Any) -> HoldfastError:
+        error = super()._refused(reply, raw, said)
+        if reply.status in _BEGUN_OR_PART:
+            hint = f"if it is the answer all the same: statuses=[200, {reply.status}]"
+            return PermanentError(str(error), hint=hint)
+        return error
+
     def _not_json(self, reply: Reply, raw: bytes, why: str) -> HoldfastError:
+        if reply.status in _EMPTY:
+            return PermanentError(
+                f"{self._where}: status {reply.status} has no body, and so no answer"
+            )
         if not raw.strip():
             return TransientError(f"{self._where}: the response is empty")
         shown = self._shown(raw)

@@ -12,12 +12,18 @@ from holdfast.journal.fingerprint import digest
 from holdfast.types import Item, Output
 from holdfast.workflows.address import Address, checked_headers
 from holdfast.workflows.agent_stream import AgentStream
-from holdfast.workflows.client import Client, is_success
+from holdfast.workflows.client import Client
 from holdfast.workflows.deadlines import Deadlines
-from holdfast.workflows.failures import agent_failure, is_agent_error
+from holdfast.workflows.failures import (
+    SUCCESSES,
+    UNPROCESSABLE,
+    agent_failure,
+    is_agent_error,
+    said_error,
+)
 from holdfast.workflows.parsing import parse_json
 from holdfast.workflows.protocol import Workflow
-from holdfast.workflows.remote import RemoteWorkflow, parsed_or_none
+from holdfast.workflows.remote import RemoteWorkflow
 from holdfast.workflows.reply import Reply
 from holdfast.workflows.usage import usage_of_body, usage_of_steps
 
@@ -103,12 +109,8 @@ class NatWorkflow(RemoteWorkflow):
         return self._url, {self._input_key: item.input}
 
     async def _read(self, reply: Reply) -> Output:
-        if not is_success(reply.status):
-            raw = await reply.beginning()
-            said = parsed_or_none(raw)
-            if is_agent_error(said):
-                raise self._agent_refusal(reply, raw, said)
-            raise self._refused(reply, raw, said)
+        if reply.status not in SUCCESSES:
+            raise await self._refusal(reply)
         if reply.content_type == _STREAM:
             return await self._read_stream(reply)
         if reply.content_type == _JSON:
@@ -120,11 +122,11 @@ class NatWorkflow(RemoteWorkflow):
             hint="is it the address of an agent?",
         )
 
-    def _agent_refusal(self, reply: Reply, raw: bytes, said: Any) -> HoldfastError:
+    def _refused(self, reply: Reply, raw: bytes, said: Any) -> HoldfastError:
         # Beyond 422 the status tells more than the agent's own words: 429, 503.
-        if reply.status == 422:  # noqa: PLR2004 - the status is the name
+        if reply.status == UNPROCESSABLE and is_agent_error(said):
             return agent_failure(self._where, said, self._client.show)
-        return self._refused(reply, raw, said)
+        return super()._refused(reply, raw, said)
 
     async def _read_stream(self, reply: Reply) -> Output:
         stream = AgentStream(self._where, self._client.show)
@@ -141,6 +143,8 @@ class NatWorkflow(RemoteWorkflow):
         if is_agent_error(said):
             raise agent_failure(self._where, said, self._client.show)
         if isinstance(said, dict) and said and "value" not in said:
+            if (wrong := said_error(said)) is not None:
+                raise agent_failure(self._where, {"message": wrong}, self._client.show)
             return Output(said, usage_of_body(said))  # an agent whose answer is an object
         if not isinstance(said, dict) or not said:
             raise PermanentError(
@@ -154,4 +158,10 @@ class NatWorkflow(RemoteWorkflow):
         return (
             f"the input is sent as {self._input_key!r}: set input_key to the name of the agent's "
             "parameter, and run again"
+        )
+
+    def _path_hint(self) -> str:
+        return (
+            f"path={self._path!r} is what was called: set path to one that the server has, such as "
+            "/generate/full, /generate or /v1/workflow/full, and run again"
         )

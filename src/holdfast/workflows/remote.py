@@ -9,14 +9,20 @@ from typing import Any
 
 from yarl import URL
 
-from holdfast.errors import HoldfastError, PermanentError, SetupError
+from holdfast.errors import HoldfastError, PermanentError, SetupError, TransientError
 from holdfast.pacing.observation import observe
 from holdfast.types import Item, Output
 from holdfast.workflows.address import Address
 from holdfast.workflows.client import Client
-from holdfast.workflows.failures import UNPROCESSABLE, refused, wanted_fields
+from holdfast.workflows.failures import (
+    NOT_FOUND,
+    UNPROCESSABLE,
+    WRONG_METHOD,
+    refused,
+    wanted_fields,
+)
 from holdfast.workflows.parsing import encode_json, parse_json
-from holdfast.workflows.reply import Reply
+from holdfast.workflows.reply import MOST_SAID, Reply
 
 
 class RemoteWorkflow:
@@ -42,6 +48,7 @@ class RemoteWorkflow:
         self._method = method
         self._where = f"{method} {address.origin}{address.path}"
         self._answered = self.answered_before = False
+        self._misses = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
@@ -82,18 +89,39 @@ class RemoteWorkflow:
 
     # ---- for the kinds --------------------------------------------------------------------------
 
+    _most_misses: int | None = 1
+    """So many 404s and no answer mean that the path is wrong; None: each item has its own path."""
+
     def _shown(self, raw: bytes) -> str:
-        return self._client.show(raw[:1000].decode(errors="replace"))
+        return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
 
     async def _refusal(self, reply: Reply) -> HoldfastError:
         """Return the error of a response that is no success."""
-        raw = await reply.beginning()
-        return self._refused(reply, raw, parsed_or_none(raw))
+        if reply.status != UNPROCESSABLE:
+            raw = await reply.beginning()
+            return self._refused(reply, raw, parsed_or_none(raw))
+        # Only its body tells who is to blame, the form, the agent or the item: all of it is read,
+        # and one that breaks off tells nothing.
+        raw = await reply.whole()
+        said = parsed_or_none(raw)
+        if said is None and not reply.framed and "json" in reply.content_type:
+            return TransientError(f"{self._where}: status 422, and what it says was cut")
+        return self._refused(reply, raw, said)
 
     def _refused(self, reply: Reply, raw: bytes, said: Any) -> HoldfastError:
         if reply.status == UNPROCESSABLE and isinstance(said, dict) and "detail" in said:
             return self._wrong_form(said["detail"])
-        return refused(self._where, reply.status, reply.headers, said, self._shown(raw.strip()))
+        shown = self._shown(raw.strip())
+        error = refused(self._where, reply.status, reply.headers, said, shown)
+        if self._is_path_wrong(reply.status):
+            return SetupError(str(error), hint=self._path_hint())
+        return error
+
+    def _is_path_wrong(self, status: int) -> bool:
+        if self._answered or self._most_misses is None:
+            return False  # then it is a matter of the item
+        self._misses += status == NOT_FOUND
+        return status == WRONG_METHOD or (status == NOT_FOUND and self._misses >= self._most_misses)
 
     def _wrong_form(self, detail: Any) -> HoldfastError:
         fields = wanted_fields(detail, self._client.show)
@@ -105,6 +133,9 @@ class RemoteWorkflow:
 
     def _form_hint(self) -> str:
         return "send what it wants, and run again"
+
+    def _path_hint(self) -> str:
+        return "check the path of the address and the method, and run again"
 
 
 class _Nothing:

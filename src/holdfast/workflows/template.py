@@ -4,11 +4,15 @@
 placeholder and nothing else becomes the value itself, with its type.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
+
+from yarl import URL
 
 from holdfast.errors import HoldfastError
 from holdfast.types import Item
@@ -44,6 +48,19 @@ def render_url(template: str, item: Item) -> str:
         HoldfastError: It names a column that the row does not have.
     """
     return _filled(template, item, lambda value: quote(_as_text(value), safe=""))
+
+
+def quoted_url(template: str) -> str:
+    """Return the path and query of an address with all but its placeholders percent-encoded.
+
+    As an address without any is: what is encoded already stays as it is.
+    """
+    placeholders = [found[0] for found in _PLACEHOLDER.finditer(template)]
+    # Each stands aside as a text that needs no encoding, for only a whole address can be encoded.
+    mark, count = f"~{uuid4().hex}", itertools.count()
+    plain = _PLACEHOLDER.sub(lambda _: f"{mark}{next(count)}~", template)
+    quoted = URL(f"http://host{plain}").raw_path_qs
+    return re.sub(f"{mark}([0-9]+)~", lambda found: placeholders[int(found[1])], quoted)
 
 
 def has_placeholders(text: str) -> bool:

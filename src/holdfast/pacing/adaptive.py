@@ -17,54 +17,59 @@ guess. There are three ceilings of one shape (`ceiling`): the rate in cost per s
 in flight, and the cost per minute. Which of them a refusal speaks of:
 
 - refused again and again above a number in flight that is otherwise accepted: that number is a cap;
-- blocked for longer than a few seconds, or near what a minute is known to hold: a quota per minute;
-- else: the rate.
+- blocked for longer than a few seconds, after many or for the second time (`suspicion`), or near
+  what a minute is known to hold: a quota per minute;
+- else: the rate (`bucket`).
+
+A refusal among the first calls measures nothing: little was sent, and it may be another's doing.
+To take what was sent so far for the limit made crawls of an hour. It is a guess, from which the
+ceiling climbs so fast that either the next refusal measures, or nothing was lost but seconds.
 
 Around them: slow start while more concurrency buys more throughput (`rounds`); one cut for each
 episode, since what was sent before a cut is late news; a breaker that sends one probe at a time
-when nothing gets through; and a copy of the provider's own buckets where its headers tell
-(`mirror`).
+when nothing gets through (`breaker`); and a copy of the provider's own buckets where its
+headers tell (`mirror`).
 
 Known gaps. Two of these on one limit are unfair to the later one: there must be one for each
 endpoint. A cap below two calls in flight is met by refusals of every second call until it is
-known. Nothing here was tried against a live provider.
+known. One long wait that is named after a hundred calls in a minute is believed to be a quota, also
+where it was an accident. Nothing here was tried against a live provider.
 """
 
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+from holdfast.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
+from holdfast.pacing.bucket import TRUST, Bucket
 from holdfast.pacing.ceiling import DIP, FULL_SPEED, Ceiling
 from holdfast.pacing.limits import MOST_LIMITS, Limit
 from holdfast.pacing.mirror import Mirror
 from holdfast.pacing.rounds import Rounds
+from holdfast.pacing.suspicion import NEAR, Suspicion
 from holdfast.pacing.traffic import MINUTE_S, Sent, Traffic
 
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
+FEW = 2 * FIRST_WINDOW
+"""Accepted requests below which a first refusal says hardly anything."""
 MANY_A_MINUTE = 120
 """Requests a minute below which a try for more is made ever more rarely."""
-LONG_BLOCK_S = 4.0
-"""Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
-SILENCE_S = (0.5, 15.0)
-"""Silence after a refusal nothing explains, and between two probes at most."""
+LOOK_AGAIN_S = 1.0
+"""No wait is reckoned further ahead: the ceilings rise meanwhile."""
 LEAST_LATENCY_S = 0.001
 CATCH_UP_S = 0.02
 """How much of a timer's lateness is made up for."""
 LONGEST_PACE_S = 120.0
 """No single call waits longer for its turn, however large somebody thinks it is."""
-PROBE_PATIENCE_S = 2.0
-"""A probe that was not refused within this time has got through."""
 LONGEST_SPREAD_S = 4.0
 """A window is spread over a round trip, but over no more than this."""
 CLIMBS = 3
 """Refusals at the same number in flight that make a cap."""
 LATELY_S = 2.0
 """What counts as of late, where the flow is measured."""
-TELLING_S = 1.5
-"""A span from which on it tells something that little was accepted."""
-TRUST = 10
-"""Accepted requests that make a measurement; calls failing in a row that make an outage."""
+OUTAGE = 10
+"""Calls failing in a row that make an outage."""
 
 
 class AdaptiveLimits:
@@ -74,8 +79,7 @@ class AdaptiveLimits:
         rate: Cost a second.
         in_flight_cap: Requests in flight.
         quota: Cost a minute.
-        blocked: Why only probes are sent, "refused" or "down"; None while calls get through.
-        blocked_since: When that began.
+        breaker: Whether calls get through.
     """
 
     def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
@@ -88,24 +92,22 @@ class AdaptiveLimits:
         self.steady_latency_s = 1.0  # not of the last calls of all, of which only the slow are left
         self.steady_rate = 0.0  # cost per second over the last minute in which calls were sent
         self.mirrors: dict[str, Mirror] = {}
-        self.blocked: str | None = None
-        self.blocked_since = 0.0
+        self.breaker = Breaker()
         self.hold_until = -math.inf
         self.timer_late_s = 0.0  # how late the timer was that lets the next call start
-        self._probe_gap_s = 0.0
-        self._probe_refused_at: float | None = None
-        self._least_blocked = 0  # the fewest in flight at which a probe was refused
-        self._blocker: Sent | None = None
-        self._probe_sent: Sent | None = None
         self._failing: set[object] = set()  # who failed since the last success
         self._traffic = Traffic()
-        self._empty_at: float | None = None  # when the provider's bucket was last seen empty
-        self._braked_at: float | None = None  # since when the window has been the brake
-        self._braked_s = 0.0  # for how long it was, since the bucket was last seen empty
+        self._bucket = Bucket(self._traffic)
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first of each episode
         self._cut_at = self._sent_at = -math.inf
+        self._suspicion = Suspicion()
         self._quota_cut = False  # the last cut was one of the quota
         self.rounds = Rounds(clock(), FIRST_WINDOW)
+
+    @property
+    def blocked(self) -> str | None:
+        """Why only probes are sent; None while calls get through."""
+        return self.breaker.why
 
     # ---- may a call start? ----------------------------------------------------------------
 
@@ -126,41 +128,32 @@ class AdaptiveLimits:
         return min(self.rate.at(self.clock()), 2 * self.quota.top / MINUTE_S, spread)
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
-        """Return the seconds until a call may start, 0 for now; None: when another has ended."""
+        """Return the seconds until it is worth asking again; 0: a call may start now.
+
+        None: when another call has ended.
+        """
         now = self.clock()
         if now < self.hold_until:
             return self.hold_until - now
-        if self.blocked and self._probe_sent is not None:
-            return self._wait_for_probe(now)
+        if self.blocked and self.breaker.probe is not None:
+            left = self.breaker.wait_s(self.breaker.probe, now)
+            if left == 0:
+                self._resume(now)
+            return left
         if self.in_flight >= self.limit() and not self.blocked:
             self.rounds.full = True
-            self._braked_at = now if self._braked_at is None else self._braked_at
+            self._bucket.brake(now, by_window=True)
             return None
-        if self._braked_at is not None:
-            self._braked_s += now - self._braked_at
-            self._braked_at = None
+        self._bucket.brake(now, by_window=False)
         wait = self._sent_at + min(cost / self.pace(), LONGEST_PACE_S) - now
         self._traffic.forget_old(now)
         first = self._traffic.minute_since
         if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
             wait = max(wait, first + MINUTE_S - now)
+        wait = min(wait, LOOK_AGAIN_S)
         for name, mirror in self.mirrors.items():
             wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
         return max(0.0, wait)
-
-    def _wait_for_probe(self, now: float) -> float | None:
-        """Wait for the answer to the probe; a refusal would have come back by now, an answer not.
-
-        Called again when the wait is over, it finds that calls get through.
-        """
-        assert self._probe_sent is not None
-        left = self._probe_sent.at + PROBE_PATIENCE_S - now
-        if self.blocked == "down":
-            return None
-        if left > 0:
-            return left
-        self._resume(now)
-        return 0.0
 
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
         """Note that a call starts now."""
@@ -169,7 +162,7 @@ class AdaptiveLimits:
         for name, mirror in self.mirrors.items():
             sent.predictions[name] = mirror.take(costs.get(name, mirror.mean_cost), now)
         if self.blocked:
-            self._probe_sent = sent
+            self.breaker.probe = sent
         self._traffic.add(sent)
         self.in_flight += 1
         # A real loop's timers are a millisecond late or more; at thousands of calls a second that
@@ -206,8 +199,8 @@ class AdaptiveLimits:
     def unsend(self, sent: Sent) -> None:
         """Take back a call that was never made."""
         self.in_flight -= 1
-        if sent is self._probe_sent:
-            self._probe_sent = None
+        if sent is self.breaker.probe:
+            self.breaker.probe = None
         self._traffic.remove(sent)
 
     # ---- what became of it? ---------------------------------------------------------------
@@ -244,7 +237,7 @@ class AdaptiveLimits:
         # One call that fails again and again is no outage, however often it does.
         self._failing.add(sent.owner)
         self.rounds.timeouts += timeout
-        if self.blocked or len(self._failing) >= TRUST:
+        if self.blocked or len(self._failing) >= OUTAGE:
             if not self.blocked or sent.at > self._cut_at:
                 self._probe(sent, now, "down")
             return False
@@ -265,14 +258,13 @@ class AdaptiveLimits:
     # ---- the cut --------------------------------------------------------------------------
 
     def _cut(self, refusal: Sent, now: float, retry_after_s: float) -> None:
-        since = -math.inf if self._empty_at is None else self._empty_at
-        got = self._traffic.accepted(since, refusal.at)
+        got = self._bucket.accepted(refusal.at)
         # After a cut of the quota nothing is known to be empty; then silence since is the sign.
         silent = self._quota_cut and not self._traffic.accepted(self._cut_at, refusal.at)
-        if self.blocked or (self._empty_at is not None and not got) or silent:
+        if self.blocked or (self._bucket.empty_at is not None and not got) or silent:
             self._probe(refusal, now, "refused")
             return
-        if retry_after_s > LONG_BLOCK_S or self._traffic.minute_cost > 0.7 * self.quota.top:
+        if self._is_quota(refusal, retry_after_s):
             self._cut_quota(refusal, now)
             return
         self.quota, self._cut_at, self._quota_cut = Ceiling(), now, False
@@ -282,6 +274,20 @@ class AdaptiveLimits:
             self.rate = Ceiling()
         else:
             self._cut_rate(refusal, got, now)
+
+    def _is_quota(self, refusal: Sent, retry_after_s: float) -> bool:
+        """Tell whether a minute is used up, as far as is known of it or was seen before."""
+        if self._traffic.minute_cost > NEAR[0] * self.quota.top:
+            return True
+        if retry_after_s > LONG_BLOCK_S:
+            return self._looks_like_quota(refusal)
+        return self._suspicion.fits(self._traffic.minute_cost)
+
+    def _looks_like_quota(self, refusal: Sent) -> bool:
+        """Suspect a quota; returns whether to believe it."""
+        good = self._traffic.minute_before(refusal.at)
+        top = max(math.fsum(good), refusal.cost)
+        return self._suspicion.confirmed_by(len(good), top, refusal.at)
 
     def _is_cap(self) -> bool:
         """Tell whether nothing was ever accepted above what was refused."""
@@ -296,66 +302,58 @@ class AdaptiveLimits:
         return max(passed) <= lowest - 1 + 2 * on_the_way
 
     def _cut_rate(self, refusal: Sent, got: list[Sent], now: float) -> None:
-        # While the window was the brake, the bucket may have run over: then it refilled more than
-        # was accepted.
-        steady = self._empty_at is None or self._braked_s < 0.1 * (refusal.at - self._empty_at)
-        if self._empty_at is not None and len(got) >= TRUST and steady:
-            # Empty then and empty now: what was accepted in between is what it refills.
-            cost = sum(one.cost for one in got)
-            top = (1 + DIP / 2) * cost / self._span_since_empty(refusal.at)
-            self._empty_at = refusal.at
-            requests_per_s = self._requests_per_s()
+        first = self._bucket.empty_at is None
+        bound = self._bucket.most(refusal.at, sum(one.cost for one in got) + self.mean_cost)
+        measured = self._bucket.measure(got, refusal.at)
+        if measured is not None:
+            top = (1 + DIP / 2) * measured
+            self._suspicion.forget()
+            self.rate.lower_to(top, now, self._requests_per_s())
+            self._open_window(top, FIRST_WINDOW)
+            return
+        # No measurement yet: fall back, be silent until the bucket has something again.
+        self.hold_until = max(self.hold_until, now + SILENCE_S[0])
+        top = 0.85 * min(self.rate.at(now), self._flowing(refusal))
+        if bound <= top:
+            self.rate.lower_to(bound, now, self._requests_per_s())
+            self._open_window(bound, FIRST_WINDOW)
+        elif len(self._traffic.accepted(-math.inf, refusal.at)) >= (FEW if first else TRUST):
+            self.rate.lower_to(top, now, math.inf)
+            self._open_window(top, FIRST_WINDOW)
         else:
-            # No measurement yet: fall back, be silent until the bucket has something again.
-            top = 0.85 * min(self.rate.at(now), self._flowing(refusal))
-            bound = self._most_since_empty(refusal.at, sum(one.cost for one in got))
-            # A guess is not worth a long stay.
-            requests_per_s = math.inf if bound > top else self._requests_per_s()
-            top = min(top, bound)
-            if self._empty_at is None or not steady:
-                self._empty_at = refusal.at
-            self.hold_until = max(self.hold_until, now + SILENCE_S[0])
-        self.rate.lower_to(top, now, requests_per_s)
-        self._braked_s = 0.0
+            # Hardly anything was sent yet. It may be what others have used up, or an accident:
+            # no reason to stay low, or to give up the window that was reached.
+            self.rate.guess(top, now)
+            self._open_window(top, self.rounds.window)
+
+    def _open_window(self, rate: float, least: float) -> None:
         # By Little's law, with room: now that the rate is the brake, the window need not be.
-        enough = max(FIRST_WINDOW, math.ceil(2 * top / self.mean_cost * self.latency_s))
+        enough = max(least, math.ceil(2 * rate / self.mean_cost * self.latency_s))
         self.rounds.window = float(min(enough, self.max_in_flight))
 
     def _flowing(self, refusal: Sent) -> float:
         """Return the cost per second that flows: by Little's law, or as it was sent of late.
 
-        The law does not hold yet while long calls are being started and none has ended.
+        The law does not hold yet while long calls are being started and none has ended. Of late is
+        since the first call, if that was later: else what was sent in the first moments would be
+        spread over seconds in which nothing was.
         """
         by_law = max(1, refusal.in_flight) / self.latency_s * self.mean_cost
         late = self._traffic.cost_of_the_last(LATELY_S, refusal.at)
-        return max(by_law, late / LATELY_S)
-
-    def _most_since_empty(self, at: float, got: float) -> float:
-        """Return the most that the rate can be, if the bucket was empty then and is empty `at`.
-
-        It refilled what was accepted, and less than one request more. Over a short span that says
-        little: the silence after a refusal weighs too much in it.
-        """
-        if self._empty_at is None or at - self._empty_at < TELLING_S:
-            return math.inf
-        span = self._span_since_empty(at)
-        return (got + self.mean_cost) / span if span > 0 else math.inf
-
-    def _span_since_empty(self, at: float) -> float:
-        """Return the seconds that the log covers of the time since the bucket was empty."""
-        assert self._empty_at is not None
-        return at - max(self._empty_at, self._traffic.since)
+        span_s = min(LATELY_S, refusal.at - self._traffic.since)
+        sent = late / span_s if span_s > 0 else math.inf
+        return max(by_law, min(sent, self.pace()))
 
     def _cut_quota(self, refusal: Sent, now: float) -> None:
-        # Counted back from the last that was accepted: silence is no measurement.
-        accepted = self._traffic.accepted(-math.inf, refusal.at)
-        start = accepted[-1].at - MINUTE_S if accepted else 0.0
-        good = [one.cost for one in accepted if one.at >= start]
-        # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
-        requests_per_s = max(1.0, FULL_SPEED * len(good) / MANY_A_MINUTE)
+        good = self._traffic.minute_before(refusal.at)
         top = max(math.fsum(good), refusal.cost)
+        # The fewer fit into a minute, the more each try for more costs: one refusal in that many.
+        # But one such try there is, before a few are believed for long.
+        requests_per_s = max(1.0, FULL_SPEED * len(good) / MANY_A_MINUTE)
+        if not self.quota.known:
+            requests_per_s = math.inf
         self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * MINUTE_S)
-        self.rate, self._cut_at, self._empty_at = Ceiling(), now, None
+        self.rate, self._cut_at, self._bucket.empty_at = Ceiling(), now, None
         self._quota_cut = True
 
     def _requests_per_s(self) -> float:
@@ -365,41 +363,28 @@ class AdaptiveLimits:
 
     def _probe(self, sent: Sent, now: float, why: str) -> None:
         """Send one request at a time, each after twice the silence of the last."""
-        if not self.blocked:
-            self.blocked, self.blocked_since, self._blocker = why, now, sent
-            self._probe_gap_s = SILENCE_S[0]
-            self._probe_refused_at = None
-            self._least_blocked = sent.in_flight
-        else:
-            self._least_blocked = min(self._least_blocked, sent.in_flight)
-            self._probe_gap_s = min(SILENCE_S[1], 2 * self._probe_gap_s)
-            self._probe_refused_at = sent.at if why == "refused" else None
-        self._cut_at, self._probe_sent = now, None
-        self.hold_until = max(self.hold_until, now + self._probe_gap_s)
+        self._cut_at = now
+        self.hold_until = max(self.hold_until, now + self.breaker.block(sent, now, why))
 
     def _resume(self, now: float) -> None:
-        if self.blocked == "down":
+        breaker = self.breaker
+        if breaker.why == "down":
             self.rounds.window = min(self.rounds.window, FIRST_WINDOW)
-        elif self._probe_gap_s >= LONG_BLOCK_S and self._blocker is not None:
-            if self._freed_by_an_answer():
-                self.in_flight_cap.lower_to(self._least_blocked, now, self._requests_per_s())
-                self.rate = Ceiling()
-            else:
-                self._cut_quota(self._blocker, now)
-        elif self._probe_refused_at is not None:
-            # Still empty when the last probe was refused: it cannot refill fast.
-            most = self._most_since_empty(self._probe_refused_at, 0.0)
+        elif breaker.long and breaker.freed_by_an_answer():
+            self.in_flight_cap.lower_to(breaker.least_refused, now, self._requests_per_s())
+            self.rate = Ceiling()
+        elif breaker.long and breaker.first and self._looks_like_quota(breaker.first):
+            self._cut_quota(breaker.first, now)
+        elif breaker.refused_at is not None:
+            # Still empty when the last probe was refused: it cannot refill fast, if it refills at
+            # all and nothing else was in the way.
+            most = self._bucket.most(breaker.refused_at, self.mean_cost)
             if most < self.rate.at(now):
-                self.rate.lower_to(most, now, self._requests_per_s())
-        if self._probe_refused_at is None:
-            self._empty_at = None
-        self.blocked, self._blocker, self._probe_sent = None, None, None
+                self.rate.guess(most, now)
+        if breaker.refused_at is None:
+            self._bucket.empty_at = None
+        breaker.close()
         self.rounds.open(now, self.limit())
-
-    def _freed_by_an_answer(self) -> bool:
-        """Tell whether we were blocked at a number in flight, and not any more below it."""
-        through = self._probe_sent
-        return through is not None and max(1, through.in_flight) < self._least_blocked
 
     def _close_round(self, now: float) -> None:
         quiet = max(self.hold_until, self._cut_at) < self.rounds.opened_at and not self.blocked

@@ -10,6 +10,8 @@ DOUBLING_S = 16.0
 """How long past the plateau until twice the top is tried."""
 FULL_SPEED = 10.0
 """Requests a second below which both stretch in proportion: news comes as slowly as requests."""
+QUICK = 8.0
+"""How many times sooner both end where the top is only a guess."""
 AGREES = 0.1
 
 
@@ -47,3 +49,8 @@ class Ceiling:
         self._plateau_s = plateau_s
         self.top, self._since = top, now
         self._stretch = max(1.0, FULL_SPEED / requests_per_s)
+
+    def guess(self, top: float, now: float) -> None:
+        """Start again from `top`, which is worth no stay: if it was too low, that shows soon."""
+        self.lower_to(top, now, math.inf)
+        self._stretch = 1 / QUICK

@@ -289,7 +289,7 @@ class Pacer:
     def blocked_s(self) -> float:
         """For how many seconds nothing has got through; 0 while calls do."""
         limits = self._limits
-        return limits.clock() - limits.blocked_since if limits and limits.blocked else 0.0
+        return limits.clock() - limits.breaker.since if limits and limits.blocked else 0.0
 
     def subscribe(self, listener: Callable[[PaceEvent], None]) -> Callable[[], None]:
         """Have `listener` called at every change of pace; returns how to unsubscribe."""

@@ -74,11 +74,10 @@ class Rounds:
 
     def judge(self, now: float, *, cap_known: bool, latency_s: float) -> float | None:
         """Move the window by what this full round has shown; returns a cap if one was seen."""
-        level = _Level(
-            self._limit,
-            self._answers / (now - self.opened_at),
-            self._latency_sum / self._answers,
-        )
+        latency = self._latency_sum / self._answers
+        # Answers come in clumps where calls started in clumps; Little's law allows no more.
+        throughput = min(self._answers / (now - self.opened_at), self._limit / latency)
+        level = _Level(self._limit, throughput, latency)
         paid = self._paid or level
         grown = level.window / paid.window
         gain = (level.throughput / paid.throughput - 1) / (grown - 1) if grown >= GROWN else 1.0
@@ -90,8 +89,8 @@ class Rounds:
         if grown <= SAME:
             self._paid = _Level(level.window, level.throughput, least_latency)
         elif grown >= GROWN:
-            latency = level.latency_s if gain >= PAYS_IN_FULL else least_latency
-            self._paid = _Level(level.window, level.throughput, latency)
+            seen = level.latency_s if gain >= PAYS_IN_FULL else least_latency
+            self._paid = _Level(level.window, level.throughput, seen)
         step = 1.5 if cap_known else 2 + min(2.0, math.log2(max(1.0, latency_s / LONG_CALL_S)))
         self.window = math.ceil(step * level.window)
         return None

@@ -72,6 +72,15 @@ class Traffic:
         """Return what was sent between the two and not refused, as far as is known."""
         return [one for one in self._kept if since < one.at < until and not one.refused]
 
+    def minute_before(self, until: float) -> list[float]:
+        """Return what the accepted ones cost in the minute up to the last of them.
+
+        Up to the last, and not up to now: silence is no measurement.
+        """
+        accepted = self.accepted(-math.inf, until)
+        start = accepted[-1].at - MINUTE_S if accepted else 0.0
+        return [one.cost for one in accepted if one.at >= start]
+
     def cost_of_the_last(self, seconds: float, until: float) -> float:
         """Return what the requests of the last seconds cost."""
         cost = 0.0

@@ -6,7 +6,7 @@ DEMO_READY := $(VENV)/.demo-ready
 DEV_READY := $(VENV)/.dev-ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint format bench clean
+.PHONY: help demo test test-all compiled lint format bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,11 +14,15 @@ help:  ## Show this list
 demo: $(DEMO_READY)  ## Run an evaluation, kill it half-way with kill -9, and go on: nothing is lost
 	@$(BIN)/python examples/demo.py
 
-test: lint  ## Lint, types and every test that is not slow
+test: lint compiled  ## Lint, types and every test that is not slow
 	@$(BIN)/python -m pytest -n auto -m "not slow"
 
-test-all: lint  ## Lint, types and every test
+test-all: lint compiled  ## Lint, types and every test
 	@HYPOTHESIS_PROFILE=new $(BIN)/python -m pytest -n auto
+
+# The tests start some hundred processes: where nobody may write bytecode, each would compile it all.
+compiled: $(DEV_READY)
+	@$(BIN)/python -m compileall -q src
 
 lint: $(DEV_READY)  ## Lint, format check, types and layers
 	@$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -11,6 +12,11 @@ calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, **calm)
 settings.register_profile("new", max_examples=1000, print_blob=True, **calm)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# Whoever starts the tests in the background has SIGINT ignored, and so would have all that they
+# start: nothing could be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def on_full_disk(tmp_path, small_disk):
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * 1_950_000)
     terminal = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140, lines=40)
-    terminal.wait_for(r"No space left on device: [^;]*are\s+free", 30)
+    terminal.wait_for(r"No space left on device: [^;]*are\s+free", timeout=30)
     yield folder, terminal, filler
     terminal.close()
 

@@ -273,7 +273,7 @@ class AdaptiveLimits:
             self.in_flight_cap.lower_to(refusal.in_flight, now, self._requests_per_s())
             self.rate = Ceiling()
         else:
-            self._cut_rate(refusal, got, now)
+            self._cut_rate(refusal, got, now, named=retry_after_s > LONG_BLOCK_S)
 
     def _is_quota(self, refusal: Sent, retry_after_s: float) -> bool:
         """Tell whether a minute is used up, as far as is known of it or was seen before."""
@@ -301,7 +301,7 @@ class AdaptiveLimits:
         on_the_way = lowest * self._refusal_s / self.latency_s
         return max(passed) <= lowest - 1 + 2 * on_the_way
 
-    def _cut_rate(self, refusal: Sent, got: list[Sent], now: float) -> None:
+    def _cut_rate(self, refusal: Sent, got: list[Sent], now: float, *, named: bool) -> None:
         first = self._bucket.empty_at is None
         bound = self._bucket.most(refusal.at, sum(one.cost for one in got) + self.mean_cost)
         measured = self._bucket.measure(got, refusal.at)
@@ -313,18 +313,18 @@ class AdaptiveLimits:
             return
         # No measurement yet: fall back, be silent until the bucket has something again.
         self.hold_until = max(self.hold_until, now + SILENCE_S[0])
-        top = 0.85 * min(self.rate.at(now), self._flowing(refusal))
-        if bound <= top:
-            self.rate.lower_to(bound, now, self._requests_per_s())
-            self._open_window(bound, FIRST_WINDOW)
-        elif len(self._traffic.accepted(-math.inf, refusal.at)) >= (FEW if first else TRUST):
-            self.rate.lower_to(top, now, math.inf)
-            self._open_window(top, FIRST_WINDOW)
-        else:
+        flow = 0.85 * min(self.rate.at(now), self._flowing(refusal))
+        top = min(flow, bound)
+        accepted = len(self._traffic.accepted(-math.inf, refusal.at))
+        if accepted < (FEW if first or named else TRUST) and (named or flow < bound):
             # Hardly anything was sent yet. It may be what others have used up, or an accident:
             # no reason to stay low, or to give up the window that was reached.
             self.rate.guess(top, now)
             self._open_window(top, self.rounds.window)
+        else:
+            # What only the flow tells is not worth a long stay either.
+            self.rate.lower_to(top, now, math.inf if flow < bound else self._requests_per_s())
+            self._open_window(top, FIRST_WINDOW)
 
     def _open_window(self, rate: float, least: float) -> None:
         # By Little's law, with room: now that the rate is the brake, the window need not be.

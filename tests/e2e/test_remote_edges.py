@@ -403,6 +403,18 @@ def test_a_path_that_is_not_there_stops_the_run_at_the_first_item(status):
         assert result.summary["workflow"]["failed"] == {"permanent": 3}
 
 
+def test_when_the_first_items_are_all_refused_the_run_stops():
+    with site(answering({"message": "no such model"}, 403)) as server:
+        for workflow in (nat(server.url), http(server.url)):
+            server.seen.clear()
+            result = ask(workflow, count=100)
+            assert len(server.seen) == 5
+            assert "the first 5 items were refused, and none was answered" in str(
+                result.stop_reason
+            )
+            assert "no such model" in str(result.stop_reason)
+
+
 def test_after_an_answer_a_404_is_about_that_item():
     async def answer(request):
         missing = b"Repeat 1" in await request.read()

@@ -204,17 +204,42 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
     ]
 
 
+SLOW_DISK = """
+import pathlib, time
+from holdfast.run import evaluation
+real = evaluation.write_outputs
+def slowly(*given, **more):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.01)
+    return real(*given, **more)
+evaluation.write_outputs = slowly
+def answer(question):
+    return question.split()[-1]
+"""
+
+
 def test_what_takes_long_after_the_last_call_is_said(tmp_path, terminal):
-    make_nat(
-        tmp_path, general="    output: {dir: out, custom_scripts: {wait: {script: wait.py}}}\n"
-    )
-    (tmp_path / "wait.py").write_text(SLOW, encoding="utf-8")
+    make(tmp_path)
+    (tmp_path / "app.py").write_text(SLOW_DISK, encoding="utf-8")
+    screen = terminal()
+    screen.wait_for(r"workflow +━.* 20/20", r"writing the files … \d")
+    (tmp_path / "go").touch()
+    assert screen.wait() == 0
+    assert "writing the files" not in screen.said
+
+
+def test_what_scripts_print_stays_on_the_screen(tmp_path, terminal):
+    script = "    output: {dir: out, custom_scripts: {tell: {script: tell.py}}}\n"
+    make_nat(tmp_path, general=script)
+    lines = "for n in range(6): print('line', n)\n"
+    (tmp_path / "tell.py").write_text(lines, encoding="utf-8")
     with serving() as server:
         screen = terminal([*COMMAND, "run", "config.yml", "--endpoint", server.url])
-        screen.wait_for(r"writing the files … \d")
-        (tmp_path / "go").touch()
         assert screen.wait() == 0
-    assert "writing the files" not in screen.said
+    said = screen.said.splitlines()
+    first = said.index("custom_scripts: tell …")
+    assert said[first + 1 : first + 7] == [f"line {n}" for n in range(6)]
+    assert "━" not in screen.said
 
 
 def test_no_color_is_respected(tmp_path, terminal):

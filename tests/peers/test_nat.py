@@ -497,19 +497,126 @@ def test_the_configurations_own_workflow_runs_in_process(commands, tmp_path):
     assert len(calls.read_text(encoding="utf-8").splitlines()) == 2
 
 
-def test_a_workflow_that_raises_in_process_fails_alone(commands, tmp_path):
-    project(tmp_path, rows("Repeat", "Refuse", "Repeat"))
-    done = subprocess.run(
+def in_process(commands, folder, **variables):
+    """Run the configuration of a folder in the toolkit's environment."""
+    return subprocess.run(
         [commands / "python", "-m", "holdfast", "run", "config.yml"],
-        cwd=tmp_path,
-        env=environment_variables(),
+        cwd=folder,
+        env=environment_variables(**variables),
         capture_output=True,
         text=True,
         timeout=COMMAND_S,
         check=False,
     )
+
+
+def test_a_workflow_that_raises_in_process_fails_alone(commands, tmp_path):
+    project(tmp_path, rows("Repeat", "Refuse", "Repeat"))
+    done = in_process(commands, tmp_path)
     assert done.returncode == 1, done.stderr[-3000:]
     first, second, third = output(tmp_path)
     assert (first["generated_answer"], third["generated_answer"]) == ("a0", "a2")
     assert second["generated_answer"] is None
     assert "no answer to 'Refuse a1'" in second["_holdfast"]["error"]["message"]
+
+
+CONNECTED = """\
+import anyio
+from nat.builder.function_info import FunctionInfo
+from nat.cli.register_workflow import register_function
+from nat.data_models.function import FunctionBaseConfig
+
+
+class ConnectedConfig(FunctionBaseConfig, name="holdfast_connected"):
+    most: int = 0
+    breaks: bool = False
+
+
+@register_function(config_type=ConnectedConfig)
+async def connected(config, builder):
+    asked, enough = [], anyio.Event()
+
+    async def answer(input_message: str) -> str:
+        asked.append(input_message)
+        if len(asked) >= config.most:
+            enough.set()
+        with anyio.fail_after(20):
+            await enough.wait()
+        return input_message.split()[-1]
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(anyio.sleep_forever)
+        yield FunctionInfo.from_fn(answer, description="Connected.")
+        group.cancel_scope.cancel()
+    if config.breaks:
+        raise OSError("the connection was lost at the end")
+"""
+
+
+def connected(folder, data, **settings):
+    """Write a project whose workflow holds a task group of anyio; return its variables."""
+    plugin = folder / "plugin"
+    (plugin / "connected-1.0.dist-info").mkdir(parents=True)
+    (plugin / "connected.py").write_text(CONNECTED, encoding="utf-8")
+    about = "Metadata-Version: 2.1\nName: connected\nVersion: 1.0\n"
+    (plugin / "connected-1.0.dist-info/METADATA").write_text(about, encoding="utf-8")
+    points = "[nat.components]\nconnected = connected\n"
+    (plugin / "connected-1.0.dist-info/entry_points.txt").write_text(points, encoding="utf-8")
+    project(folder, data)
+    lines = ["_type: holdfast_connected", *(f"{name}: {one}" for name, one in settings.items())]
+    configure(folder, "_type: holdfast_repeat", "\n  ".join(lines))
+    return {"PYTHONPATH": f"{PARTS / 'plugin'}:{plugin}"}
+
+
+def configure(folder, old, new):
+    file = folder / "config.yml"
+    file.write_text(file.read_text(encoding="utf-8").replace(old, new), encoding="utf-8")
+
+
+def test_a_task_group_that_a_workflow_holds_open_in_process_is_left_in_order(commands, tmp_path):
+    variables = connected(tmp_path, rows("Repeat", "Repeat"))
+    done = in_process(commands, tmp_path, **variables)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "cancel scope" not in done.stderr
+    assert [row["generated_answer"] for row in output(tmp_path)] == ["a0", "a1"]
+
+
+def test_a_workflow_that_fails_as_it_is_closed_in_process_costs_no_result(commands, tmp_path):
+    variables = connected(tmp_path, rows("Repeat", "Repeat"), breaks=True)
+    done = in_process(commands, tmp_path, **variables)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "the connection was lost at the end" in done.stderr
+    assert [row["generated_answer"] for row in output(tmp_path)] == ["a0", "a1"]
+
+
+def test_more_than_eight_are_asked_at_once_in_process_if_that_is_allowed(commands, tmp_path):
+    variables = connected(tmp_path, rows(*["Repeat"] * 12), most=12)
+    configure(tmp_path, "max_concurrency: 4", "max_concurrency: 12")
+    done = in_process(commands, tmp_path, **variables)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_an_object_is_scored_in_process_as_nat_eval_scores_it(commands, tmp_path):
+    data = rows("Repeat")
+    data[0]["answer"] = json.dumps({"word": "a0", "length": 2}, indent=2)
+    for whose in ("theirs", "ours"):
+        configure(project(tmp_path / whose, data), "holdfast_repeat", "holdfast_objects")
+    nat_eval(commands, tmp_path / "theirs")
+    done = in_process(commands, tmp_path / "ours")
+    assert done.returncode == 0, done.stderr[-3000:]
+    theirs, ours = both(tmp_path, "workflow")
+    assert ours["q0"]["generated_answer"] == theirs["q0"]["generated_answer"] == data[0]["answer"]
+    theirs, ours = both(tmp_path, "correct")
+    assert ours["q0"]["score"] == theirs["q0"]["score"] == 1.0
+
+
+def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(commands, tmp_path):
+    project(tmp_path, rows("Repeat"))
+    configure(tmp_path, "output_dir: ./out", "output: {dir: ./out, cleanup: true}")
+    assert in_process(commands, tmp_path).returncode == 0
+    configure(tmp_path, "_type: holdfast_repeat", "_type: holdfast_unheard_of")
+    done = in_process(commands, tmp_path)
+    assert done.returncode != 0
+    assert "holdfast_unheard_of" in done.stderr
+    assert list(tmp_path.glob("out.*")) == []
+    assert [row["generated_answer"] for row in output(tmp_path)] == ["a0"]

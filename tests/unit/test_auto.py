@@ -76,7 +76,19 @@ async def test_a_mistake_in_the_code_is_no_outage_and_ends_the_run():
 
     _, details = await auto(fn, max_retries=2).execute(range(50))
     assert statuses(details) == [FAILED] * 50
-    assert calls <= 50 * 3 * 2  # each three times, and once more in a second pass
+    assert calls == 50 * (3 + 1)  # each three times, and once more in a second pass
+
+
+@in_virtual_time
+async def test_without_retries_there_is_no_second_pass_either():
+    calls = []
+
+    async def fn(x):
+        calls.append(x)
+        raise HttpError(500)
+
+    await auto(fn, max_retries=0).execute([1])
+    assert calls == [1]
 
 
 @pytest.mark.parametrize("how", ["times out", "fails"])

@@ -82,6 +82,14 @@ def test_the_usual_keys_become_what_evaluate_takes(folder):
     assert ready.options["timeout"] == 300
 
 
+def test_a_call_is_tried_again_a_few_times_and_as_often_as_is_asked():
+    options = loaded(START).prepare().options
+    assert (options["max_retries"], options["max_timeouts"]) == (3, 1)
+    flags = Flags(endpoint="http://localhost:8000", max_retries=0, endpoint_timeout_s=7)
+    options = loaded(START, flags).prepare().options
+    assert (options["max_retries"], options["max_timeouts"], options["timeout"]) == (0, 0, 7)
+
+
 def test_output_dir_wins_over_the_plain_one_and_there_is_a_default(folder):
     assert loaded(START + "    output: {dir: ./other}\n").run == folder / "other"
     bare = START.replace("    output_dir: ./out\n", "")

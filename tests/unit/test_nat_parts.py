@@ -7,12 +7,13 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import pytest
+from pydantic import BaseModel
 
 import holdfast
 from holdfast import ConfigError, PermanentError
 from holdfast.evaluators import as_evaluator
 from holdfast.evaluators.protocol import Scored
-from holdfast.integrations.nat import in_process, room
+from holdfast.integrations.nat import Flags, in_process, load_nat_config, room
 from holdfast.integrations.nat.in_process import InProcessWorkflow
 from holdfast.integrations.nat.pre_processing import PreProcessed
 from holdfast.integrations.nat.recorded import KeptAnswers, RowAnswers
@@ -161,6 +162,12 @@ def test_the_latest_unfinished_job_goes_on(tmp_path):
 # ---- in process ---------------------------------------------------------------------------------
 
 
+class Answer(BaseModel):
+    """What the workflow returns."""
+
+    said: str
+
+
 class Session:
     """Stands in for the toolkit's session: answers with the question and one step."""
 
@@ -174,7 +181,7 @@ class Session:
         async def result():
             if message == "bad":
                 raise RuntimeError("no")
-            return SimpleNamespace(model_dump=lambda mode: {"said": message})
+            return Answer(said=message)
 
         def convert(value, to_type):
             raise ValueError
@@ -186,12 +193,13 @@ class Session:
 @pytest.fixture
 def toolkit(monkeypatch):
     """Put something in the toolkit's place that has the parts we call."""
-    told = SimpleNamespace(configs=[], users=[], asked=[], closed=[])
+    told = SimpleNamespace(configs=[], users=[], asked=[], closed=[], limits=[])
 
     class Sessions:
         @classmethod
-        async def create(cls, *, config, shared_builder):
+        async def create(cls, config, shared_builder, max_concurrency=8):
             told.configs.append(config)
+            told.limits.append(max_concurrency)
             return cls()
 
         @asynccontextmanager
@@ -242,8 +250,27 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
     assert toolkit.configs == [{"llms": {"a": {"t": 0.5}}}]
     assert len(set(toolkit.users)) == 2
     assert toolkit.closed == [True]
-    assert result.items[0].output == {"said": "q0"}
+    assert result.items[0].output == '{\n  "said": "q0"\n}'  # as in `nat eval`
     assert result.items[0].steps[0]["payload"]["event_type"] == "TOOL_END"
+
+
+def test_the_toolkit_sets_no_limit_of_its_own(toolkit):
+    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
+    run(workflow.open())
+    assert toolkit.limits == [0]
+
+
+def test_a_toolkit_that_knows_no_such_limit_is_not_told_one(toolkit, monkeypatch):
+    sessions = sys.modules["nat.runtime.session"].SessionManager
+
+    async def create(config, shared_builder):
+        return sessions()
+
+    monkeypatch.setattr(sessions, "create", create)
+    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
+    run(workflow.open())
+    run(workflow.close())
+    assert toolkit.closed == [True]
 
 
 def test_a_failure_in_the_toolkit_is_a_failure(toolkit, tmp_path):
@@ -264,6 +291,31 @@ def test_a_toolkit_that_cannot_build_it_says_why(toolkit, tmp_path, monkeypatch)
         run(workflow.open())
 
 
+def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
+    toolkit, tmp_path, monkeypatch
+):
+    def fail(data, kind):
+        raise ValueError("Invalid configuration: llms: no such kind")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(in_process, "is_installed", lambda: True)
+    (tmp_path / "data.json").write_text('[{"id": "a", "question": "Q", "answer": "Q"}]')
+    (tmp_path / "config.yml").write_text(
+        "workflow: {_type: bot}\neval: {general: {output: {dir: out, cleanup: true}, "
+        "dataset: {_type: json, file_path: data.json}}}\n"
+    )
+    finished(tmp_path)
+    module = sys.modules["nat.utils.data_models.schema_validator"]
+    with monkeypatch.context() as patch, pytest.raises(holdfast.HoldfastError, match="no such ki"):
+        patch.setattr(module, "validate_schema", fail)
+        load_nat_config("config.yml", Flags()).begin(print)
+    assert room.is_finished(tmp_path / "out")
+    assert list(tmp_path.glob("out.*")) == []
+    load_nat_config("config.yml", Flags()).begin(print)
+    assert [room.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
+    assert toolkit.configs == []  # nothing was built for that
+
+
 def test_where_the_toolkit_is_there_nothing_is_said(toolkit, monkeypatch):
     monkeypatch.setattr(in_process, "is_installed", lambda: True)
     in_process.check_installed("config.yml")
@@ -274,13 +326,11 @@ def test_where_the_toolkit_is_there_nothing_is_said(toolkit, monkeypatch):
 
 def test_the_file_of_what_was_asked_holds_no_secret(tmp_path, monkeypatch):
     from holdfast.integrations.nat.files import write_question_files
-    from holdfast.integrations.nat.flags import Flags
 
     monkeypatch.setenv("MY_TOKEN", "very-secret-token")
     data = {"llms": {"a": {"api_key": "nvapi-literal", "note": "very-secret-token"}}}
     config = tmp_path / "config.yml"
-    config.write_text(json.dumps(data), encoding="utf-8")
-    write_question_files(tmp_path, config, data, Flags(endpoint="http://x"))
+    write_question_files(tmp_path, config, json.dumps(data), data, Flags(endpoint="http://x"))
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "nvapi-literal" not in text

@@ -54,6 +54,7 @@ def test_what_answers_depend_on_is_noticed_and_a_rotated_key_is_not(tmp_path, ol
         ("http://us:p@SS@h/p", "http://[redacted]@h/p"),
         ("http://us:PW@${HOST}/p", "http://[redacted]@${HOST}/p"),
         ("http://${USER}:${PW}@h/p", "http://${USER}:${PW}@h/p"),
+        ("http://${USER}:${PW:-p}@h/p", "http://${USER}:${PW:-[redacted]}@h/p"),
     ],
 )
 def test_an_address_is_kept_without_its_user(address, kept):
@@ -64,9 +65,19 @@ def test_headers_and_queries_are_masked_but_for_variables():
     workflow = {
         "http": {
             "url": "http://h/p?api_key=SECRET&who={{id}}&k=${K}",
-            "headers": {"A": "Bearer ${K}", "B": "Bearer SECRET ${K}", "C": "SECRET"},
+            "headers": {
+                "A": "Bearer ${K}",
+                "B": "Bearer SECRET ${K}",
+                "C": "SECRET",
+                "D": "${K:-SECRET}",
+            },
         }
     }
     kept = without_credentials({"workflow": workflow})["workflow"]["http"]
     assert kept["url"] == "http://h/p?api_key=[redacted]&who={{id}}&k=${K}"
-    assert kept["headers"] == {"A": "Bearer ${K}", "B": "[redacted]", "C": "[redacted]"}
+    assert kept["headers"] == {
+        "A": "Bearer ${K}",
+        "B": "[redacted]",
+        "C": "[redacted]",
+        "D": "${K:-[redacted]}",
+    }

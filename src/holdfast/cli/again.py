@@ -4,15 +4,17 @@ The command is shown at the end of a run, and what is shown may be kept: in the 
 terminal's history. So what is secret in it is not shown.
 """
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 MASK = "…"
-_ADDRESS = re.compile(r"(?<=://)[^/\s]*(?=@)")
+_VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
+"""The flags that may bring in a secret, and how many values each takes."""
 
 
 def this_command() -> str:
@@ -24,31 +26,49 @@ def this_command() -> str:
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
     """Return arguments with what is secret in them masked."""
-    before = ["", ""]
-    for argument in arguments:
-        flag = before[-1].replace("_", "-")
-        if flag == "--endpoint-header" or argument.startswith("--endpoint-header="):
-            shown = _masked(argument, ":")
-        elif flag == "--set" or argument.startswith("--set="):
-            name = argument.removeprefix("--set=").partition("=")[0]
-            shown = _masked(argument.removeprefix("--set="), "=") if _is_secret(name) else argument
-            shown = f"--set={shown}" if argument.startswith("--set=") else shown
-        elif before[-2] == "--override" and _is_secret(flag):
-            shown = _masked(argument, "")
-        else:
-            shown = argument
-        before = [before[-1], argument]
-        yield _ADDRESS.sub(lambda found: found[0] if "${" in found[0] else MASK, shown)
+    left = iter(arguments)
+    for argument in left:
+        flag, equals, value = argument.partition("=")
+        name = flag.replace("_", "-")
+        if name not in _VALUES:
+            yield _credentials().without_parts(argument, _mask)
+            continue
+        values = [value] if equals else []
+        values += islice(left, _VALUES[name] - len(values))
+        shown = _shown(name, values)
+        yield from [f"{flag}={shown[0]}", *shown[1:]] if equals else [flag, *shown]
 
 
-def _masked(text: str, sign: str) -> str:
-    """Mask what follows a sign; a variable of the environment is no secret."""
-    name, found, value = text.partition(sign) if sign else ("", "", text)
-    if "${" in value:
-        return text
-    return f"{name}{found}{' ' if sign == ':' else ''}{MASK}"
+def _shown(name: str, values: list[str]) -> list[str]:
+    if name == "--endpoint-header":
+        return [_header(one) for one in values]
+    if name == "--set":
+        return [_setting(one) for one in values]
+    return [_setting(values[0]), *(_value(values[0], one) for one in values[1:])] if values else []
 
 
-def _is_secret(path: str) -> bool:
-    secrets = import_module("holdfast.integrations.nat.secrets")  # heavy, and seldom needed
-    return bool(secrets.is_secret(path.rpartition(".")[2]))
+def _header(text: str) -> str:
+    header, sign, value = text.partition(":")
+    return f"{header}: {_hidden(value.strip())}" if sign else _hidden(text)
+
+
+def _setting(text: str) -> str:
+    path, sign, value = text.partition("=")
+    return f"{path}={_value(path, value)}" if sign else path
+
+
+def _value(path: str, value: str) -> str:
+    return str(_credentials().shown_value(path, value, _mask))
+
+
+def _hidden(value: str) -> str:
+    """Mask a value; a variable of the environment is no secret."""
+    return str(_credentials().hidden(value, _mask))
+
+
+def _mask(_: str) -> str:
+    return MASK
+
+
+def _credentials() -> Any:
+    return import_module("holdfast.config.credentials")  # heavy, and seldom needed

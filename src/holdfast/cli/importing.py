@@ -1,5 +1,6 @@
 """`holdfast import`: answers that are there already."""
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,13 @@ import click
 from rich.text import Text
 
 from holdfast.cli.endings import DONE, FAILED
-from holdfast.cli.nat_flags import SPELLINGS, endpoint_flags, endpoint_of, refuse_flags
+from holdfast.cli.nat_flags import (
+    SPELLINGS,
+    endpoint_flags,
+    endpoint_of,
+    identity_flags,
+    refuse_flags,
+)
 from holdfast.config import Config, is_nat_file, load_config
 from holdfast.datasets import Dataset, load
 from holdfast.integrations.nat import Flags, load_nat_config
@@ -24,6 +31,7 @@ from holdfast.text import harmless
 @click.option("--into", type=click.Path(path_type=Path), default=Path("eval.yml"),
               show_default=True, metavar="CONFIG", help="Whose run takes them.")  # fmt: skip
 @endpoint_flags
+@identity_flags
 @click.option("--trials", "--reps", "trials", type=click.IntRange(min=1),
               help="How often each item is asked.")  # fmt: skip
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
@@ -46,7 +54,15 @@ def command(
     """
     if is_nat_file(into):
         served = endpoint_of(given)
-        done = _into_nat(file, into, Flags(**served, reps=trials, settings=overrides))
+        flags = Flags(
+            **served,
+            dataset=given["dataset"],
+            reps=trials,
+            overrides=given["override"],
+            result_json_path=given["result_json_path"] or "$",
+            settings=overrides,
+        )
+        done = _into_nat(file, into, flags)
     else:
         refuse_flags(given)
         more = () if trials is None else (f"trials={trials}",)
@@ -64,8 +80,12 @@ def _into_nat(file: Path, into: Path, flags: Flags) -> Imported:
     config = load_nat_config(into, flags)
     config.prepare()
     rows = list(rows_of_file(file))  # before its directory is moved
-    config.make_room_beside_theirs(lambda line: talk().print(Text(harmless(line)), soft_wrap=True))
-    return import_rows(rows, file.name, config.target())
+
+    def say(line: str) -> None:
+        talk().print(Text(harmless(line)), soft_wrap=True)
+
+    make_room = functools.partial(config.make_room_beside_theirs, say, taken=True)
+    return import_rows(rows, file.name, config.target(), before=make_room)
 
 
 def _target(config: Config) -> Target:

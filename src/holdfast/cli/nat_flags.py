@@ -20,6 +20,7 @@ _OURS = {
     "input_key": ("--input-key", "write workflow: {nat: {endpoint: URL, input_key: …}}"),
     "endpoint_header": ("--endpoint-header", "write workflow: {nat: {endpoint: URL, headers: …}}"),
     "endpoint_timeout": ("--endpoint-timeout", "write timeout: 300 in the file"),
+    "max_retries": ("--max-retries", "write retry: 3 in the file"),
     "dataset": ("--dataset", "say --set dataset=FILE"),
     "reps": ("--reps", "say --trials N"),
     "override": ("--override", "say --set PATH=VALUE"),
@@ -64,22 +65,34 @@ def _headers(
             raise click.UsageError(f"--endpoint-header {name.strip()}: {what}; {hint}")
 
         pairs.append((name.strip(), str(substitute(value.strip(), refuse))))
+    names = [name.lower() for name, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise click.UsageError(f"--endpoint-header {twice}: is given twice")
     return tuple(pairs)
+
+
+def identity_flags(command: F) -> F:
+    """Add the flags that decide whose answers they are, beside where it is served."""
+    return _with(
+        command,
+        click.option("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                     metavar="FILE", help="NAT: rows of another file."),
+        click.option("--override", type=(str, str), multiple=True, metavar="PATH VALUE",
+                     help="NAT: as --set PATH=VALUE; may be repeated."),
+        click.option("--result-json-path", metavar="PATH",
+                     help="NAT: where in the workflow's output the answer is; $."),
+    )  # fmt: skip
 
 
 def nat_flags(command: F) -> F:
     """Add the flags of `nat eval` to a command."""
     return _with(
-        endpoint_flags(command),
+        endpoint_flags(identity_flags(command)),
         click.option("--endpoint-timeout", type=click.FloatRange(min=0, min_open=True),
                      metavar="SECONDS", help="NAT: how long a call there may take; 300."),
-        click.option("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                     metavar="FILE", help="NAT: rows of another file."),
+        click.option("--max-retries", type=click.IntRange(min=0), metavar="N",
+                     help="NAT: how often a failed call is tried again; 3, after a time-out 1."),
         click.option("--reps", type=click.IntRange(min=1), help="NAT: as --trials."),
-        click.option("--override", type=(str, str), multiple=True, metavar="PATH VALUE",
-                     help="NAT: as --set PATH=VALUE; may be repeated."),
-        click.option("--result-json-path", metavar="PATH",
-                     help="NAT: where in the workflow's output the answer is; $."),
         click.option("--skip-workflow", is_flag=True,
                      help="NAT: call no workflow; score the outputs that are there."),
         click.option("--skip-completed-entries", is_flag=True,
@@ -93,6 +106,8 @@ def read_config(
     trials: int | None,
     limit: int | None,
     settings: tuple[str, ...],
+    *,
+    keep: bool,
 ) -> Config | NatConfig:
     """Read a file by whose configuration it is.
 
@@ -102,13 +117,14 @@ def read_config(
         trials: How often each item is asked.
         limit: Only the first so many rows.
         settings: What `--set` says.
+        keep: Whether what an earlier workflow answered is to be kept.
 
     Raises:
         ConfigError: The file cannot be used as it is.
         click.UsageError: A flag does not go with it.
     """
     if is_nat_file(file):
-        return load_nat_config(file, _flags_of(given, trials, limit, settings))
+        return load_nat_config(file, _flags_of(given, trials, limit, settings, keep=keep))
     refuse_flags(given)
     if trials is not None:
         settings = (*settings, f"trials={trials}")
@@ -116,12 +132,19 @@ def read_config(
 
 
 def _flags_of(
-    given: dict[str, Any], trials: int | None, limit: int | None, settings: tuple[str, ...]
+    given: dict[str, Any],
+    trials: int | None,
+    limit: int | None,
+    settings: tuple[str, ...],
+    *,
+    keep: bool,
 ) -> Flags:
     if trials is not None and given["reps"] not in (None, trials):
         raise click.UsageError("--reps and --trials say different things: keep one of them")
     if given["skip_workflow"] and given["endpoint"]:
         raise click.UsageError("--skip-workflow calls no workflow: leave out --endpoint")
+    if given["skip_workflow"] and given["result_json_path"]:
+        raise click.UsageError("--skip-workflow calls no workflow: leave out --result-json-path")
     return Flags(
         **endpoint_of(given),
         endpoint_timeout_s=given["endpoint_timeout"],
@@ -131,6 +154,8 @@ def _flags_of(
         result_json_path=given["result_json_path"] or "$",
         skip_workflow=given["skip_workflow"],
         skip_completed=given["skip_completed_entries"],
+        keep=keep,
+        max_retries=given["max_retries"],
         limit=limit,
         settings=settings,
     )

@@ -32,6 +32,8 @@ from holdfast.run.plans import Plan
 from holdfast.run.results import EvaluationResult
 from holdfast.text import harmless
 
+_MOST_SAID = 5
+
 
 @click.command("run", context_settings=SPELLINGS)
 @click.argument("file", type=click.Path(path_type=Path), default=Path("eval.yml"))
@@ -52,6 +54,8 @@ from holdfast.text import harmless
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per event, on stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
               help="End with 1 if an evaluator's mean is lower; may be repeated.")  # fmt: skip
+@click.option("--config-file", type=click.Path(path_type=Path), hidden=True,
+              help="NAT: as FILE.")  # fmt: skip
 @nat_flags
 def command(
     file: Path,
@@ -80,12 +84,9 @@ def command(
         raise click.UsageError("--redo and --keep exclude each other")
     here = Path.cwd()
     with stdout_for_data() as out:
-        config = read_config(file, given, trials, limit, overrides)
-        if isinstance(config, NatConfig) and not quiet:
-            for note in config.notes:
-                _say(note)
-        with _kept_in(), _busy(quiet=quiet, as_json=as_json):
-            prepared = config.prepare()
+        file = given.pop("config_file") or file
+        config = read_config(file, given, trials, limit, overrides, keep=keep)
+        prepared = _prepare(config, quiet=quiet, as_json=as_json)
         least = read_floors(floors, prepared.evaluators)
         options = prepared.options.copy()
         options["retry_failed"] = retry_failed
@@ -106,6 +107,18 @@ def command(
     if only_plan:
         return _say_plan(plan, as_json=as_json)
     return _say_ended(ended, view)
+
+
+def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
+    """Import what the file names, and say what is left out of it, before anything is spent."""
+    notes = config.notes if isinstance(config, NatConfig) and not quiet else []
+    for note in notes:
+        _say(note)
+    with _kept_in(), _busy(quiet=quiet, as_json=as_json):
+        prepared = config.prepare()
+    if isinstance(config, NatConfig) and not quiet:
+        _say_left_out(prepared.dataset.bad_rows)
+    return prepared
 
 
 @contextmanager
@@ -147,6 +160,14 @@ def _say_plan(plan: Plan, *, as_json: bool) -> int:
     return DONE
 
 
+def _say_left_out(bad_rows: Sequence[object]) -> None:
+    """Say which rows are left out, before anything is spent."""
+    for one in bad_rows[:_MOST_SAID]:
+        _say(f"left out: {one}")
+    if len(bad_rows) > _MOST_SAID:
+        _say(f"left out: {len(bad_rows) - _MOST_SAID:,} more rows; summary.json lists them all")
+
+
 class _Ended(NamedTuple):
     """A run that has ended, and what is to be said of it."""
 
@@ -176,9 +197,11 @@ def _run(
     if isinstance(config, NatConfig):
         config.begin(_say if isinstance(view, (TalkingView, EventView)) else _nothing)
 
-        def finish(result: EvaluationResult) -> None:
+        def finish(result: EvaluationResult) -> bool:
             nonlocal well
+            view.end()  # what scripts print must not be drawn over
             well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
+            return well
 
         options["on_end"] = finish
     with log_to_talk(), view:

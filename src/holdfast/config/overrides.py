@@ -5,12 +5,18 @@ take the place of a variable that is not set. Where the path goes below a short 
 written out first: `pace: auto` and `--set pace.max_concurrency=8` go together.
 """
 
+import re
 from typing import Any
 
+from holdfast.config.credentials import may_show
 from holdfast.config.forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from holdfast.config.problems import Place, quoted, refuse
 from holdfast.config.tree import Path, Tree, read_tree
+from holdfast.errors import ConfigError
 from holdfast.text import one_line
+
+# Without a sign, what follows the path may still be a value.
+_PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)
 
 
 def override(tree: Tree, text: str, place: Place | None = None) -> None:
@@ -19,17 +25,17 @@ def override(tree: Tree, text: str, place: Place | None = None) -> None:
     Args:
         tree: What the file holds; changed in place.
         text: What stood after `--set`.
-        place: What messages call it; None: `--set` and the text.
+        place: What messages call it; None: `--set` and the text, without a value that is secret.
 
     Raises:
         ConfigError: It is no `path=value`, or leads nowhere.
     """
-    place = place or Place(f"--set {one_line(text)}")
     name, equals, value = text.partition("=")
+    place = place or Place(f"--set {one_line(shown_setting(text))}")
     path = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
         refuse(place, "must be path=value", "for example --set trials=3 --set pace.concurrency=8")
-    made = read_tree(value, str(place), place)
+    made = _read(name, value, place)
     holder = _holder(tree, path, place)
     tree.forget(path)
     holder[path[-1]] = made.data
@@ -39,6 +45,23 @@ def override(tree: Tree, text: str, place: Place | None = None) -> None:
     for inner in made.values:
         tree.values[path + inner] = tree.keys[path + inner] = place
     tree.written.update({path + inner: word for inner, word in made.written.items()})
+
+
+def shown_setting(text: str) -> str:
+    """Return what may be shown of a `path=value`: the path alone, if the value is a secret."""
+    parts = _PATH.fullmatch(text)
+    return text if parts is None or may_show(parts["path"], parts["value"]) else parts["path"]
+
+
+def _read(name: str, value: str, place: Place) -> Tree:
+    try:
+        return read_tree(value, str(place), place)
+    except ConfigError:
+        if may_show(name, value):
+            raise
+        # YAML's complaint may quote what it complains of.
+        text = f"{place}: the value cannot be read as YAML"
+        raise ConfigError(text, hint="put quotes around it, inside those of the shell") from None
 
 
 def _holder(tree: Tree, path: Path, place: Place) -> dict[Any, Any]:

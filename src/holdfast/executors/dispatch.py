@@ -311,6 +311,7 @@ class Dispatch:
     def _may_defer(self, call: Call) -> bool:
         """Tell whether a failed call gets a second pass: once, if the run goes on without it."""
         goes_on = not self._settings.exit_on_error and not self._stopping
+        goes_on = goes_on and self._settings.rules.max_retries > 0  # else nobody wants another try
         fits = not call.deferred and len(self._deferred) < MOST_DEFERRED
         return self._gate is not None and goes_on and fits
 
@@ -319,11 +320,16 @@ class Dispatch:
         return 0 <= call.seen_completed < self._completed
 
     def _begin_second_pass(self) -> None:
-        """Try once more what a bad spell of the provider's had used up."""
+        """Try once more what a bad spell of the provider's had used up.
+
+        Once: what fails by its own fault would else be paid for twice as often as was allowed.
+        """
         calls, self._deferred = self._deferred, []
         self._progress.say_second_pass(len(calls))
         for call in calls:
-            call.retries = call.timeouts = call.refusals = 0
+            call.retries = self._settings.rules.max_retries
+            call.timeouts = self._settings.max_timeouts
+            call.refusals = 0
             call.seen_completed = 0
             self._queue.put(call)
         self._pump_soon()

@@ -30,7 +30,10 @@ class View(Tally):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End it, and leave the terminal clean."""
+        self.end()
+
+    def end(self) -> None:
+        """Leave the terminal clean, and to others. More than once does no harm."""
 
 
 class TalkingView(View):
@@ -82,7 +85,7 @@ class LiveView(TalkingView):
         self._live.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         self._live.stop()
 
 
@@ -104,6 +107,6 @@ class LineView(TalkingView):
         self._thread.start()
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
         self._over.set()
         self._thread.join()

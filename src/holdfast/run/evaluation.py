@@ -185,8 +185,11 @@ class Evaluation:
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._request.on_end is not None:
-            self._request.on_end(result)
+        if self._request.on_end is None or self._about is None:
+            return
+        complete = self._about.pop("complete", None)  # until that is done, too
+        if self._request.on_end(result) is not False and complete is not None:
+            self._about["complete"] = complete
 
     def _write_outputs(
         self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
 
-from holdfast.errors import PermanentError
+from holdfast.errors import HoldfastError, PermanentError
 from holdfast.evaluators.builtin import BuiltIn
 from holdfast.evaluators.protocol import Evaluator, Scores
 from holdfast.executors.async_executor import AsyncExecutor
@@ -26,6 +26,7 @@ from holdfast.journal.lines import Entry
 from holdfast.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from holdfast.run.asked import Asked
 from holdfast.run.belt import Belt
+from holdfast.run.held_open import HeldOpen
 from holdfast.run.keeping import Keeping
 from holdfast.run.pace_story import tell_pace
 from holdfast.run.records import Call, answer_record, item_told, kept_steps, score_record
@@ -88,6 +89,8 @@ class Pipeline:
         self._unsubscribe: list[Callable[[], None]] = []
         self._journal = journal
         self._workflow = workflow
+        self._held = HeldOpen(workflow, self._break_off)
+        self._answering: AsyncExecutor[Any, Any] | None = None
         self._evaluators = evaluators
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
@@ -116,7 +119,7 @@ class Pipeline:
             return
         self.redaction.look_again()  # setting up may have made secrets known
         if self.stop_reason is not None:  # interrupted meanwhile
-            await self._close(calls)
+            await self._held.close()
             return
         try:
             async with asyncio.TaskGroup() as group:
@@ -128,25 +131,31 @@ class Pipeline:
         finally:
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
-            await self._close(calls)
+            await self._held.close()
 
     async def _opened(self) -> bool:
         """Open the workflow; tell whether that was not interrupted."""
-        self._stopping.opening = asyncio.ensure_future(self._workflow.open())
+        self._stopping.opening = self._held
         try:
-            await self._stopping.opening
+            await self._held.open()
         except asyncio.CancelledError:
             if self.stop_reason is None:
                 raise  # not by us
-            await self._workflow.close()
             return False
         finally:
             self._stopping.opening = None
         return True
 
-    async def _close(self, calls: Sequence[Call]) -> None:
-        if calls:
-            await self._workflow.close()
+    def _break_off(self) -> None:
+        """Ask the workflow no more: it broke down. What it answered can still be scored."""
+        reason = HoldfastError(
+            "the workflow broke down: something that its set-up started has failed",
+            hint="what failed is logged; run it again to go on",
+        )
+        if self._answering is None:
+            self._stopping.because(reason)
+        else:  # nothing, if it has answered all
+            self._answering.stop(reason, grace_s=0.0)
 
     def stop(self, signum: int | None = None) -> None:
         """Stop, from any thread."""
@@ -164,7 +173,7 @@ class Pipeline:
     # ---- the workflow ---------------------------------------------------------------------------
 
     async def _answer(self, calls: Sequence[Call]) -> None:
-        if not calls:
+        if not calls or self.stop_reason is not None:
             return
 
         hook = self._options.get("on_complete")
@@ -195,7 +204,8 @@ class Pipeline:
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
         self._watch_pace(WORKFLOW, options.get("pacer"))
-        await self._run(keeping, keeping.executor(answer, options), calls)
+        self._answering = keeping.executor(answer, options)
+        await self._run(keeping, self._answering, calls)
 
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
         if self._on_item_complete is None:

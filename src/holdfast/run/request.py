@@ -19,8 +19,9 @@ from holdfast.workflows.protocol import Workflow
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
 """Told of an item that has its answer, or has failed, when that is on disk."""
 
-OnEnd = Callable[[EvaluationResult], None]
-"""Told of what came out when all files are written, while the run is still locked."""
+OnEnd = Callable[[EvaluationResult], bool | None]
+"""Told of what came out when all files are written, while the run is still locked. Returns False
+if what it does failed: then the run is not complete, and does it again."""
 
 
 @dataclass(frozen=True, slots=True)

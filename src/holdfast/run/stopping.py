@@ -8,6 +8,7 @@ from holdfast.errors import InterruptedRunError
 from holdfast.executors.async_executor import AsyncExecutor
 from holdfast.executors.dispatch import STOP_GRACE_S
 from holdfast.journal.journal import Journal
+from holdfast.run.held_open import HeldOpen
 from holdfast.run.redaction import Redaction
 from holdfast.run.watcher import Watcher
 from holdfast.text import text_of
@@ -26,7 +27,7 @@ class Stopping:
         reason: Why it stopped before all cells were done; None if it did not.
         loop: The event loop of the session, once it runs.
         executors: Those of the steps.
-        opening: The opening of the workflow, while that is under way.
+        opening: The workflow, while it is being opened.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Stopping:
         self.reason: Exception | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.executors: list[AsyncExecutor[Any, Any]] = []
-        self.opening: asyncio.Future[None] | None = None
+        self.opening: HeldOpen | None = None
         self._journal = journal
         self._redaction = redaction
         self._watcher = watcher
@@ -72,6 +73,6 @@ class Stopping:
 
     def _stop_all(self, reason: Exception, grace_s: float) -> None:
         if self.opening is not None:
-            self.opening.cancel()  # nothing has been sent yet
+            self.opening.give_up_opening()  # nothing has been sent yet
         for executor in self.executors:
             executor.stop(reason, grace_s=grace_s)

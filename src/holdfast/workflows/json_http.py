@@ -24,7 +24,6 @@ from holdfast.workflows.usage import usage_of_body
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _REDIRECTS = range(300, 400)
-_MISSES = 5
 _BEGUN_OR_PART, _EMPTY = (202, 206), (204, 205)
 _DEFAULT_BODY = {"input": "{{input}}"}
 
@@ -92,6 +91,8 @@ def http(
 class HttpWorkflow(RemoteWorkflow):
     """A server that answers with JSON; see `http`."""
 
+    _lone_404 = False  # it may be said of what is asked for in the body
+
     def __init__(
         self,
         name: str,
@@ -109,8 +110,7 @@ class HttpWorkflow(RemoteWorkflow):
         self._statuses = statuses
         self._version = version
         one_path = not has_placeholders(address.relative)
-        # A server may also say 404 of what is asked for in the body: of one item.
-        self._most_misses = _MISSES if one_path else None
+        self._one_path = one_path
         self._url = URL(address.url) if one_path else None
         self._origin = str(URL(address.origin)).rstrip("/")
         self._place = "" if one_path else quoted_url(address.relative)

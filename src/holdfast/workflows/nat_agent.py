@@ -154,6 +154,17 @@ class NatWorkflow(RemoteWorkflow):
             raise PermanentError(f"{self._where}: the answer is null")
         return Output(said["value"], usage_of_body(said))
 
+    def _is_about_values(self, detail: Any) -> bool:
+        # One row may hold a number where the agent wants a text. A field that is missing or not
+        # known is another matter.
+        entries = detail if isinstance(detail, list) else []
+        return bool(entries) and all(
+            isinstance(one, dict)
+            and one.get("loc") == ["body", self._input_key]
+            and one.get("type") not in ("missing", "extra_forbidden")
+            for one in entries
+        )
+
     def _form_hint(self) -> str:
         return (
             f"the input is sent as {self._input_key!r}: set input_key to the name of the agent's "

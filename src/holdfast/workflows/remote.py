@@ -24,6 +24,8 @@ from holdfast.workflows.failures import (
 from holdfast.workflows.parsing import encode_json, parse_json
 from holdfast.workflows.reply import MOST_SAID, Reply
 
+_MANY_REFUSALS = 5
+
 
 class RemoteWorkflow:
     """A workflow whose answers come from a server.
@@ -48,7 +50,7 @@ class RemoteWorkflow:
         self._method = method
         self._where = f"{method} {address.origin}{address.path}"
         self._answered = self.answered_before = False
-        self._misses = 0
+        self._refusals = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
@@ -89,8 +91,10 @@ class RemoteWorkflow:
 
     # ---- for the kinds --------------------------------------------------------------------------
 
-    _most_misses: int | None = 1
-    """So many 404s and no answer mean that the path is wrong; None: each item has its own path."""
+    _one_path = True
+    """Every item is sent to the same path."""
+    _lone_404 = True
+    """A single 404 says that the path is wrong, and not what was asked for there."""
 
     def _shown(self, raw: bytes) -> str:
         return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
@@ -115,21 +119,38 @@ class RemoteWorkflow:
         error = refused(self._where, reply.status, reply.headers, said, shown)
         if self._is_path_wrong(reply.status):
             return SetupError(str(error), hint=self._path_hint())
-        return error
+        may_be_the_items = reply.status == NOT_FOUND and not self._one_path
+        if not isinstance(error, PermanentError) or may_be_the_items:
+            return error
+        return self._of_item_or_all(str(error), self._path_hint())
 
     def _is_path_wrong(self, status: int) -> bool:
-        if self._answered or self._most_misses is None:
-            return False  # then it is a matter of the item
-        self._misses += status == NOT_FOUND
-        return status == WRONG_METHOD or (status == NOT_FOUND and self._misses >= self._most_misses)
+        if self._answered or not self._one_path:
+            return False
+        return status == WRONG_METHOD or (status == NOT_FOUND and self._lone_404)
 
     def _wrong_form(self, detail: Any) -> HoldfastError:
         fields = wanted_fields(detail, self._client.show)
         message = f"{self._where}: the server wants another request (status 422): {fields}"
-        # Once a request of this form was answered, it is the item that is wrong, and not the form.
+        if self._answered or self._is_about_values(detail):
+            return self._of_item_or_all(message, self._form_hint())
+        return SetupError(message, hint=self._form_hint())
+
+    def _of_item_or_all(self, message: str, hint: str) -> HoldfastError:
+        """Return the failure of an item that was refused; of all, if the first few are, alike."""
         if self._answered:
             return PermanentError(message)
-        return SetupError(message, hint=self._form_hint())
+        self._refusals += 1
+        if self._refusals < _MANY_REFUSALS:
+            return PermanentError(message)
+        return SetupError(
+            f"the first {self._refusals} items were refused, and none was answered: {message}",
+            hint=hint,
+        )
+
+    def _is_about_values(self, detail: Any) -> bool:  # noqa: ARG002 - a kind may know
+        """Tell whether a refusal is about the value of a field that we do send."""
+        return False
 
     def _form_hint(self) -> str:
         return "send what it wants, and run again"

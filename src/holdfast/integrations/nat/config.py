@@ -1,7 +1,6 @@
 """What was asked for, once a configuration of the toolkit has been read and checked?"""
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from holdfast.config.tree import Tree
 from holdfast.datasets import Dataset
 from holdfast.errors import ConfigError
 from holdfast.integrations.nat import room
+from holdfast.integrations.nat.configured import ConfiguredWorkflow
 from holdfast.integrations.nat.files import rename_columns, write_question_files
 from holdfast.integrations.nat.flags import Flags
 from holdfast.integrations.nat.importing import Target, import_rows
@@ -27,8 +27,10 @@ from holdfast.integrations.nat.wanted import Wanted
 from holdfast.integrations.nat.workflow import workflow_of
 from holdfast.run.face import EvaluationOptions
 from holdfast.text import one_line
+from holdfast.workflows.protocol import Workflow
 
 _ENDPOINT_TIMEOUT_S = 300.0
+_RETRIES, _TIMEOUTS = 3, 1
 
 
 class NatConfig:
@@ -41,17 +43,25 @@ class NatConfig:
         trials: How often each item is asked.
         public: The `eval` block as it is written, with what the command line says: fit to be kept.
         notes: What of it is left out, each with its line.
+        original: The text of the file when it was read: it may be edited while the run goes on.
     """
 
     def __init__(
-        self, path: Path, tree: Tree, wanted: Wanted, flags: Flags, notes: list[str]
+        self,
+        path: Path,
+        tree: Tree,
+        wanted: Wanted,
+        flags: Flags,
+        notes: list[str],
+        original: str,
     ) -> None:
         self.path = path
         self.name = wanted.alias or path.stem
         self.run = room.choose_directory(wanted.output, latest=flags.goes_on)
-        self.trials = flags.reps or 1
-        self.public: dict[str, Any] = {"eval": masked(tree.data.get("eval"))}
+        self.trials = flags.reps or (flags.skip_workflow and room.trials(self.run)) or 1
+        self.public: dict[str, Any] = {"eval": masked(tree.data).get("eval")}
         self.notes = notes
+        self.original = original
         self.tree = tree
         self.wanted = wanted
         self.flags = flags
@@ -90,8 +100,11 @@ class NatConfig:
             "max_concurrency": wanted.max_concurrency,
             "step_filter": wanted.output.steps,
             "bare_outputs": wanted.dataset.structure.disable,
+            # An agent that fails or hangs costs more than a call of a model does.
+            "max_retries": _RETRIES if flags.max_retries is None else flags.max_retries,
+            "max_timeouts": _TIMEOUTS if flags.max_retries is None else flags.max_retries,
             # In this process the toolkit sets no limit, and an agent may well take long.
-            "timeout": None,
+            "timeout": flags.endpoint_timeout_s,
         }
         if flags.endpoint is not None:
             told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
@@ -108,20 +121,29 @@ class NatConfig:
         """
         self._check_dataset()
         earlier = self._earlier()
-        if self.flags.endpoint is not None and self._sets_aside():
-            asyncio.run(self._find_server())  # else nothing is moved
+        if self._sets_aside():
+            self._check_workflow()  # before anything is moved
         self._make_room(say)
         if earlier is not None:
             rows, name = earlier
-            say(str(import_rows(rows, name, self.target())))
+            aside = None if self.flags.dataset else room.latest_foreign_beside(self.run)
+            source = None if aside is None else aside.name
+            say(str(import_rows(rows, name, self.target(), source)))
 
-    def make_room_beside_theirs(self, say: Callable[[str], None]) -> None:
-        """Set aside results of `nat eval` itself that are in the run's directory."""
+    def make_room_beside_theirs(self, say: Callable[[str], None], *, taken: bool = False) -> None:
+        """Set aside results of `nat eval` itself that are in the run's directory.
+
+        Args:
+            say: Told of it.
+            taken: Whether their answers are taken over.
+        """
         if room.is_foreign(self.run):
             to = room.set_aside(self.run, self._needed, room.is_foreign)
             shown = one_line(str(self.run))
             if to is not None:
                 say(f"{shown} holds results of nat eval: they are kept as {one_line(str(to))}")
+            if to is not None and not taken:
+                say("none of their answers is used: --skip-completed-entries takes them over")
 
     @property
     def _needed(self) -> list[Path]:
@@ -139,7 +161,7 @@ class NatConfig:
             )
 
     def _make_room(self, say: Callable[[str], None]) -> None:
-        self.make_room_beside_theirs(say)
+        self.make_room_beside_theirs(say, taken=self.flags.goes_on)
         if self._starts_anew():
             shown = one_line(str(self.run))
             to = room.set_aside(self.run, self._needed, room.is_finished)
@@ -152,11 +174,12 @@ class NatConfig:
     def _sets_aside(self) -> bool:
         return self._starts_anew() or room.is_foreign(self.run)
 
-    async def _find_server(self) -> None:
-        """Open the workflow and close it again: a server that is not there is said now."""
+    def _check_workflow(self) -> None:
         workflow = (self._prepared or self.prepare()).workflow
-        await workflow.open()
-        await workflow.close()
+        if self.flags.endpoint is not None:
+            asyncio.run(_open_and_close(workflow))
+        elif isinstance(workflow, ConfiguredWorkflow):
+            workflow.check()
 
     def _starts_anew(self) -> bool:
         output = self.wanted.output
@@ -173,10 +196,10 @@ class NatConfig:
         if flags.skip_completed and flags.dataset is not None:
             file = flags.dataset
         elif not foreign:
-            # Perhaps we were killed between setting it aside and taking it over: that can be done
-            # twice, and is done until the run has been there to the end of a session.
+            # Set aside, and perhaps not taken over: by a run that was killed in between, or was
+            # not told to.
             aside = room.latest_foreign_beside(self.run)
-            if aside is None or room.about(self.run).get("sessions"):
+            if aside is None or aside.name in room.about(self.run).get("imported", []):
                 return None  # the run's own column is what is gone on from
             file = aside / room.OUTPUT
         return list(rows_of_file(file)), file.name
@@ -193,7 +216,7 @@ class NatConfig:
                 yield there or copy
                 return
             if there is not None:
-                shutil.copytree(there, copy)
+                room.copy_to_plan(there, copy)
             rows, name = earlier
             import_rows(rows, name, replace(self.target(), run=copy))
             yield copy
@@ -226,9 +249,15 @@ class NatConfig:
             Whether all of that went well.
         """
         try:
-            rename_columns(self.run, self.wanted.dataset.structure)
-            write_question_files(self.run, self.path, self.tree.data, self.flags)
+            rename_columns(self.run, self.wanted.dataset.structure, self.wanted.dataset.id)
+            write_question_files(self.run, self.path, self.original, self.tree.data, self.flags)
         except OSError as error:
             say(f"{one_line(str(self.run))}: not all files could be written: {error.strerror}")
             return False
         return stopped or run_scripts(self.wanted.output.scripts, self.run, say)
+
+
+async def _open_and_close(workflow: Workflow) -> None:
+    """Find out whether the server is there: one that is not is said now."""
+    await workflow.open()
+    await workflow.close()

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.errors import ConfigError, HoldfastError, PermanentError
+from holdfast.integrations.nat.in_process import InProcessWorkflow
 from holdfast.journal.fingerprint import digest
 from holdfast.text import one_line
 from holdfast.types import Item, Output
@@ -51,6 +52,11 @@ class ConfiguredWorkflow:
 
     def seen(self, item: Item) -> Any:
         return self._inner.seen(item)
+
+    def check(self) -> None:
+        """Find out what can be found out without opening it. Raises as `open` does."""
+        if isinstance(self._inner, InProcessWorkflow):
+            self._inner.check()
 
     async def open(self) -> None:
         if hasattr(self._inner, "answered_before"):

@@ -20,6 +20,8 @@ class Flags:
         result_json_path: Where in the workflow's output the answer is.
         skip_workflow: Call no workflow: score the outputs that are there.
         skip_completed: Take over what an earlier `workflow_output.json` holds.
+        keep: Keep what an earlier workflow answered.
+        max_retries: How often a failed call is tried again; None: as often as is usual.
         limit: Only the first so many rows.
         settings: What `--set` says, each as "path=value".
     """
@@ -35,10 +37,12 @@ class Flags:
     result_json_path: str = "$"
     skip_workflow: bool = False
     skip_completed: bool = False
+    keep: bool = False
+    max_retries: int | None = None
     limit: int | None = None
     settings: tuple[str, ...] = ()
 
     @property
     def goes_on(self) -> bool:
         """Whether what is there is meant, even if it is finished."""
-        return self.skip_workflow or self.skip_completed
+        return self.skip_workflow or self.skip_completed or self.keep

@@ -8,7 +8,7 @@ once, it is not taken again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,36 +91,51 @@ class Imported:
         return f"{one_line(self.file)}: {'; '.join(parts)}"
 
 
-def import_rows(rows: Iterable[Mapping[str, Any]], name: str, target: Target) -> Imported:
-    """Put the answers of rows into a run.
+def import_rows(
+    rows: Iterable[Mapping[str, Any]],
+    name: str,
+    target: Target,
+    source: str | None = None,
+    before: Callable[[], None] = lambda: None,
+) -> Imported:
+    """Put the answers of rows into a run. If there are none, nothing is touched.
 
     Args:
         rows: The rows.
         name: The name of their file.
         target: Where they go.
+        source: Where they come from: noted in the run, as taken over.
+        before: Called when it is certain that there are some.
 
     Raises:
         JournalError: The run cannot be written to.
     """
     report = Imported(name)
+    matched = list(_matched(rows, target, report))
+    if not matched:
+        return report
+    before()
     with Journal(target.run) as journal:
         column = journal.column(WORKFLOW)
         parts = dict(target.workflow.fingerprint)
         whole = digest(parts)
         chosen: dict[str, tuple[Asked, Mapping[str, Any]]] = {}
-        for asked, row in _matched(rows, target, report):
+        for asked, row in matched:
             key = asked.key(whole)
             if key in column:
                 report.there += 1
             else:
                 chosen[key] = (asked, row)
         report.taken = len(chosen)
+        known = journal.about()
         if chosen:
-            known = journal.about()
             # A later session asks by this whether the workflow is still the same.
             known.setdefault("functions", {}).setdefault(whole, parts)
             journal.write_about(known)
             asyncio.run(_append(column, chosen, name, target))
+        if source is not None:
+            known["imported"] = [*known.get("imported", []), source]
+            journal.write_about(known)
     return report
 
 
@@ -132,11 +147,14 @@ def _matched(
         by_id[f"{one.item.id}_rep{one.trial}"] = one
         if one.trial == 0:
             by_id.setdefault(one.item.id, one)
+    by_number = {_as_number(id_): one for id_, one in by_id.items()}
     answer = target.structure.generated_answer
     for row in rows:
         # A file of ours has its own ids under `id`, one of the toolkit's under the id column.
         ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
         known = [by_id[one] for one in ids if one in by_id]
+        # The toolkit reads "001" as a number, and writes 1.
+        known = known or [by_number[n] for one in ids if (n := _as_number(one)) in by_number and n]
         same = [one for one in known if one.item.input == row.get(target.question)]
         if not same:
             reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID
@@ -145,6 +163,16 @@ def _matched(
             report.leave(NO_ANSWER, ids[0])
         else:
             yield same[0], row
+
+
+def _as_number(id_: str) -> tuple[float, str] | None:
+    """Return the number that an id may be read as, and which repetition it is of."""
+    whole, mark, rep = id_.rpartition("_rep")
+    whole, rep = (whole, rep) if mark and rep.isdigit() else (id_, "")
+    try:
+        return float(whole), rep
+    except ValueError:
+        return None
 
 
 def _first(row: Mapping[str, Any], *names: str) -> Any:

@@ -6,13 +6,16 @@ evaluators that the toolkit does not know.
 """
 
 import asyncio
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+
+from pydantic import BaseModel
 
 from holdfast.errors import ConfigError, HoldfastError, PermanentError
 from holdfast.text import one_line, text_of
@@ -74,18 +77,35 @@ class InProcessWorkflow:
     def seen(self, item: Item) -> Any:
         return item.input
 
+    def check(self) -> None:
+        """Let the toolkit read the configuration, and build nothing of it.
+
+        Raises:
+            HoldfastError: It cannot be imported, or refuses the configuration.
+        """
+        with self._told():
+            self._read()
+
     async def open(self) -> None:
+        with self._told():
+            try:
+                await self._build()
+            except (Exception, SystemExit):
+                await self._stack.aclose()
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
         try:
-            await self._build()
+            yield
         except (Exception, SystemExit) as error:
-            await self._stack.aclose()
             raise HoldfastError(
                 f"{self._file.name}: the toolkit cannot build its workflow: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
                 hint="nat run --config_file says more",
             ) from error
 
-    async def _build(self) -> None:
+    def _read(self) -> Any:
         loader = import_module("nat.runtime.loader")
         loader.discover_and_register_plugins(loader.PluginTypes.CONFIG_OBJECT)
         data = import_module("nat.utils.io.yaml_tools").yaml_load(self._file)
@@ -94,11 +114,17 @@ class InProcessWorkflow:
         data.pop("eval", None)
         config_of = import_module("nat.data_models.config").Config
         validate = import_module("nat.utils.data_models.schema_validator").validate_schema
-        config = validate(data, config_of)
+        return validate(data, config_of)
+
+    async def _build(self) -> None:
+        config = self._read()
         building = import_module("nat.builder.workflow_builder").WorkflowBuilder
         builder = await self._stack.enter_async_context(building.from_config(config=config))
-        manager = import_module("nat.runtime.session").SessionManager
-        self._sessions = await manager.create(config=config, shared_builder=builder)
+        create = import_module("nat.runtime.session").SessionManager.create
+        told: dict[str, Any] = {"config": config, "shared_builder": builder}
+        if "max_concurrency" in signature(create).parameters:
+            told["max_concurrency"] = 0  # no limit, where the toolkit's own is 8: ours is kept
+        self._sessions = await create(**told)
         shutdown = getattr(self._sessions, "shutdown", None)
         if shutdown is not None:
             self._stack.push_async_callback(shutdown)
@@ -138,8 +164,8 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
     try:
         value = runner.convert(value, to_type=str)
     except ValueError:
-        dump = getattr(value, "model_dump", None)
-        value = value if dump is None else dump(mode="json")
+        if isinstance(value, BaseModel):
+            value = value.model_dump_json(indent=2)  # the text that `nat eval` scores
     return Output(value, usage_of_steps(steps), steps)
 
 

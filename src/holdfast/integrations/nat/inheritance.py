@@ -15,18 +15,19 @@ from holdfast.config.tree import Tree, read_tree
 from holdfast.text import one_line
 
 
-def read_with_base(file: Path, name: str, above: tuple[Path, ...] = ()) -> Tree:
+def read_with_base(file: Path, name: str, text: str, above: tuple[Path, ...] = ()) -> Tree:
     """Read a configuration and what it is based on.
 
     Args:
         file: The file.
         name: What the user calls it.
+        text: What it holds.
         above: The files that are based on it.
 
     Raises:
         ConfigError: One of them cannot be read, or is based on itself.
     """
-    tree = read_tree(read_text(file, name), name)
+    tree = read_tree(text, name)
     if not isinstance(tree.data, dict):
         refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(tree.data)}")
     named = tree.data.pop("base", None)
@@ -42,7 +43,8 @@ def read_with_base(file: Path, name: str, above: tuple[Path, ...] = ()) -> Tree:
     if not base.is_file():
         hint = "the path starts at the folder of this file"
         refuse(place, f"base: {one_line(named)} does not exist", hint)
-    below = read_with_base(base, one_line(str(Path(name).parent / named)), seen)
+    below_name = one_line(str(Path(name).parent / named))
+    below = read_with_base(base, below_name, read_text(base, below_name), seen)
     _lay_over(below, tree, (), below.data, tree.data)
     below.shown = tree.shown
     return below

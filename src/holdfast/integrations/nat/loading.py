@@ -9,6 +9,7 @@ from pathlib import Path
 from holdfast.config.environment import substitute
 from holdfast.config.findings import Findings
 from holdfast.config.overrides import override
+from holdfast.config.source import read_text
 from holdfast.config.tree import Path as KeyPath
 from holdfast.integrations.nat.config import NatConfig
 from holdfast.integrations.nat.flags import Flags
@@ -30,9 +31,11 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     """
     flags = flags or Flags()
     file = Path(path)
-    tree = read_with_base(file, one_line(str(path)))
-    for name, value in flags.overrides:
-        apply_override(tree, name, value)
+    name = one_line(str(path))
+    original = read_text(file, name)
+    tree = read_with_base(file, name, original)
+    for where, value in flags.overrides:
+        apply_override(tree, where, value)
     for text in flags.settings:
         override(tree, text)
     findings = Findings(tree)
@@ -43,4 +46,4 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     data = substitute(tree.data.get("eval"), say)
     wanted, notes = read_eval(data, findings, flags.dataset)
     findings.raise_any()
-    return NatConfig(file.parent.resolve() / file.name, tree, wanted, flags, notes)
+    return NatConfig(file.parent.resolve() / file.name, tree, wanted, flags, notes, original)

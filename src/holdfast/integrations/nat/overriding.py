@@ -19,7 +19,8 @@ def apply_override(tree: Tree, path: str, value: str) -> None:
     Raises:
         ConfigError: It leads nowhere.
     """
-    place = Place(f"--override {one_line(path)} {one_line(value)}")
+    # Without the value: a path that leads nowhere may be a mistyped `api_key`.
+    place = Place(f"--override {one_line(path.partition('=')[0])}")
     parts = [part.strip() for part in path.split(".")]
     if "=" in path or not all(parts):
         refuse(

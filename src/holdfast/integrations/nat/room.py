@@ -5,13 +5,15 @@ would delete, and results of `nat eval` itself, are renamed: `out` becomes `out.
 """
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterable
+from glob import escape
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from holdfast.errors import ConfigError
+from holdfast.errors import ConfigError, RunIsLocked
 from holdfast.integrations.nat.wanted import WantedOutput
 from holdfast.journal.layout import directory_at
 from holdfast.journal.lock import Lock
@@ -31,9 +33,9 @@ def choose_directory(output: WantedOutput, *, latest: bool) -> Path:
         return output.dir
     jobs = output.dir / "jobs"
     there = [one for one in jobs.iterdir() if is_run(one)] if jobs.is_dir() else []
-    last = max(there, key=lambda one: one.stat().st_mtime, default=None)
-    if last is not None and (latest or not is_finished(last)):
-        return last
+    there.sort(key=lambda one: one.stat().st_mtime)
+    if there and (latest or (not is_finished(there[-1]) and not is_taken(there[-1]))):
+        return there[-1]
     return jobs / f"job_{_now()}-{uuid4().hex[:6]}"
 
 
@@ -43,6 +45,21 @@ def is_run(path: Path) -> bool:
         return False
     layout = directory_at(path)
     return layout.lock.exists() or bool(layout.columns())
+
+
+def is_taken(path: Path) -> bool:
+    """Tell whether somebody works on a run just now."""
+    try:
+        Lock(directory_at(path).lock).release()
+    except RunIsLocked:
+        return True
+    return False
+
+
+def trials(path: Path) -> int | None:
+    """Return how often each item was asked in a run; None if nobody knows."""
+    number = (about(path).get("sessions") or [{}])[-1].get("trials")
+    return number if isinstance(number, int) else None
 
 
 def is_foreign(path: Path) -> bool:
@@ -62,7 +79,8 @@ def has_answers(path: Path) -> bool:
 
 def latest_foreign_beside(path: Path) -> Path | None:
     """Return the latest results of `nat eval` that were set aside for this run; None: none were."""
-    there = [one for one in path.parent.glob(f"{path.name}.2*") if is_foreign(one)]
+    path = path.resolve()
+    there = [one for one in path.parent.glob(f"{escape(path.name)}.2*") if is_foreign(one)]
     return max(there, key=lambda one: one.name, default=None)
 
 
@@ -87,9 +105,12 @@ def is_finished(path: Path) -> bool:
         summary = json.loads((path / "summary.json").read_bytes())
     except (OSError, ValueError):
         return False
-    steps = [summary["workflow"], *summary["evaluators"].values()]
-    left = any(step["failed"] or step["not_run"] for step in steps)
-    return not left and all(sizes[step] == columns[step][1] for step in columns)
+    try:
+        steps = [summary["workflow"], *summary["evaluators"].values()]
+        left = any(step["failed"] or step["not_run"] for step in steps)
+        return not left and all(sizes[step] == columns[step][1] for step in columns)
+    except (KeyError, TypeError, AttributeError):
+        return False  # a file that somebody else wrote
 
 
 def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool]) -> Path | None:
@@ -109,7 +130,7 @@ def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool])
         ConfigError: It cannot be moved.
         RunIsLocked: Somebody writes there.
     """
-    real = path.resolve()
+    real = path.resolve()  # where it is a link, the link stays where it is
     within = next((one for one in needed if one.resolve().is_relative_to(real)), None)
     if within is not None:
         raise ConfigError(
@@ -117,7 +138,7 @@ def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool])
             "set aside for a new run",
             hint="give the output a directory of its own: eval.general.output.dir",
         )
-    to = path.with_name(f"{path.name}.{_now()}")
+    to = real.with_name(f"{real.name}.{_now()}")
     while to.exists():
         to = to.with_name(f"{to.name}-{uuid4().hex[:4]}")
     place = directory_at(path).lock
@@ -127,16 +148,34 @@ def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool])
         try:
             if not is_so(path):
                 return None
-            path.rename(to)
+            real.rename(to)
+            if path.is_symlink():
+                real.mkdir()
             if is_new:  # it was none of ours, and is left as it was
                 (to / place.name).unlink()
         finally:
             lock.release()
     except OSError as error:
         raise ConfigError(
-            f"{one_line(str(path))}: cannot be set aside: {error.strerror}"
+            f"{one_line(str(path))}: holds results, and cannot be set aside: {error.strerror}",
+            hint="a mounted directory cannot be renamed: give the output one below it, "
+            "eval.general.output.dir",
         ) from error
     return to
+
+
+def copy_to_plan(path: Path, to: Path) -> None:
+    """Copy what a plan looks at, and answers may be added to; the scores are only linked."""
+    layout = directory_at(path)
+    to.mkdir()
+    for file in (layout.column("workflow"), layout.failures, layout.about):
+        if file.exists():
+            shutil.copyfile(file, to / file.name)
+    if (path / "index").is_dir():
+        shutil.copytree(path / "index", to / "index")
+    for file in layout.columns():
+        if not (to / file.name).exists():
+            (to / file.name).symlink_to(file)
 
 
 def _now() -> str:

@@ -19,6 +19,7 @@ from holdfast.text import one_line, text_of
 from holdfast.types import Item
 
 _WHOLE = "the whole row"
+_MARKS = tuple(f'"{name}":'.encode() for name in RESERVED)
 
 
 def read_dataset_rows(
@@ -48,8 +49,14 @@ def read_dataset_rows(
 
 
 def _may_be_ours(file: Path | None) -> bool:
-    """Tell a file that a run wrote: its rows hold facts of ours, which are not the dataset's."""
-    return file is not None and file.name in ("workflow_output.json", "workflow_output.jsonl")
+    """Tell a file that a run wrote: its rows hold facts of ours, which are not the dataset's.
+
+    Under whatever name: only rows that failed hold them, and they must not be left out.
+    """
+    if file is None or file.suffix not in (".json", ".jsonl") or not file.is_file():
+        return False
+    with file.open("rb") as lines:
+        return any(mark in line for line in lines for mark in _MARKS)
 
 
 def _rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> Iterator[dict[str, Any]]:

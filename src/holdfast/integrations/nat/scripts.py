@@ -19,7 +19,7 @@ def run_scripts(scripts: Sequence[Script], directory: Path, say: Callable[[str],
     Args:
         scripts: Which.
         directory: The run's directory.
-        say: Told of each that fails.
+        say: Told of each that runs, and of each that fails.
 
     Returns:
         Whether all of them ended well.
@@ -32,6 +32,7 @@ def _run(script: Script, directory: Path, say: Callable[[str], None]) -> bool:
     for key, value in script.arguments.items():
         arguments += [f"--{key}", value]
     name = f"custom_scripts: {one_line(script.name)}"
+    say(f"{name} …")
     try:
         code = subprocess.run(arguments, check=False, stdout=sys.stderr).returncode  # noqa: S603 - the user's own
     except OSError as error:

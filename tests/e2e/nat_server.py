@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -104,14 +103,6 @@ def serving():
         server.gate.set()
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
-
-
-@contextmanager
-def nobody():
-    """Yield an address at which nobody answers, and which nobody else can take meanwhile."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # and no listen
-        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 CONFIG = """\

@@ -1,6 +1,7 @@
 """Real servers on loopback, each on a thread of its own: agents, and peers that speak badly."""
 
 import asyncio
+import atexit
 import json
 import socket
 import ssl
@@ -209,8 +210,9 @@ def server_tls(certificate, key):
     return context
 
 
-def free_port():
-    """Return a port at which nobody listens."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
+def unanswered_port():
+    """Return a port at which nobody listens, and which nobody can take while the tests run."""
+    held = socket.socket()
+    atexit.register(held.close)
+    held.bind(("127.0.0.1", 0))
+    return held.getsockname()[1]

@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from e2e.nat_server import make, nobody, output, serving
+from e2e.nat_server import make, output, serving
 from e2e.project import run
+from e2e.servers import unanswered_port
 
 CLEANUP = "    output: {dir: ./out, cleanup: true%s}\n"
 
@@ -29,8 +30,7 @@ def test_a_finished_run_stays_where_it_is_until_the_server_is_known_to_be_there(
     make(tmp_path, general=CLEANUP % "")
     with serving() as server:
         assert go(tmp_path, server).returncode == 0
-    with nobody() as url:
-        done = run(tmp_path, "config.yml", "--endpoint", url)
+    done = run(tmp_path, "config.yml", "--endpoint", f"http://127.0.0.1:{unanswered_port()}")
     assert done.returncode == 2
     assert "connection refused" in done.stderr
     assert aside(tmp_path) == []
@@ -41,8 +41,8 @@ def test_results_of_nat_eval_stay_too(tmp_path):
     make(tmp_path)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "workflow_output.json").write_text("[]", encoding="utf-8")
-    with nobody() as url:
-        assert run(tmp_path, "config.yml", "--endpoint", url).returncode == 2
+    done = run(tmp_path, "config.yml", "--endpoint", f"http://127.0.0.1:{unanswered_port()}")
+    assert done.returncode == 2
     assert aside(tmp_path) == []
 
 

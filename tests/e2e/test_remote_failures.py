@@ -16,7 +16,6 @@ from e2e.servers import (
     answering,
     chunk,
     data,
-    free_port,
     peer,
     reset,
     sending,
@@ -24,6 +23,7 @@ from e2e.servers import (
     site,
     step,
     streaming,
+    unanswered_port,
 )
 
 import holdfast
@@ -386,7 +386,7 @@ def test_peers_failure_5_one_bad_answer_does_not_end_the_run():
 
 
 def test_peers_failure_5_a_server_that_is_down_is_one_error_and_nothing_is_called():
-    port = free_port()
+    port = unanswered_port()
     with pytest.raises(holdfast.EndpointDownError) as caught:
         ask(nat(f"http://127.0.0.1:{port}"), count=1000)
     assert str(caught.value) == (

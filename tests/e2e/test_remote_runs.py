@@ -16,13 +16,13 @@ from e2e.project import COMMAND
 from e2e.servers import (
     answering,
     data,
-    free_port,
     peer,
     sending,
     server_tls,
     site,
     step,
     streaming,
+    unanswered_port,
 )
 
 import holdfast
@@ -252,7 +252,7 @@ def test_a_proxy_from_the_environment_is_used_with_its_credentials(monkeypatch):
 
 
 def test_a_proxy_that_is_not_there_is_said(monkeypatch):
-    monkeypatch.setenv("HTTP_PROXY", f"http://me:hunter22@127.0.0.1:{free_port()}")
+    monkeypatch.setenv("HTTP_PROXY", f"http://me:hunter22@127.0.0.1:{unanswered_port()}")
     with pytest.raises(holdfast.EndpointDownError, match="its proxy http://127.0.0.1:") as caught:
         ask(nat("http://agent.invalid:8000"))
     assert "hunter22" not in str(caught.value)
@@ -303,7 +303,7 @@ def test_a_server_that_is_not_there_ends_the_command_with_2(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"id": "1", "question": "x"}\n')
     (tmp_path / "app.py").write_text(
         "from holdfast.workflows import nat\n"
-        f"agent = nat('http://127.0.0.1:{free_port()}', headers={{'X-Key': 'hunter22'}})\n"
+        f"agent = nat('http://127.0.0.1:{unanswered_port()}', headers={{'X-Key': 'hunter22'}})\n"
     )
     (tmp_path / "eval.yml").write_text("dataset: rows.jsonl\nworkflow: app:agent\n")
     done = subprocess.run(

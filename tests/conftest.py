@@ -19,6 +19,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers():
+    """Take two for each core: half of its time a test waits for a process or a server."""
+    return 2 * min(os.cpu_count() or 1, 4)
+
+
 @pytest.fixture
 def virtual_loops(monkeypatch):
     """Put every new event loop, also those `run()` makes itself, on virtual time."""

@@ -7,6 +7,7 @@ import time
 from contextlib import contextmanager
 
 from aiohttp import web
+from e2e.project import run
 
 STEP = {
     "event_type": "TOOL_END",
@@ -105,6 +106,15 @@ def serving():
         thread.join(10)
 
 
+CLEANUP = "    output: {dir: ./out, cleanup: true%s}\n"
+HOLD = """
+import sys
+from holdfast.journal.journal import Journal
+with Journal(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+"""Holds the lock of a run until its stdin is closed."""
 CONFIG = """\
 general:
   front_end: {{_type: fastapi}}
@@ -137,6 +147,16 @@ def make(folder, *, rows=6, general="", evaluators=""):
     text = CONFIG.format(general=general, evaluators=evaluators)
     (folder / "config.yml").write_text(text, encoding="utf-8")
     return folder
+
+
+def go(folder, server, *more):
+    """Run config.yml against a served agent."""
+    return run(folder, "config.yml", "--endpoint", server.url, *more)
+
+
+def aside(folder):
+    """Return the directories that out/ was set aside as."""
+    return list(folder.glob("out.2*"))
 
 
 def column(folder, step="workflow", where="out"):

@@ -7,24 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from e2e.nat_server import make, output, serving, wait_until
+from e2e.nat_server import CLEANUP, HOLD, aside, go, make, output, wait_until
 from e2e.project import COMMAND, run
-
-CLEANUP = "    output: {dir: ./out, cleanup: true%s}\n"
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-def go(folder, server, *more):
-    return run(folder, "config.yml", "--endpoint", server.url, *more)
-
-
-def aside(folder):
-    return list(folder.glob("out.2*"))
 
 
 def edited(folder, old, new):
@@ -150,15 +134,6 @@ def test_import_knows_the_flags_that_decide_whose_answers_they_are(tmp_path, ser
     done = run(tmp_path, "config.yml", *same)
     assert done.returncode == 0, done.stderr
     assert server.asked == ["Repeat 1"]
-
-
-HOLD = """
-import sys
-from holdfast.journal.journal import Journal
-with Journal(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 def test_a_job_that_another_process_works_on_is_left_alone(tmp_path, server):

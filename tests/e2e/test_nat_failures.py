@@ -4,19 +4,8 @@ import json
 import subprocess
 import time
 
-import pytest
-from e2e.nat_server import column, make, output, serving, wait_until
+from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-def go(folder, server, *more):
-    return run(folder, "config.yml", "--endpoint", server.url, *more)
 
 
 def test_1_results_are_on_disk_while_it_runs(tmp_path, server):

@@ -5,25 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from e2e.nat_server import make, output, serving
+from e2e.nat_server import CLEANUP, HOLD, aside, go, make, output, serving
 from e2e.project import run
 from e2e.servers import unanswered_port
-
-CLEANUP = "    output: {dir: ./out, cleanup: true%s}\n"
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-def go(folder, server, *more):
-    return run(folder, "config.yml", "--endpoint", server.url, *more)
-
-
-def aside(folder):
-    return list(folder.glob("out.2*"))
 
 
 def test_a_finished_run_stays_where_it_is_until_the_server_is_known_to_be_there(tmp_path):
@@ -64,15 +48,6 @@ def test_nobody_moves_a_run_while_its_scripts_are_at_work(tmp_path, server):
     assert "is writing here" in seen
     assert aside(tmp_path) == []
     assert len(server.asked) == 6
-
-
-HOLD = """
-import sys
-from holdfast.journal.journal import Journal
-with Journal(sys.argv[1]):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 
 
 def test_a_finished_run_that_another_has_just_taken_up_is_not_moved(tmp_path, server):

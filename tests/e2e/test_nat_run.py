@@ -5,19 +5,8 @@ import os
 import signal
 import subprocess
 
-import pytest
-from e2e.nat_server import column, make, output, serving, wait_until
+from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
-
-
-@pytest.fixture
-def server():
-    with serving() as one:
-        yield one
-
-
-def go(folder, server, *more):
-    return run(folder, "config.yml", "--endpoint", server.url, *more)
 
 
 def test_a_configuration_runs_as_it_is(tmp_path, server):

@@ -3,8 +3,6 @@
 import asyncio
 import base64
 import os
-import shutil
-import subprocess
 import threading
 
 import pytest
@@ -186,19 +184,6 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
 
 
 # ---- through a tunnel ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [shutil.which("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
-         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return cert, key
 
 
 class Tunnel:

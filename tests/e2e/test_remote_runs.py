@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -256,19 +255,6 @@ def test_a_proxy_that_is_not_there_is_said(monkeypatch):
     with pytest.raises(holdfast.EndpointDownError, match="its proxy http://127.0.0.1:") as caught:
         ask(nat("http://agent.invalid:8000"))
     assert "hunter22" not in str(caught.value)
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    subprocess.run(
-        [shutil.which("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt",
-         "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(cert)],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    return cert, key
 
 
 def test_a_self_signed_certificate_is_refused_before_the_first_call(certificate):

@@ -170,6 +170,17 @@ def test_every_row_has_its_expected_steps(tmp_path, server):
     assert [one["expected_intermediate_steps"] for one in output(tmp_path)] == [["a"], []]
 
 
+def test_another_name_for_the_answers_is_a_new_file_of_the_same_answers(tmp_path, server):
+    make(tmp_path, rows=2)
+    edited(tmp_path, "data.json", "data.json\n      structure: {generated_answer_key: out1}")
+    assert go(tmp_path, server).returncode == 0
+    edited(tmp_path, "out1", "out2")
+    assert go(tmp_path, server).returncode == 0
+    assert [one["out2"] for one in output(tmp_path)] == ["0", "1"]
+    assert "out1" not in output(tmp_path)[0]
+    assert len(server.asked) == 2
+
+
 def test_a_summary_that_makes_no_sense_is_no_finished_run(tmp_path, server):
     make(tmp_path, general=CLEANUP % "")
     assert go(tmp_path, server).returncode == 0

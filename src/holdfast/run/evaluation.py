@@ -88,7 +88,8 @@ class Evaluation:
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: journal.column(step) for step in self._steps}
         about = journal.about()
-        shape = [request.step_filter, request.bare_outputs]
+        # Whoever has a configuration may read in it what the files are to look like.
+        shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
         self._hash = asked_hash(
             request.items, request.workflow, request.evaluators, request.trials, shape
         )

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 
 import pytest
@@ -379,13 +380,22 @@ def test_a_cancelled_waiter_disturbs_no_other_and_its_record_is_written(tmp_path
     assert_all_there(tmp_path, range(200), of_size(5_000))
 
 
-def test_a_waiter_cancelled_while_there_is_no_place_in_the_queue_keeps_its_record(tmp_path):
+def test_a_waiter_cancelled_while_there_is_no_place_in_the_queue_keeps_its_record(
+    tmp_path, monkeypatch
+):
     size, count = 4_000_000, 24  # more than may wait at once
+    may_write, real = threading.Event(), os.writev
+
+    def slow_disk(fd, parts):
+        may_write.wait(20)
+        return real(fd, parts)
 
     async def go(column):
+        monkeypatch.setattr(os, "writev", slow_disk)
         waiting = [column.append(outcome_of(number, size)) for number in range(count)]
         assert not column._writer.has_room()
         waiting[-1].cancel()
+        may_write.set()
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     with Journal(tmp_path, durability="flush") as journal:

@@ -89,7 +89,8 @@ def nat_flags(command: F) -> F:
     return _with(
         endpoint_flags(identity_flags(command)),
         click.option("--endpoint-timeout", type=click.FloatRange(min=0, min_open=True),
-                     metavar="SECONDS", help="NAT: how long a call there may take; 300."),
+                     metavar="SECONDS",
+                     help="NAT: how long a call may take; 300, in process no limit."),
         click.option("--max-retries", type=click.IntRange(min=0), metavar="N",
                      help="NAT: how often a failed call is tried again; 3, after a time-out 1."),
         click.option("--reps", type=click.IntRange(min=1), help="NAT: as --trials."),

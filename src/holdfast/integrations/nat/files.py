@@ -63,8 +63,12 @@ def rename_columns(run: Path, structure: Structure, id_column: str | None) -> No
     """Give the columns of `workflow_output.json` the names that the configuration gives them."""
     if structure.disable:
         return  # it holds the outputs alone
-    file = run / OUTPUT
-    replace_file(file, _renamed_lines(file, structure, id_column or "id"))
+    file, id_column = run / OUTPUT, id_column or "id"
+    with file.open("rb") as lines:
+        rows = (_row(line) for line in lines if line.startswith(b"{"))
+        if all(one == _renamed(one, structure, id_column) for one in rows):
+            return  # it was put right before, and may be large
+    replace_file(file, _renamed_lines(file, structure, id_column))
 
 
 def _renamed_lines(file: Path, structure: Structure, id_column: str) -> Iterator[bytes]:

@@ -147,14 +147,15 @@ def _matched(
         by_id[f"{one.item.id}_rep{one.trial}"] = one
         if one.trial == 0:
             by_id.setdefault(one.item.id, one)
-    by_number = {_as_number(id_): one for id_, one in by_id.items()}
+    numbered = [(_as_number(id_), one) for id_, one in by_id.items()]
+    by_number = {number: one for number, one in numbered if number is not None}
     answer = target.structure.generated_answer
     for row in rows:
         # A file of ours has its own ids under `id`, one of the toolkit's under the id column.
         ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
         known = [by_id[one] for one in ids if one in by_id]
         # The toolkit reads "001" as a number, and writes 1.
-        known = known or [by_number[n] for one in ids if (n := _as_number(one)) in by_number and n]
+        known = known or [by_number[n] for one in ids if (n := _as_number(one)) in by_number]
         same = [one for one in known if one.item.input == row.get(target.question)]
         if not same:
             reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID

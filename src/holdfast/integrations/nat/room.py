@@ -149,8 +149,6 @@ def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool])
             if not is_so(path):
                 return None
             real.rename(to)
-            if path.is_symlink():
-                real.mkdir()
             if is_new:  # it was none of ours, and is left as it was
                 (to / place.name).unlink()
         finally:

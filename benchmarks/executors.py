@@ -13,7 +13,7 @@ from typing import Any
 
 from machine import describe, peak_bytes, print_table, verdict
 
-from holdfast import AsyncExecutor
+from limpet import AsyncExecutor
 
 ROUNDS = 5
 MEBI = 2**20
@@ -159,9 +159,9 @@ def memory() -> list[str]:
 def main() -> None:
     run_peer(yield_once, 1, 1)  # so that no figure holds its import
     print("## Executors\n")
-    print(describe("holdfast", "arize-phoenix-evals") + "\n")
+    print(describe("limpet", "arize-phoenix-evals") + "\n")
     rows = [throughput(3, 45), throughput(100, 1000), steady_calls(), quick_end(), memory()]
-    print_table(["measure", "arize-phoenix-evals", "holdfast", "must reach", "reached"], rows)
+    print_table(["measure", "arize-phoenix-evals", "limpet", "must reach", "reached"], rows)
     if any(row[-1] != "yes" for row in rows):
         sys.exit("a figure was missed")
 

@@ -21,8 +21,8 @@ from typing import Any
 
 from machine import describe, peak_bytes, print_table, verdict
 
-from holdfast.journal import Cell, Column, ColumnReader, Journal, Outcome
-from holdfast.journal.lines import encode_plain_outcome, sealed
+from limpet.journal import Cell, Column, ColumnReader, Journal, Outcome
+from limpet.journal.lines import encode_plain_outcome, sealed
 
 ROUNDS = 5
 AT_ONCE = 1000
@@ -267,7 +267,7 @@ def main() -> None:
         in_a_new_folder(loop_lag),
         *in_a_new_folder(opening),
     ]
-    print(describe("holdfast", "orjson", "zlib-ng"))
+    print(describe("limpet", "orjson", "zlib-ng"))
     print()
     print_table(["measure", "measured", "must reach", "reached"], rows)
     if any(row[-1] != "yes" for row in rows):

@@ -20,7 +20,7 @@ from typing import Any
 import providers as p
 from machine import describe, print_table
 
-from holdfast import AsyncExecutor, Pacer
+from limpet import AsyncExecutor, Pacer
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import virtual_time
@@ -207,7 +207,7 @@ def main() -> None:
         rows.append(row)
         all_good = all_good and good
     print("## Pacing\n")
-    print(describe("holdfast") + f"; {options.seeds} seeds, the worst of them (t90: the median)\n")
+    print(describe("limpet") + f"; {options.seeds} seeds, the worst of them (t90: the median)\n")
     header = ["model", "efficiency", "refused", "lost", "t90", "", "reached"]
     print_table(header, rows)
     if not all_good:

@@ -29,7 +29,7 @@ COLUMNS = {
     "3": "Phoenix, concurrency 3",
     "20": "Phoenix, concurrency 20",
     "100": "Phoenix, concurrency 100",
-    AUTO: 'holdfast "auto"',
+    AUTO: 'limpet "auto"',
 }
 LEFT_OUT = (p.Slow, p.VerySlow, p.FewPerMinute)
 MODELS = {case.model.__name__: case.model for case in pacing.CASES if case.model not in LEFT_OUT}
@@ -132,7 +132,7 @@ def main() -> None:
             rows.append([MODELS[name].name, *(cells[name, column].result() for column in COLUMNS)])
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
     print("## Pacing, beside the peer\n")
-    print(describe("holdfast", "arize-phoenix-evals") + f"; {options.count:,} items, seed 0\n")
+    print(describe("limpet", "arize-phoenix-evals") + f"; {options.count:,} items, seed 0\n")
     print(
         "Efficiency / refused and timed-out requests per item; "
         f"✗: items lost; {NO_END}: did not end\n"

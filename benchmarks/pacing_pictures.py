@@ -18,7 +18,7 @@ from typing import Any, Literal
 import matplotlib as mpl
 import providers as p
 
-from holdfast import AsyncExecutor
+from limpet import AsyncExecutor
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 import virtual_time
@@ -32,7 +32,7 @@ HERE = Path(__file__).parents[1] / "docs" / "explanation"
 # Okabe and Ito's palette: told apart by everybody.
 BLUE, VERMILION, GREY = "#0072B2", "#D55E00", "#555555"
 STYLE: dict[Any, Any] = {
-    "svg.hashsalt": "holdfast",
+    "svg.hashsalt": "limpet",
     "font.size": 9.5,
     "axes.titlesize": 10,
     "axes.labelsize": 9.5,
@@ -203,7 +203,7 @@ def draw_column(column: list[Axes], picture: Picture, model: p.Provider, until_s
 
 def draw(picture: Picture) -> Figure:
     """Draw a picture: our pacing on the left, AIMD on the right."""
-    runs = {'holdfast "auto"': run(picture, "auto"), "AIMD, from 100": run(picture, 100)}
+    runs = {'limpet "auto"': run(picture, "auto"), "AIMD, from 100": run(picture, 100)}
     until_s = min(picture.until_s, max(max(model.done_at) for model in runs.values()))
     figure, grid = plt.subplots(
         3, 2, figsize=(10, 6), sharex=True, sharey="row", layout="constrained"

@@ -13,7 +13,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import holdfast
+import limpet
 
 ONE_WAY_S = 0.025
 SIGMA = 0.5
@@ -146,7 +146,7 @@ class Provider:
         self.done_at.append(now)
         self.latency_sum += now - started
         if headers:
-            holdfast.observe(headers=headers)
+            limpet.observe(headers=headers)
         return item.index
 
     async def respond(self, item: Item, started: float) -> tuple[int, dict[str, str]]:

@@ -22,8 +22,8 @@ from aiohttp import web
 from machine import describe, peak_bytes, print_table, verdict
 from yarl import URL
 
-import holdfast
-from holdfast.workflows import http, nat
+import limpet
+from limpet.workflows import http, nat
 
 MEBI = 2**20
 COUNT, IN_FLIGHT, WAIT_S = 10_000, 1_000, 0.2
@@ -155,7 +155,7 @@ def measure(
     workflow = nat(url) if kind == "nat" else http(f"{url}/plain", answer="$.answer")
     rows = [{"id": f"q{n}", "question": f"What is the {n}th number?"} for n in range(count)]
     start, cpu = time.perf_counter(), time.process_time()
-    result = holdfast.evaluate(rows, workflow, run=folder, concurrency=in_flight)
+    result = limpet.evaluate(rows, workflow, run=folder, concurrency=in_flight)
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     assert result.summary["workflow"]["completed"] == count, result.summary
     return seconds, used, peak_bytes()
@@ -201,7 +201,7 @@ def main() -> None:
         each = used / COUNT * 1000
         table.append(["aiohttp alone: CPU per item", f"{each:.3f} ms", "", ""])
         table.append([f"aiohttp alone: {COUNT:,} items", f"{seconds:.2f} s", "", ""])
-    print(describe("holdfast", "aiohttp"))
+    print(describe("limpet", "aiohttp"))
     print()
     print_table(["measure", "measured", "must reach", "reached"], table)
     if any(row[-1] == "NO" for row in table):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from machine import describe, peak_bytes, print_table, verdict
 
-import holdfast
+import limpet
 
 MEBI = 2**20
 
@@ -37,8 +37,8 @@ def measure(count: int, folder: Path) -> tuple[float, float, int]:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = peak_bytes()
     start, cpu = time.perf_counter(), time.process_time()
-    result = holdfast.evaluate(
-        dataset, answer, [holdfast.exact_match()], run=folder / "run", concurrency=64
+    result = limpet.evaluate(
+        dataset, answer, [limpet.exact_match()], run=folder / "run", concurrency=64
     )
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     assert result.summary["workflow"]["completed"] == count
@@ -84,7 +84,7 @@ def main() -> None:
     finally:
         shutil.rmtree(folder)
     table.append(["CPU per cell as items grow", ", ".join(growth), "linear", ""])
-    print(describe("holdfast"))
+    print(describe("limpet"))
     print()
     print_table(["measure", "measured", "must reach", "reached"], table)
     if any(row[-1] == "NO" for row in table):

@@ -1,7 +1,7 @@
 """`make demo`: a real evaluation, killed half-way by SIGKILL, and resumed. Nothing is lost.
 
 240 questions for a stand-in provider on this machine that takes 40 a second, three evaluators, and
-the command a user would type: `holdfast run eval.yml`. No network, no key.
+the command a user would type: `limpet run eval.yml`. No network, no key.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from pathlib import Path
 from provider import RATE, Provider
 
 FOLDER = Path(__file__).parent / "demo"
-COMMAND = [sys.executable, "-m", "holdfast", "run", "eval.yml"]
+COMMAND = [sys.executable, "-m", "limpet", "run", "eval.yml"]
 
 
 def ids_in(column: Path) -> set[str]:
@@ -34,7 +34,7 @@ async def main() -> None:
         environment = {**os.environ, "PROVIDER_URL": url, "DEMO_RUN": str(run)}
 
         print(f"{len(questions)} questions for a provider that takes {RATE:.0f} a second:")
-        print("$ holdfast run eval.yml", flush=True)
+        print("$ limpet run eval.yml", flush=True)
         first = await asyncio.create_subprocess_exec(*COMMAND, cwd=FOLDER, env=environment)
         await provider.half_way.wait()
         first.send_signal(signal.SIGKILL)
@@ -43,7 +43,7 @@ async def main() -> None:
         before = dict(provider.answered)
         print(f"\nkill -9, half-way: {len(kept)} answers are on disk.\n")
 
-        print("$ holdfast run eval.yml", flush=True)
+        print("$ limpet run eval.yml", flush=True)
         second = await asyncio.create_subprocess_exec(*COMMAND, cwd=FOLDER, env=environment)
         code = await second.wait()
         answers = ids_in(run / "workflow_output.jsonl")

@@ -1,6 +1,6 @@
 """240 questions, a provider that takes 40 a second, and a kill -9 half-way: nothing is lost.
 
-`holdfast.map` runs in a process of its own, which is killed and started again. No network,
+`limpet.map` runs in a process of its own, which is killed and started again. No network,
 no key.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from aiohttp import ClientSession
 from provider import RATE, Provider
 
-import holdfast
+import limpet
 
 QUESTIONS = [f"What is {n} + {n}?" for n in range(240)]
 
@@ -28,7 +28,7 @@ async def ask_all(url: str, journal: str) -> None:
                 answer: str = (await response.json())["answer"]
                 return answer
 
-        result = await holdfast.amap(ask, QUESTIONS, journal=journal)
+        result = await limpet.amap(ask, QUESTIONS, journal=journal)
     right = sum(output == str(2 * n) for n, output in enumerate(result.outputs))
     print(json.dumps({"kept": result.kept, "ran": result.ran, "right": right}))
 

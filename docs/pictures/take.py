@@ -46,7 +46,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(ROOT / "examples" / "demo", folder, dirs_exist_ok=True)
         terminal = Terminal(
-            ["bash", "-c", 'echo "$ holdfast run eval.yml"; exec holdfast run eval.yml'],
+            ["bash", "-c", 'echo "$ limpet run eval.yml"; exec limpet run eval.yml'],
             cwd=folder,
             columns=COLUMNS,
             lines=LINES,
@@ -65,7 +65,7 @@ async def main() -> None:
         )
         console.print(text_of(terminal.screen), end="")
         terminal.close()
-        svg = console.export_svg(title="holdfast run eval.yml")
+        svg = console.export_svg(title="limpet run eval.yml")
         svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)  # nothing from elsewhere
     await runner.cleanup()
     (Path(__file__).parent / "run.svg").write_text(svg, encoding="utf-8")

@@ -7,8 +7,8 @@ import json
 import os
 import sys
 
-from holdfast.errors import RunIsLocked
-from holdfast.journal import Journal
+from limpet.errors import RunIsLocked
+from limpet.journal import Journal
 
 
 def report(**facts):

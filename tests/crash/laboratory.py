@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holdfast.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, digest, verify
+from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, digest, verify
 
 STEP = "workflow"
 WRITING_PROCESS = Path(__file__).with_name("writing_process.py")
@@ -38,7 +38,7 @@ def some_outcomes():
         {"answer": math.nan, "most": math.inf, "half": "\ud800", "looks": "~float:nan"},
         ["wrapped", 1],
         {"wide": 2**200, "least": -(2**70)},
-        {"_crc": "its own", "_holdfast": {"key": "its own"}},
+        {"_crc": "its own", "_limpet": {"key": "its own"}},
         None,
         {"odd": odd},
         {"marked": True},

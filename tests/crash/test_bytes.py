@@ -22,9 +22,9 @@ from crash.laboratory import (
     write,
 )
 
-from holdfast.errors import JournalError
-from holdfast.journal import Cell, ColumnReader, Journal, Outcome, recovery, verify
-from holdfast.journal.index import MOST_GENERATIONS, load_index
+from limpet.errors import JournalError
+from limpet.journal import Cell, ColumnReader, Journal, Outcome, recovery, verify
+from limpet.journal.index import MOST_GENERATIONS, load_index
 
 slow = [pytest.mark.slow, pytest.mark.timeout(900)]
 FLIPS = [0x01, 0x20, 0x80, 0xFF, 0x0A]  # the last makes a line end of some byte only by chance
@@ -130,8 +130,8 @@ def test_a_column_cut_at_any_byte_keeps_every_whole_record(tmp_path, dozen, step
         b"gar\nbage\n",
         b"\xff\xfe\n\x80",
         b"\xef\xbb\xbf",
-        b'{"_holdfast":{"key":"',
-        b'{"_holdfast":{"key":"00"},"_crc":"00000000"}\n',
+        b'{"_limpet":{"key":"',
+        b'{"_limpet":{"key":"00"},"_crc":"00000000"}\n',
         b'{"a": [',
         b"{" * 100_000 + b"\n",
         b"[" * 100_000 + b"\n",
@@ -343,7 +343,7 @@ def test_an_index_knows_no_other_winner_than_the_column_however_high_the_generat
 # ---- reading only, and strict ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tail", [b"", b'{"_holdfast":{"key":"', b"\0\0\0", b"garbage\n"])
+@pytest.mark.parametrize("tail", [b"", b'{"_limpet":{"key":"', b"\0\0\0", b"garbage\n"])
 def test_a_reader_changes_no_byte_and_takes_no_lock(tmp_path, dozen, tail):
     home = tmp_path / "journal"
     write(home, dozen.outcomes)

@@ -30,10 +30,10 @@ from crash.laboratory import (
     write,
 )
 
-import holdfast
-from holdfast.errors import DiskFullError, JournalError
-from holdfast.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
-from holdfast.run.face import _evaluation
+import limpet
+from limpet.errors import DiskFullError, JournalError
+from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
+from limpet.run.face import _evaluation
 
 FILLER = "filler"
 
@@ -333,7 +333,7 @@ def test_one_record_that_is_too_large_harms_no_other(tmp_path):
 
 FOREIGN = """
 import asyncio, os, resource, sys
-from holdfast.journal import Journal
+from limpet.journal import Journal
 sys.path.insert(0, sys.argv[2])
 from crash.laboratory import STEP, column_at, outcome_of
 
@@ -463,7 +463,7 @@ def test_a_value_that_cannot_be_kept_is_shown_cut_to_size(tmp_path):
 
 HOLDS_ITSELF = """
 import asyncio, os, sys
-from holdfast.journal import Cell, Journal, Outcome, digest
+from limpet.journal import Cell, Journal, Outcome, digest
 
 knot = {}
 eval(sys.argv[2])
@@ -585,7 +585,7 @@ def test_a_read_only_disk_is_said_before_anything_is_spent(small_disk):
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S607
     asked = []
     with pytest.raises(JournalError, match="Read-only file system") as caught:
-        holdfast.evaluate([{"question": "why?"}], asked.append, run=small_disk / "run")
+        limpet.evaluate([{"question": "why?"}], asked.append, run=small_disk / "run")
     assert "who may write there" in caught.value.hint
     assert asked == []
 

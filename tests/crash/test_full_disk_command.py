@@ -1,4 +1,4 @@
-"""`holdfast run` on a disk that gets full: said once, waited for, and left in good order."""
+"""`limpet run` on a disk that gets full: said once, waited for, and left in good order."""
 
 import json
 import re

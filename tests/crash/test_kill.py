@@ -11,7 +11,7 @@ from crash.laboratory import (
     start,
 )
 
-from holdfast.journal import verify
+from limpet.journal import verify
 
 SIZES = [100, 2_000, 6_000_000, 40_000, 60_000, 300, 1_500_000]
 

@@ -24,8 +24,8 @@ from crash.laboratory import (
     write,
 )
 
-from holdfast.errors import JournalError, RunIsLocked
-from holdfast.journal import Journal, repair, writer
+from limpet.errors import JournalError, RunIsLocked
+from limpet.journal import Journal, repair, writer
 
 CONTENDER = Path(__file__).with_name("contender.py")
 
@@ -231,7 +231,7 @@ def linger_in_child(ready, done):
 
 FORKER = """
 import multiprocessing, os, sys
-from holdfast.journal import Journal
+from limpet.journal import Journal
 
 journal = Journal(sys.argv[1])
 pid = os.fork()
@@ -288,7 +288,7 @@ def test_a_spawned_program_does_not_hold_the_lock(tmp_path):
 CLOSER = """
 import asyncio, os, signal, sys, threading
 from crash.laboratory import STEP, outcome_of
-from holdfast.journal import Journal
+from limpet.journal import Journal
 
 really = os.fdatasync
 
@@ -312,7 +312,7 @@ try:
     journal.close()
 except KeyboardInterrupt:
     os.write(1, b"interrupted\\n")
-[thread.join() for thread in threading.enumerate() if thread.name == "holdfast-journal"]
+[thread.join() for thread in threading.enumerate() if thread.name == "limpet-journal"]
 """
 
 

@@ -19,7 +19,7 @@ from crash.laboratory import (
     write,
 )
 
-from holdfast.journal import ColumnReader
+from limpet.journal import ColumnReader
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 FS_IOC_SHUTDOWN = 0x8004587D

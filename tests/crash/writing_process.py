@@ -21,7 +21,7 @@ import resource
 import sys
 from pathlib import Path
 
-from holdfast.journal import Journal
+from limpet.journal import Journal
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from crash.laboratory import STEP, outcome_of

@@ -50,17 +50,17 @@ def test_every_link_to_a_file_leads_somewhere():
 
 
 def test_every_public_name_is_on_a_reference_page():
-    import holdfast
+    import limpet
 
     pages = (ROOT / "docs/reference").glob("*.md")
     reference = "".join(page.read_text(encoding="utf-8") for page in pages)
-    missing = [name for name in holdfast.__all__ if f"`{name}" not in reference]
+    missing = [name for name in limpet.__all__ if f"`{name}" not in reference]
     assert missing == []
 
 
 def test_every_command_is_on_the_page_of_commands():
-    from holdfast.cli.main import COMMANDS
+    from limpet.cli.main import COMMANDS
 
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
-    named = re.findall(r"^\| `holdfast ([a-z]+)", page, re.MULTILINE)
+    named = re.findall(r"^\| `limpet ([a-z]+)", page, re.MULTILINE)
     assert sorted(named) == sorted(COMMANDS)

@@ -39,7 +39,7 @@ def test_the_tutorial_says_what_really_comes_out(tmp_path):
 def test_its_eval_yml_is_that_of_init():
     text = PAGE.read_text(encoding="utf-8")
     shown = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)[1].splitlines()
-    made = (ROOT / "src/holdfast/cli/first/eval.yml").read_text(encoding="utf-8")
+    made = (ROOT / "src/limpet/cli/first/eval.yml").read_text(encoding="utf-8")
     lines = [line.split("#")[0].rstrip() for line in made.splitlines()]
     lines = [re.sub(r": +", ": ", line) for line in lines if line and line != "name: first"]
     assert shown == lines

@@ -109,7 +109,7 @@ def serving():
 CLEANUP = "    output: {dir: ./out, cleanup: true%s}\n"
 HOLD = """
 import sys
-from holdfast.journal.journal import Journal
+from limpet.journal.journal import Journal
 with Journal(sys.argv[1]):
     print("held", flush=True)
     sys.stdin.read()

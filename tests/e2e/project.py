@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-COMMAND = [sys.executable, "-m", "holdfast"]
+COMMAND = [sys.executable, "-m", "limpet"]
 
 APP = '''
 """Answers by repeating, and notes each call in calls.txt."""
@@ -46,10 +46,10 @@ async def fail_some(question):
 
 
 def out_of_quota(question):
-    import holdfast
+    import limpet
 
     if question.endswith("5"):
-        raise holdfast.QuotaExhaustedError("the account is empty", hint="top it up")
+        raise limpet.QuotaExhaustedError("the account is empty", hint="top it up")
     return question.split()[-1]
 
 

@@ -12,7 +12,7 @@ import pytest
 from e2e.project import COMMAND, answered, calls, make, run
 from e2e.terminal import Terminal
 
-import holdfast
+import limpet
 
 
 def with_app(folder, source, *, rows=5, workflow="app:answer", more=""):
@@ -87,7 +87,7 @@ def test_what_user_code_writes_to_stdout_is_not_data(tmp_path):
 
 def test_the_path_of_the_run_is_right_though_user_code_goes_elsewhere(tmp_path):
     with_app(tmp_path, "import os\nos.chdir('/')\ndef answer(question): return question[-1]\n")
-    assert run(tmp_path).stderr.splitlines()[-1] == "look at it: holdfast show runs/trial"
+    assert run(tmp_path).stderr.splitlines()[-1] == "look at it: limpet show runs/trial"
 
 
 def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
@@ -131,7 +131,7 @@ def test_output_that_cannot_be_written_is_said_and_the_rest_too(tmp_path):
         )  # fmt: skip
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "look at it: holdfast show runs/trial" in done.stderr
+    assert "look at it: limpet show runs/trial" in done.stderr
     assert "error: the output cannot be written: No space left on device" in done.stderr
 
 
@@ -148,7 +148,7 @@ def test_a_terminal_without_utf_8_gets_all_of_it(tmp_path):
 def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_path):
     with_app(
         tmp_path,
-        "import os, signal\nfrom holdfast.run import evaluation\n"
+        "import os, signal\nfrom limpet.run import evaluation\n"
         "real = evaluation.write_outputs\n"
         "def slowly(*a, **k):\n    os.kill(os.getpid(), signal.SIGINT)\n    return real(*a, **k)\n"
         "evaluation.write_outputs = slowly\n"
@@ -157,7 +157,7 @@ def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_pat
     done = run(tmp_path)
     assert done.returncode == 0
     assert (tmp_path / "runs/trial/summary.json").exists()
-    assert done.stderr.splitlines()[-1] == "look at it: holdfast show runs/trial"
+    assert done.stderr.splitlines()[-1] == "look at it: limpet show runs/trial"
 
 
 def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
@@ -221,7 +221,7 @@ def test_a_run_may_be_called_like_a_file(tmp_path, name):
     make(tmp_path, rows=2)
     done = run(tmp_path, "--set", f"name={name}")
     assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == f"look at it: holdfast show runs/{name}"
+    assert done.stderr.splitlines()[-1] == f"look at it: limpet show runs/{name}"
     assert len(run(tmp_path, f"runs/{name}", command="show").stdout.splitlines()) == 4
 
 
@@ -344,8 +344,8 @@ def test_a_table_higher_than_the_terminal_is_wiped_away(tmp_path):
 
 def test_an_evaluation_that_is_called_like_a_file_keeps_its_columns_apart(tmp_path):
     rows = [{"id": "q1", "question": "a", "answer": "a"}]
-    result = holdfast.evaluate(
-        rows, lambda question: question, [holdfast.exact_match()], run=tmp_path / "run.json",
+    result = limpet.evaluate(
+        rows, lambda question: question, [limpet.exact_match()], run=tmp_path / "run.json",
         version="1",
     )  # fmt: skip
     assert result.summary["evaluators"]["exact_match"]["mean"] == 1

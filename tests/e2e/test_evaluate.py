@@ -13,7 +13,7 @@ import pytest
 # Each call leaves a line outside of the run, so that calls are counted by somebody else.
 SCRIPT = """
     import asyncio, os, random, sys
-    import holdfast
+    import limpet
 
     log = os.open(sys.argv[2], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
@@ -29,7 +29,7 @@ SCRIPT = """
 
     rows = [{"id": f"q{n}", "question": str(n)} for n in range(int(sys.argv[3]))]
     os.write(1, b"ready\\n")
-    result = holdfast.evaluate(rows, answer, [judge], run=sys.argv[1], concurrency=16)
+    result = limpet.evaluate(rows, answer, [judge], run=sys.argv[1], concurrency=16)
     os.write(1, f"done {result.summary['n']} {type(result.stop_reason).__name__}\\n".encode())
 """
 

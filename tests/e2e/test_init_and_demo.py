@@ -1,4 +1,4 @@
-"""What a newcomer tries first: `holdfast init`, and `make demo`."""
+"""What a newcomer tries first: `limpet init`, and `make demo`."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def test_init_makes_a_small_example_that_runs_offline(tmp_path):
     made = run(tmp_path, "first", command="init")
     assert made.returncode == 0
     assert made.stdout.splitlines() == [f"first/{name}" for name in FILES]
-    assert made.stderr == "next: cd first && holdfast run eval.yml\n"
+    assert made.stderr == "next: cd first && limpet run eval.yml\n"
     folder = tmp_path / "first"
     assert sorted(path.name for path in folder.iterdir()) == sorted(FILES)
     assert len((folder / "README.md").read_text(encoding="utf-8").splitlines()) == 5
@@ -33,14 +33,14 @@ def test_init_never_writes_over_what_is_there(tmp_path):
     done = run(tmp_path, command="init")
     assert done.returncode == 2
     said = "error: app.py is there already; nothing was written\n\n"
-    assert done.stderr == said + "hint: choose an empty directory: holdfast init first\n"
+    assert done.stderr == said + "hint: choose an empty directory: limpet init first\n"
     assert [path.name for path in tmp_path.iterdir()] == ["app.py"]
     assert (tmp_path / "app.py").read_text(encoding="utf-8") == "mine = 1\n"
 
 
 def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
     schema = json.loads(run(tmp_path, command="schema").stdout)
-    text = (ROOT / "src/holdfast/cli/first/eval.yml").read_text(encoding="utf-8")
+    text = (ROOT / "src/limpet/cli/first/eval.yml").read_text(encoding="utf-8")
     example = yaml.safe_load(text)
     validate(example, schema)
     with pytest.raises(ValidationError, match="workflw"):
@@ -61,8 +61,8 @@ def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
     assert "$(BIN)/python examples/demo.py" in makefile
 
 
-def test_python_m_holdfast_is_the_command():
+def test_python_m_limpet_is_the_command():
     done = subprocess.run(
         [*COMMAND, "--version"], capture_output=True, text=True, timeout=50, check=True
     )
-    assert re.fullmatch(r"holdfast, version \d[\w.]*\n", done.stdout)
+    assert re.fullmatch(r"limpet, version \d[\w.]*\n", done.stdout)

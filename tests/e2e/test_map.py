@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 # Each call leaves a line outside of the journal, so that calls are counted by somebody else.
 SCRIPT = """
-    import os, sys, asyncio, holdfast
+    import os, sys, asyncio, limpet
 
     async def work(x):
         os.write(log, f"{x}\\n".encode())
@@ -26,7 +26,7 @@ SCRIPT = """
     def acknowledged(finished):
         os.write(1, f"{finished.index}\\n".encode())
 
-    result = holdfast.map(work, range(int(sys.argv[3])), journal=sys.argv[1], concurrency=8,
+    result = limpet.map(work, range(int(sys.argv[3])), journal=sys.argv[1], concurrency=8,
                           on_complete=acknowledged)
     total = sum(o["twice"] for o in result.outputs)
     os.write(1, f"done {result.kept} {result.ran} {total}\\n".encode())
@@ -89,7 +89,7 @@ def test_the_journal_is_read_by_pandas_and_jq_like_tools(tmp_path):
     frame = pd.read_json(tmp_path / "out.jsonl", lines=True)
     assert list(frame["input"].sort_values()) == list(range(20))
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert {row["_holdfast"]["status"] for row in rows} == {"completed"}
+    assert {row["_limpet"]["status"] for row in rows} == {"completed"}
 
 
 @pytest.mark.timeout(120)

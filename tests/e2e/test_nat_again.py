@@ -39,7 +39,7 @@ def test_a_copy_of_our_file_has_its_failed_rows_asked_and_counted(tmp_path, serv
     edited(tmp_path, "./other", "./third")
     done = run(tmp_path, "config.yml", "--skip-workflow", "--dataset", "copy.json")
     assert done.returncode == 1
-    assert output(tmp_path, "correct", where="third")["_holdfast"]["completed"] == 1
+    assert output(tmp_path, "correct", where="third")["_limpet"]["completed"] == 1
 
 
 @pytest.mark.parametrize("how", ["fails", "is interrupted"])

@@ -64,8 +64,7 @@ def test_1_a_directory_that_holds_more_than_results_is_not_moved(tmp_path, serve
 
 def test_2_the_only_evaluator_raising_is_1_and_everything_is_written(tmp_path, server):
     (tmp_path / "judges.py").write_text(
-        "from holdfast import PermanentError\n\n"
-        "def bad(output):\n    raise PermanentError(output)\n"
+        "from limpet import PermanentError\n\ndef bad(output):\n    raise PermanentError(output)\n"
     )
     make(tmp_path)
     text = (tmp_path / "config.yml").read_text(encoding="utf-8")
@@ -137,14 +136,14 @@ def test_5_a_server_that_is_down_is_2_and_nothing_is_scored(tmp_path):
 
 def test_6_a_judge_that_raises_is_not_0_and_n_is_told(tmp_path, server):
     (tmp_path / "judges.py").write_text(
-        "from holdfast import PermanentError\n\ndef some(output):\n"
+        "from limpet import PermanentError\n\ndef some(output):\n"
         "    if output == '3':\n        raise PermanentError('no')\n    return 1\n"
     )
     make(tmp_path, evaluators="    judged: {_type: python, function: judges:some}\n")
     assert go(tmp_path, server).returncode == 1
     scores = output(tmp_path, "judged")
     assert scores["average_score"] == 1.0
-    assert scores["_holdfast"]["completed"] == 5
+    assert scores["_limpet"]["completed"] == 5
     (failed,) = [one for one in scores["eval_output_items"] if one["error"]]
     assert (failed["id"], failed["score"]) == ("003", None)
 

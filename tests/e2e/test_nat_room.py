@@ -32,7 +32,7 @@ def test_results_of_nat_eval_stay_too(tmp_path):
 
 SCRIPT = """
 import subprocess, sys
-command = [sys.executable, "-m", "holdfast", "run", "config.yml", "--endpoint", sys.argv[-1]]
+command = [sys.executable, "-m", "limpet", "run", "config.yml", "--endpoint", sys.argv[-1]]
 done = subprocess.run(command, capture_output=True, text=True)
 open("seen.txt", "w").write(f"{done.returncode} {done.stderr}")
 """
@@ -175,7 +175,7 @@ def test_in_a_later_session_a_refused_item_is_its_own_failure(tmp_path, server):
     server.refused = {"Repeat 5"}
     done = go(tmp_path, server)
     assert done.returncode == 1, done.stderr
-    assert output(tmp_path)[5]["_holdfast"]["error"]["class"] == "permanent"
+    assert output(tmp_path)[5]["_limpet"]["error"]["class"] == "permanent"
 
 
 def test_the_command_at_the_end_shows_no_secret(tmp_path, server):

@@ -1,4 +1,4 @@
-"""`holdfast run config.yml` on a NAT configuration as it is, against a served workflow."""
+"""`limpet run config.yml` on a NAT configuration as it is, against a served workflow."""
 
 import json
 import os
@@ -27,13 +27,13 @@ def test_the_files_are_what_a_nat_reader_expects_with_our_facts_beside(tmp_path,
     types = {step["payload"]["event_type"] for step in answered[0]["intermediate_steps"]}
     assert types == {"TOOL_END"}  # unset, the filter keeps LLM_END and TOOL_END
     assert failed["generated_answer"] is None
-    assert failed["_holdfast"]["status"] == "failed"
+    assert failed["_limpet"]["status"] == "failed"
     scores = output(tmp_path, "correct")
     assert scores["eval_output_items"][0] == {
         "id": "000", "score": True, "reasoning": {}, "error": None,
     }  # fmt: skip
-    assert scores["_holdfast"]["completed"] == 5
-    assert {"_holdfast", "_crc"} < set(column(tmp_path)[0])
+    assert scores["_limpet"]["completed"] == 5
+    assert {"_limpet", "_crc"} < set(column(tmp_path)[0])
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         assert (tmp_path / "out" / name).exists()
     told = json.loads((tmp_path / "out" / "config_metadata.json").read_bytes())
@@ -124,7 +124,7 @@ def test_skip_workflow_with_a_dataset_scores_the_answers_in_its_rows(tmp_path):
     assert done.returncode == 1
     first, second = output(tmp_path)
     assert first["generated_answer"] == "1"
-    assert "no answer in 'generated_answer'" in second["_holdfast"]["error"]["message"]
+    assert "no answer in 'generated_answer'" in second["_limpet"]["error"]["message"]
     assert output(tmp_path, "correct")["average_score"] == 1.0  # of one: a failure is no score
 
 
@@ -157,7 +157,7 @@ def test_skip_completed_entries_takes_over_what_is_there_and_does_the_rest(tmp_p
     assert done.returncode == 0, done.stderr
     assert "1 taken; 2 left out: there is no answer (001)" in done.stderr
     assert sorted(server.asked) == ["Repeat 1", "Repeat 2", "Repeat 3"]
-    facts = {row["id"]: row["_holdfast"] for row in column(tmp_path)}
+    facts = {row["id"]: row["_limpet"] for row in column(tmp_path)}
     assert facts["000"]["imported"] == "workflow_output.json"
 
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 SETUP = """
 import asyncio
-from holdfast import AsyncExecutor
+from limpet import AsyncExecutor
 
 async def fn(x):
     if x < 5:
@@ -71,14 +71,14 @@ def test_run_works_in_a_notebook_as_it_is_and_its_interrupt_stops_it_cleanly(ker
 
 
 MAP = """
-import holdfast, tempfile, pathlib
+import limpet, tempfile, pathlib
 
 async def shout(x):
     return x.upper()
 
 path = pathlib.Path(tempfile.mkdtemp()) / "out.jsonl"
-first = holdfast.map(shout, ["a", "b"], journal=path, tqdm_bar_format=None)
-second = await holdfast.amap(shout, ["b", "c"], journal=path, tqdm_bar_format=None)
+first = limpet.map(shout, ["a", "b"], journal=path, tqdm_bar_format=None)
+second = await limpet.amap(shout, ["b", "c"], journal=path, tqdm_bar_format=None)
 print(first.outputs, second.outputs, second)
 """
 EDITED = """
@@ -86,8 +86,8 @@ async def shout(x):
     return x.upper() + "!"
 
 try:
-    holdfast.map(shout, ["a"], journal=path)
-except holdfast.FunctionChangedError as error:
+    limpet.map(shout, ["a"], journal=path)
+except limpet.FunctionChangedError as error:
     print(error)
 """
 
@@ -107,8 +107,8 @@ def judge(output):
 
 rows = [{"id": str(n), "question": "x" * n} for n in range(1, 4)]
 options = {"run": path.parent / "run", "tqdm_bar_format": None, "version": "1"}
-first = holdfast.evaluate(rows, lambda question: question, [judge], **options)
-second = await holdfast.aevaluate(rows, lambda question: question, [judge], **options)
+first = limpet.evaluate(rows, lambda question: question, [judge], **options)
+second = await limpet.aevaluate(rows, lambda question: question, [judge], **options)
 print(first, second.plan.calls)
 """
 
@@ -153,15 +153,15 @@ def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
 
 
 EVALUATE_SLOWLY = """
-import asyncio, tempfile, holdfast
+import asyncio, tempfile, limpet
 
 async def answer(question):
     await asyncio.sleep(0.1)
     return question
 
 rows = [{"id": f"<b>{n}", "question": str(n), "answer": str(n)} for n in range(45)]
-holdfast.evaluate(
-    rows, answer, [holdfast.exact_match()], run=tempfile.mkdtemp() + "/run", concurrency=3
+limpet.evaluate(
+    rows, answer, [limpet.exact_match()], run=tempfile.mkdtemp() + "/run", concurrency=3
 )
 """
 

@@ -6,8 +6,8 @@ import time
 import aiohttp
 from aiohttp import web
 
-import holdfast
-from holdfast import AsyncExecutor
+import limpet
+from limpet import AsyncExecutor
 
 RATE, BURST, COUNT = 100.0, 100.0, 1000
 
@@ -48,7 +48,7 @@ async def run():
 
         async def ask(x):
             async with session.post(url, json={"x": x}) as response:
-                holdfast.observe(headers=response.headers)
+                limpet.observe(headers=response.headers)
                 return (await response.json())["answer"]
 
         executor = AsyncExecutor(ask, "auto", exit_on_error=False)

@@ -9,7 +9,7 @@ import pytest
 
 SCRIPT = """
     import asyncio, sys
-    from holdfast import AsyncExecutor
+    from limpet import AsyncExecutor
 
     async def fn(x):
         if x < 5:

@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-import holdfast
+import limpet
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eevil\r\nsecond line"
@@ -22,7 +22,7 @@ FORBIDDEN = ["\x1b", "\x07", "\x9b", "\u202e", "\r"]
 
 def command(*arguments, cwd, **environment):
     return subprocess.run(
-        [sys.executable, "-m", "holdfast", *map(str, arguments)],
+        [sys.executable, "-m", "limpet", *map(str, arguments)],
         cwd=cwd,
         env={**os.environ, "TZ": "UTC", **environment},
         capture_output=True,
@@ -38,7 +38,7 @@ def last_word(question):
 
 
 def correct(output, expected):
-    return holdfast.Score(output == expected, reason=f"it is {output}")
+    return limpet.Score(output == expected, reason=f"it is {output}")
 
 
 def length(output):
@@ -48,9 +48,7 @@ def length(output):
 @pytest.fixture
 def home(tmp_path):
     """A directory with one run: three answers, one failure."""
-    holdfast.evaluate(
-        ROWS, last_word, [correct, length], run=tmp_path / "runs/first", max_retries=0
-    )
+    limpet.evaluate(ROWS, last_word, [correct, length], run=tmp_path / "runs/first", max_retries=0)
     return tmp_path
 
 
@@ -66,7 +64,7 @@ def test_status_says_how_far_it_is_and_what_to_do_next(home):
     assert "workflow 3/4 1" in lines
     assert "correct 3/3" in lines
     assert "workflow failed: transient 1" in lines
-    assert lines[-1].startswith("see why: holdfast show runs/first --failed")
+    assert lines[-1].startswith("see why: limpet show runs/first --failed")
 
 
 def test_status_as_json_is_one_object(home):
@@ -101,7 +99,7 @@ def test_a_run_is_found_by_its_name_or_from_inside(home):
 
 HANGING = """
     import asyncio, pathlib, sys
-    import holdfast
+    import limpet
 
     async def answer(question):
         while question != "Say 0" and not pathlib.Path(sys.argv[2]).exists():
@@ -109,7 +107,7 @@ HANGING = """
         return question
 
     rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(4)]
-    holdfast.evaluate(rows, answer, [], run=sys.argv[1], concurrency=4)
+    limpet.evaluate(rows, answer, [], run=sys.argv[1], concurrency=4)
 """
 
 
@@ -141,7 +139,7 @@ def wait_for(condition, timeout_s=30.0):
 def test_a_running_run_is_watched_until_it_is_finished(hanging):
     home, process = hanging
     watching = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "status", "--watch"],
+        [sys.executable, "-m", "limpet", "status", "--watch"],
         cwd=home,
         stderr=subprocess.PIPE,
         text=True,
@@ -157,7 +155,7 @@ def test_a_running_run_is_watched_until_it_is_finished(hanging):
 def test_watching_is_ended_by_an_interrupt_with_130(hanging):
     home, process = hanging
     watching = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "status", "--watch", "--json"],
+        [sys.executable, "-m", "limpet", "status", "--watch", "--json"],
         cwd=home,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -223,7 +221,7 @@ def test_below_shows_only_lower_scores_and_never_what_has_none(tmp_path):
     def grade(output):
         return int(output) / 4
 
-    holdfast.evaluate(ROWS, last_word, [grade], run=tmp_path / "runs/x", max_retries=0)
+    limpet.evaluate(ROWS, last_word, [grade], run=tmp_path / "runs/x", max_retries=0)
     done = command("show", "--below", "0.5", "--json", cwd=tmp_path)
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["q0", "q1"]
 
@@ -259,10 +257,10 @@ def test_show_as_json_is_a_line_for_each_item(home):
 
 def test_on_a_terminal_a_screenful_is_shown_and_the_rest_is_counted(tmp_path):
     rows = [{"id": f"q{n}", "question": "x"} for n in range(25)]
-    holdfast.evaluate(rows, str.upper, [], run=tmp_path / "runs/many", version="1")
+    limpet.evaluate(rows, str.upper, [], run=tmp_path / "runs/many", version="1")
     master, slave = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "holdfast", "show"],
+        [sys.executable, "-m", "limpet", "show"],
         cwd=tmp_path,
         env={**os.environ, "COLUMNS": "60", "NO_COLOR": "1", "TERM": "xterm"},
         stdout=slave,
@@ -298,13 +296,13 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
         return {"text": HOSTILE + "x" * 100_000}
 
     def judge(output):
-        return holdfast.Score(0.5, label=HOSTILE, reason=HOSTILE, details={HOSTILE: HOSTILE})
+        return limpet.Score(0.5, label=HOSTILE, reason=HOSTILE, details={HOSTILE: HOSTILE})
 
     rows = [
         {"id": f"{HOSTILE}, 1", "question": HOSTILE, HOSTILE: HOSTILE},
         {"id": "b", "question": "fail"},
     ]
-    holdfast.evaluate(rows, workflow, [judge], run=tmp_path / "runs/bad", max_retries=0)
+    limpet.evaluate(rows, workflow, [judge], run=tmp_path / "runs/bad", max_retries=0)
     for arguments in [
         ("status",), ("status", "--json"), ("list",), ("show",), ("show", "--failed"),
         ("show", "--evaluator", "judge"), ("show", "--json"), ("show", "--item", "b"),
@@ -322,12 +320,12 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
 
 def test_whoever_stops_reading_ends_it_quietly(tmp_path):
     rows = [{"id": f"q{n}", "question": "x" * 500} for n in range(1000)]
-    holdfast.evaluate(
+    limpet.evaluate(
         rows, str.upper, [], run=tmp_path / "runs/many", version="1", durability="flush"
     )
     for arguments in (["show", "--json"], ["show"], ["export", "--to", "csv"]):
         process = subprocess.Popen(
-            [sys.executable, "-m", "holdfast", *arguments],
+            [sys.executable, "-m", "limpet", *arguments],
             cwd=tmp_path,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -343,7 +341,7 @@ def test_whoever_stops_reading_ends_it_quietly(tmp_path):
 
 
 def test_list_shows_the_latest_run_first_with_its_means(home):
-    holdfast.evaluate(ROWS[:2], last_word, [correct], run=home / "runs/second")
+    limpet.evaluate(ROWS[:2], last_word, [correct], run=home / "runs/second")
     (home / "runs/not-a-run").mkdir()
     done = command("list", cwd=home)
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -386,7 +384,7 @@ def test_a_text_that_a_spreadsheet_would_run_is_made_harmless(tmp_path):
         return -1
 
     rows = [{"id": f"q{n}", "question": str(n)} for n in range(8)]
-    holdfast.evaluate(rows, workflow, [grade], run=tmp_path / "runs/x", version="1")
+    limpet.evaluate(rows, workflow, [grade], run=tmp_path / "runs/x", version="1")
     done = command("export", "--to", "csv", "--output", "x.csv", cwd=tmp_path)
     assert done.returncode == 0
     with (tmp_path / "x.csv").open(newline="") as file:
@@ -414,7 +412,7 @@ def test_export_as_parquet_can_be_read_back(tmp_path):
     def workflow(question):
         return {"nested": [question, "\0 \ud800"]} if question == "Say 1" else question
 
-    holdfast.evaluate(ROWS, workflow, [length_of], run=tmp_path / "runs/x", version="1")
+    limpet.evaluate(ROWS, workflow, [length_of], run=tmp_path / "runs/x", version="1")
     done = command("export", "--to", "parquet", "--output", "it's.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with duckdb.connect(":memory:") as connection:
@@ -460,11 +458,11 @@ def test_verify_of_a_sound_run_ends_with_0(home):
 def test_what_is_torn_is_found_then_mended_with_a_backup(home):
     column = home / "runs/first/workflow_output.jsonl"
     sound = column.read_bytes()
-    column.write_bytes(sound + b'{"_holdfast":{"key":"half')
+    column.write_bytes(sound + b'{"_limpet":{"key":"half')
     found = command("verify", "first", cwd=home)
     assert found.returncode == 1
     assert "25 torn bytes at its end" in found.stdout
-    assert "holdfast repair runs/first" in found.stderr
+    assert "limpet repair runs/first" in found.stderr
     as_json = json.loads(command("verify", "--json", cwd=home).stdout)
     assert as_json["sound"] is False
     mended = command("repair", "runs/first", cwd=home)

@@ -19,9 +19,9 @@ from e2e.servers import (
     streaming,
 )
 
-import holdfast
-from holdfast import Backoff
-from holdfast.workflows import http, nat
+import limpet
+from limpet import Backoff
+from limpet.workflows import http, nat
 
 JSON = b"Content-Type: application/json\r\n"
 
@@ -36,7 +36,7 @@ def no_proxies(monkeypatch):
 def ask(workflow, count=1, row=None, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}", **(row or {})} for n in range(count)]
     options = {"concurrency": 1, "max_retries": 2, "backoff": Backoff(0, 0), "write_output": False}
-    return holdfast.evaluate(rows, workflow, **(options | more))
+    return limpet.evaluate(rows, workflow, **(options | more))
 
 
 def failure(workflow):
@@ -294,7 +294,7 @@ def test_a_status_that_is_listed_is_an_answer_if_it_has_one():
 
 def test_a_redirect_cannot_be_listed_for_it_is_followed():
     for statuses in ([200, 302], [304]):
-        with pytest.raises(holdfast.HoldfastError, match="a redirect is no answer") as caught:
+        with pytest.raises(limpet.LimpetError, match="a redirect is no answer") as caught:
             http("http://agent", statuses=statuses)
         assert "redirects are followed" in caught.value.hint
 
@@ -391,12 +391,12 @@ def test_a_path_that_is_not_there_stops_the_run_at_the_first_item(status):
     with site(answering({"detail": "no"}, status)) as server:
         result = ask(nat(server.url, path="/generat"), count=100)
         assert len(server.seen) == 1
-        assert isinstance(result.stop_reason, holdfast.SetupError)
+        assert isinstance(result.stop_reason, limpet.SetupError)
         assert f"/generat: status {status}" in str(result.stop_reason)
         assert "path='/generat'" in result.stop_reason.hint
         assert result.summary["workflow"]["not_run"] == 100
         result = ask(http(f"{server.url}/ask"), count=100)
-        assert isinstance(result.stop_reason, holdfast.SetupError)
+        assert isinstance(result.stop_reason, limpet.SetupError)
         assert len(server.seen) == 1 + (5 if status == 404 else 1)
         # The place of one item may be missing.
         result = ask(http(f"{server.url}/{{{{id}}}}"), count=3)

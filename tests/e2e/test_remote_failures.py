@@ -26,9 +26,9 @@ from e2e.servers import (
     unanswered_port,
 )
 
-import holdfast
-from holdfast import Backoff
-from holdfast.workflows import http, nat
+import limpet
+from limpet import Backoff
+from limpet.workflows import http, nat
 
 NO_WAIT = Backoff(0, 0)
 
@@ -45,7 +45,7 @@ def ask(workflow, count=1, **more):
     tries = []
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
     options = {"concurrency": 1, "max_retries": 2, "backoff": NO_WAIT, "write_output": False}
-    result = holdfast.evaluate(rows, workflow, on_attempt_end=tries.append, **(options | more))
+    result = limpet.evaluate(rows, workflow, on_attempt_end=tries.append, **(options | more))
     result.tries = len(tries)
     return result
 
@@ -222,7 +222,7 @@ def test_a_time_out_is_a_timeout_error():
         await workflow.open()
         try:
             with pytest.raises(TimeoutError):
-                await workflow.call(holdfast.Item("1", "x"))
+                await workflow.call(limpet.Item("1", "x"))
         finally:
             await workflow.close()
 
@@ -272,7 +272,7 @@ def test_a_422_with_detail_stops_the_run_at_the_first_item_and_names_the_field()
     with site(answering(DETAIL, 422)) as server:
         result = ask(nat(server.url), count=1000)
         assert len(server.seen) == 1
-    assert isinstance(result.stop_reason, holdfast.SetupError)
+    assert isinstance(result.stop_reason, limpet.SetupError)
     assert "/generate/full: the server wants another request" in str(result.stop_reason)
     assert "'question': Field required" in str(result.stop_reason)
     assert "'input_message'" in result.stop_reason.hint
@@ -301,7 +301,7 @@ def test_a_wrong_key_stops_the_run_and_is_not_shown_though_the_server_repeats_it
         workflow = nat(server.url, headers={"Authorization": "Bearer hunter22hunter22"})
         result = ask(workflow, count=100)
         assert len(server.seen) == 1
-    assert isinstance(result.stop_reason, holdfast.SetupError)
+    assert isinstance(result.stop_reason, limpet.SetupError)
     assert "status 401" in str(result.stop_reason)
     assert "hunter2" not in str(result.stop_reason)
 
@@ -387,7 +387,7 @@ def test_peers_failure_5_one_bad_answer_does_not_end_the_run():
 
 def test_peers_failure_5_a_server_that_is_down_is_one_error_and_nothing_is_called():
     port = unanswered_port()
-    with pytest.raises(holdfast.EndpointDownError) as caught:
+    with pytest.raises(limpet.EndpointDownError) as caught:
         ask(nat(f"http://127.0.0.1:{port}"), count=1000)
     assert str(caught.value) == (
         f"http://127.0.0.1:{port}: nobody answers there (connection refused)"
@@ -409,7 +409,7 @@ def test_peers_failure_2_without_evaluators_the_answers_are_written(tmp_path):
 
 def test_peers_failure_6_a_failure_is_no_answer_and_has_no_score():
     with site(answering(AGENT_ERROR, 422)) as server:
-        result = ask(nat(server.url), count=2, evaluators=[holdfast.exact_match()])
+        result = ask(nat(server.url), count=2, evaluators=[limpet.exact_match()])
     summary = result.summary["evaluators"]["exact_match"]
     assert (summary["completed"], summary["mean"]) == (0, None)
     assert [one.scores for one in result.items] == [{}, {}]
@@ -478,7 +478,7 @@ def test_a_refusal_of_one_item_stays_its_own_in_later_sessions(tmp_path):
     with site(choosy) as server:
         for _ in range(2):
             rows = [{"id": f"q{n}", "question": f"Q{n}"} for n in range(4)]
-            result = holdfast.evaluate(
+            result = limpet.evaluate(
                 rows, nat(server.url, path="/generate"), run=tmp_path / "run", concurrency=1
             )
             assert result.stop_reason is None

@@ -8,11 +8,11 @@ import threading
 import pytest
 from e2e.servers import answering, on_a_thread, reset, server_tls, site
 
-import holdfast
-from holdfast import Backoff
-from holdfast.workflows import http, nat
+import limpet
+from limpet import Backoff
+from limpet.workflows import http, nat
 
-ITEMS = [holdfast.Item(str(n), f"Repeat {n}") for n in range(3)]
+ITEMS = [limpet.Item(str(n), f"Repeat {n}") for n in range(3)]
 
 
 @pytest.fixture(autouse=True)
@@ -171,8 +171,8 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
     attempts = []
     with lines(script) as server:
         workflow = nat(server.url)
-        pacer = holdfast.Pacer(workflow.endpoint)
-        result = holdfast.evaluate(
+        pacer = limpet.Pacer(workflow.endpoint)
+        result = limpet.evaluate(
             [{"id": str(n), "question": f"Repeat {n}"} for n in range(6)], workflow,
             on_attempt_end=attempts.append, concurrency="auto", max_concurrency=1, pacer=pacer,
             backoff=Backoff(0, 0), write_output=False,
@@ -223,7 +223,7 @@ async def pumped(reader, writer):
 def ask(workflow, count=1, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
     options = {"concurrency": 1, "max_retries": 2, "backoff": Backoff(0, 0), "write_output": False}
-    return holdfast.evaluate(rows, workflow, **(options | more))
+    return limpet.evaluate(rows, workflow, **(options | more))
 
 
 def through(monkeypatch, proxy):
@@ -264,7 +264,7 @@ def test_a_proxy_that_wants_other_credentials_stops_the_run_and_they_are_not_sho
         through(monkeypatch, proxy)
         result = ask(nat("https://agent.invalid"), count=100)
     assert len(tunnel.heads) == 1
-    assert isinstance(result.stop_reason, holdfast.SetupError)
+    assert isinstance(result.stop_reason, limpet.SetupError)
     said = str(result.stop_reason)
     assert said == (
         "POST https://agent.invalid:443/generate/full: its proxy: status 407: No [redacted] for you"

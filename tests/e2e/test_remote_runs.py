@@ -24,9 +24,9 @@ from e2e.servers import (
     unanswered_port,
 )
 
-import holdfast
-from holdfast.pacing.observation import Observation, begin
-from holdfast.workflows import http, nat
+import limpet
+from limpet.pacing.observation import Observation, begin
+from limpet.workflows import http, nat
 
 ROW = {"id": "q1", "question": "Wie?", "answer": "so", "n": 7, "place": "a b/ü"}
 
@@ -40,7 +40,7 @@ def no_proxies(monkeypatch):
 
 def ask(workflow, rows=(ROW,), **more):
     options = {"concurrency": 4, "max_retries": 0, "write_output": False}
-    return holdfast.evaluate(list(rows), workflow, **(options | more))
+    return limpet.evaluate(list(rows), workflow, **(options | more))
 
 
 async def called(workflow, item):
@@ -82,7 +82,7 @@ def test_usage_comes_from_the_steps_by_model_with_its_times():
         step("WORKFLOW_END", 5.0),
     ]  # fmt: skip
     with site(streaming(*lines)) as server:
-        output = asyncio.run(called(nat(server.url), holdfast.Item("1", "x")))
+        output = asyncio.run(called(nat(server.url), limpet.Item("1", "x")))
         summary = ask(nat(server.url), rows=[ROW, {**ROW, "id": "q2"}]).summary
     models, times = output.usage.models, output.usage.times
     assert models["model"]["cached_tokens"] == 4
@@ -101,7 +101,7 @@ def test_the_pacer_is_told_what_the_response_says_of_limits_and_usage():
     async def watched(url):
         seen = Observation()
         begin(seen)
-        await called(nat(url), holdfast.Item("1", "x"))
+        await called(nat(url), limpet.Item("1", "x"))
         return seen
 
     headers = {"x-ratelimit-limit-requests": "100"}
@@ -111,7 +111,7 @@ def test_the_pacer_is_told_what_the_response_says_of_limits_and_usage():
         assert seen.headers["X-RateLimit-Limit-Requests"] == "100"
         assert seen.usage == {"total_tokens": 7}
         workflow = nat(server.url)
-        pacer = holdfast.Pacer(workflow.endpoint)
+        pacer = limpet.Pacer(workflow.endpoint)
         ask(workflow, pacer=pacer, concurrency="auto")
         assert pacer.state.usage == {"total_tokens": 7}
 
@@ -128,7 +128,7 @@ def test_the_body_is_made_of_the_row_and_the_answer_is_found_by_its_path():
             body={"q": "{{input}}", "n": "{{n}}", "text": "{{id}}: {{expected}}"},
             answer="$.choices[0].text",
         )
-        result = ask(workflow, evaluators=[holdfast.exact_match()])
+        result = ask(workflow, evaluators=[limpet.exact_match()])
         ((method, path, _, body),) = server.seen
     assert (method, path) == ("PUT", "/v1/a%20b%2F%C3%BC?n=7")
     assert json.loads(body) == {"q": "Wie?", "n": 7, "text": "q1: so"}
@@ -185,7 +185,7 @@ def test_a_response_that_is_no_json_is_said_with_its_type():
 
 def test_a_column_that_is_missing_is_said_before_anything_is_sent():
     with site(answering("x")) as server:
-        with pytest.raises(holdfast.HoldfastError, match="no column 'nn'"):
+        with pytest.raises(limpet.LimpetError, match="no column 'nn'"):
             ask(http(server.url, body={"x": "{{nn}}"}))
         assert server.seen == []
 
@@ -200,7 +200,7 @@ def test_an_agent_with_a_version_may_move_and_its_answers_are_kept(tmp_path):
     with site(streaming(data("y"))) as server:
         result = ask(nat(server.url, version="1"), **options)
         assert (result.items[0].output, len(server.seen)) == ("x", 0)
-        with pytest.raises(holdfast.FunctionChangedError):
+        with pytest.raises(limpet.FunctionChangedError):
             ask(nat(server.url), **options)
 
 
@@ -252,14 +252,14 @@ def test_a_proxy_from_the_environment_is_used_with_its_credentials(monkeypatch):
 
 def test_a_proxy_that_is_not_there_is_said(monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", f"http://me:hunter22@127.0.0.1:{unanswered_port()}")
-    with pytest.raises(holdfast.EndpointDownError, match="its proxy http://127.0.0.1:") as caught:
+    with pytest.raises(limpet.EndpointDownError, match="its proxy http://127.0.0.1:") as caught:
         ask(nat("http://agent.invalid:8000"))
     assert "hunter22" not in str(caught.value)
 
 
 def test_a_self_signed_certificate_is_refused_before_the_first_call(certificate):
     with site(answering({"value": "x"}), server_tls(*certificate)) as server:
-        with pytest.raises(holdfast.EndpointDownError) as caught:
+        with pytest.raises(limpet.EndpointDownError) as caught:
             ask(nat(server.url))
         assert server.seen == []
     assert "its certificate is not trusted: self-signed certificate" in str(caught.value)
@@ -276,19 +276,19 @@ def test_a_certificate_that_the_environment_names_is_trusted(certificate, monkey
 def test_a_server_without_tls_behind_https_is_said():
     with site(answering({"value": "x"})) as server:
         url = server.url.replace("http://", "https://")
-        with pytest.raises(holdfast.EndpointDownError, match="does not speak TLS"):
+        with pytest.raises(limpet.EndpointDownError, match="does not speak TLS"):
             ask(nat(url))
 
 
 def test_a_name_that_nobody_knows_is_said():
-    with pytest.raises(holdfast.EndpointDownError, match="^http://agent.invalid:8000: "):
+    with pytest.raises(limpet.EndpointDownError, match="^http://agent.invalid:8000: "):
         ask(nat("http://agent.invalid:8000"))
 
 
 def test_a_server_that_is_not_there_ends_the_command_with_2(tmp_path):
     (tmp_path / "rows.jsonl").write_text('{"id": "1", "question": "x"}\n')
     (tmp_path / "app.py").write_text(
-        "from holdfast.workflows import nat\n"
+        "from limpet.workflows import nat\n"
         f"agent = nat('http://127.0.0.1:{unanswered_port()}', headers={{'X-Key': 'hunter22'}})\n"
     )
     (tmp_path / "eval.yml").write_text("dataset: rows.jsonl\nworkflow: app:agent\n")
@@ -303,7 +303,7 @@ def test_a_server_that_is_not_there_ends_the_command_with_2(tmp_path):
 
 def test_importing_the_room_imports_no_http_client():
     script = (
-        "import sys, holdfast.run, holdfast.workflows as w; w.as_workflow;"
+        "import sys, limpet.run, limpet.workflows as w; w.as_workflow;"
         "print([m for m in ('aiohttp', 'jsonpath') if m in sys.modules])"
     )
     done = subprocess.check_output([sys.executable, "-c", script], text=True)
@@ -314,12 +314,12 @@ def test_importing_the_room_imports_no_http_client():
 
 SCRIPT = """
     import os, sys
-    import holdfast
-    from holdfast.workflows import nat
+    import limpet
+    from limpet.workflows import nat
 
     rows = [{"id": f"q{n}", "question": str(n)} for n in range(int(sys.argv[3]))]
     os.write(1, b"ready\\n")
-    result = holdfast.evaluate(rows, nat(sys.argv[2]), run=sys.argv[1], concurrency=16)
+    result = limpet.evaluate(rows, nat(sys.argv[2]), run=sys.argv[1], concurrency=16)
     os.write(1, f"done {result.summary['workflow']['completed']}\\n".encode())
 """
 

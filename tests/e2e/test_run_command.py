@@ -1,4 +1,4 @@
-"""`holdfast run` as scripts and machines see it: piped, as JSON, by its exit code."""
+"""`limpet run` as scripts and machines see it: piped, as JSON, by its exit code."""
 
 import json
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from e2e.project import COMMAND, answered, calls, make, run
 
-from holdfast.cli.main import COMMANDS
+from limpet.cli.main import COMMANDS
 
-AGAIN = f"{Path(sys.executable).name} -m holdfast"
+AGAIN = f"{Path(sys.executable).name} -m limpet"
 
 
 def events_of(done):
@@ -34,7 +34,7 @@ def test_piped_it_says_plain_lines_and_the_summary_is_all_of_stdout(tmp_path):
     ]
     talk = done.stderr.splitlines()
     assert talk[0] == "trial · runs/trial"
-    assert talk[-1] == "look at it: holdfast show runs/trial"
+    assert talk[-1] == "look at it: limpet show runs/trial"
 
 
 def test_quiet_says_nothing_but_errors(tmp_path):
@@ -87,7 +87,7 @@ def test_a_run_with_failures_ends_with_1_and_says_where_to_look(tmp_path):
     assert re.search(r"^workflow +18/20 +2", done.stdout, re.M)
     assert "workflow failed: transient 2" in done.stderr
     assert done.stderr.splitlines()[-2:] == [
-        "see why: holdfast show runs/trial --failed",
+        "see why: limpet show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",
     ]
 
@@ -214,7 +214,7 @@ def test_relative_paths_are_relative_to_the_file(tmp_path):
     done = run(tmp_path, "home/eval.yml")
     assert done.returncode == 0
     assert len(answered(home)) == 20
-    assert done.stderr.splitlines()[-1] == "look at it: holdfast show home/runs/trial"
+    assert done.stderr.splitlines()[-1] == "look at it: limpet show home/runs/trial"
 
 
 def test_eval_yml_is_the_default(tmp_path):
@@ -234,8 +234,8 @@ def test_the_configuration_is_kept_without_the_values_of_the_environment(tmp_pat
 
 def test_help_imports_nothing_heavy():
     code = (
-        "import sys, runpy\nsys.argv = ['holdfast', '--help']\n"
-        "try: runpy.run_module('holdfast', run_name='__main__')\nexcept SystemExit: pass\n"
+        "import sys, runpy\nsys.argv = ['limpet', '--help']\n"
+        "try: runpy.run_module('limpet', run_name='__main__')\nexcept SystemExit: pass\n"
         "heavy = {'pydantic', 'yaml', 'rich', 'asyncio', 'orjson', 'tqdm', 'aiohttp', 'numpy'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
@@ -251,7 +251,7 @@ def test_each_command_explains_itself_as_the_list_says(name):
     done = subprocess.run(
         [*COMMAND, name, "--help"], capture_output=True, text=True, timeout=50, check=True
     )
-    assert done.stdout.startswith(f"Usage: holdfast {name} ")
+    assert done.stdout.startswith(f"Usage: limpet {name} ")
 
 
 def test_an_unknown_command_names_the_nearest():
@@ -264,10 +264,10 @@ def test_an_unknown_command_names_the_nearest():
 
 def test_the_shell_can_complete_commands():
     # Not `-m`: completion asks for the installed command by its name.
-    holdfast = Path(sys.executable).with_name("holdfast")
-    words = {"COMP_WORDS": "holdfast st", "COMP_CWORD": "1", "_HOLDFAST_COMPLETE": "bash_complete"}
+    limpet = Path(sys.executable).with_name("limpet")
+    words = {"COMP_WORDS": "limpet st", "COMP_CWORD": "1", "_LIMPET_COMPLETE": "bash_complete"}
     done = subprocess.run(
-        [holdfast],
+        [limpet],
         env={**os.environ, **words},
         capture_output=True,
         text=True,

@@ -1,4 +1,4 @@
-"""`holdfast run` as a person sees it: in a real terminal, watched, stopped, killed, resumed."""
+"""`limpet run` as a person sees it: in a real terminal, watched, stopped, killed, resumed."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from e2e.project import COMMAND, answered, calls, make
 from e2e.terminal import Terminal
 
 RUN = [*COMMAND, "run", "eval.yml"]
-AGAIN = f"{Path(sys.executable).name} -m holdfast"
+AGAIN = f"{Path(sys.executable).name} -m limpet"
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
     assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
     assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
-    assert lines[-1] == "look at it: holdfast show runs/trial"
+    assert lines[-1] == "look at it: limpet show runs/trial"
     assert "\x1b[?25h" in screen.transcript  # the cursor is back
 
 
@@ -147,7 +147,7 @@ def test_it_stays_calm_when_a_thousand_cells_end_in_a_second(tmp_path, terminal)
 
 BUCKET = """
 import asyncio, time
-import holdfast
+import limpet
 
 LEVEL, AT = 5.0, time.monotonic()
 
@@ -156,13 +156,13 @@ async def answer(question):
     now = time.monotonic()
     LEVEL, AT = min(5.0, LEVEL + 40 * (now - AT)), now
     if LEVEL < 1:
-        raise holdfast.RateLimitError(retry_after=0.1)
+        raise limpet.RateLimitError(retry_after=0.1)
     LEVEL -= 1
     await asyncio.sleep(0.02)
     if question.endswith("0"):
-        raise holdfast.PermanentError("no")
-    usage = holdfast.Usage(prompt_tokens=1000, completion_tokens=500)
-    return holdfast.Output(question.split()[-1], usage=usage)
+        raise limpet.PermanentError("no")
+    usage = limpet.Usage(prompt_tokens=1000, completion_tokens=500)
+    return limpet.Output(question.split()[-1], usage=usage)
 """
 
 
@@ -178,7 +178,7 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
     assert "108,000 tokens" in screen.said
     assert re.search(r"^workflow failed: permanent 8", screen.said, re.M)
     assert screen.said.splitlines()[-2:] == [
-        "see why: holdfast show runs/trial --failed",
+        "see why: limpet show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",
     ]
 
@@ -206,7 +206,7 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
 
 SLOW_DISK = """
 import pathlib, time
-from holdfast.run import evaluation
+from limpet.run import evaluation
 real = evaluation.write_outputs
 def slowly(*given, **more):
     while not pathlib.Path("go").exists():

@@ -21,8 +21,8 @@ from peers.nat_environment import (
     nat_environment,
 )
 
-import holdfast
-from holdfast.workflows import nat
+import limpet
+from limpet.workflows import nat
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first one makes the environment
 
@@ -95,11 +95,11 @@ def answer(question):
         step("TOOL_END", data={"input": question, "output": "found"}),
         step("LLM_END", usage_info={"token_usage": used, "num_llm_calls": 1}),
     ]
-    return holdfast.Output(question.split()[-1], steps=steps)
+    return limpet.Output(question.split()[-1], steps=steps)
 
 
 def several(output, expected):
-    longer = holdfast.Score(len(output) / 4, reason="so long")
+    longer = limpet.Score(len(output) / 4, reason="so long")
     return {"right": output == expected, "length": longer}
 
 
@@ -113,9 +113,9 @@ def judge(output):
 def our_run(tmp_path_factory):
     """An evaluation of four items in two trials; one item fails, and one score of another."""
     folder = tmp_path_factory.mktemp("ours") / "run"
-    evaluators = {"correct": holdfast.exact_match(), "several": several, "judge": judge}
+    evaluators = {"correct": limpet.exact_match(), "several": several, "judge": judge}
     data = rows("Repeat", "Repeat", "Raise", "Repeat")
-    result = holdfast.evaluate(data, answer, evaluators, run=folder, trials=2, max_retries=0)
+    result = limpet.evaluate(data, answer, evaluators, run=folder, trials=2, max_retries=0)
     return folder, result
 
 
@@ -131,7 +131,7 @@ def test_the_toolkits_dataset_reader_reads_our_answers(commands, our_run):
         assert item["input"] == ("Raise " if failed else "Repeat ") + word
         assert item["expected"] == word
         assert item["output"] == (None if failed else word)
-        assert {"level", "_holdfast"} < set(item["columns"])
+        assert {"level", "_limpet"} < set(item["columns"])
 
 
 def test_the_toolkits_models_read_our_steps(commands, our_run):
@@ -178,9 +178,9 @@ def test_the_toolkits_models_read_an_evaluator_of_several_scores(commands, our_r
 
 def test_steps_of_any_form_leave_a_file_that_the_toolkit_reads(commands, tmp_path):
     def with_steps_of_its_own(question):
-        return holdfast.Output(question.split()[-1], steps=["look", {"name": "think", "ms": 3}])
+        return limpet.Output(question.split()[-1], steps=["look", {"name": "think", "ms": 3}])
 
-    holdfast.evaluate(rows("Repeat"), with_steps_of_its_own, run=tmp_path / "run")
+    limpet.evaluate(rows("Repeat"), with_steps_of_its_own, run=tmp_path / "run")
     (item,) = read_by_the_toolkit(commands, tmp_path / "run")["items"]
     assert item["output"] == "a0"
 
@@ -283,8 +283,8 @@ def server(one_server):
 def ask(server, folder, data, **options):
     """Evaluate what the server answers, without waiting between attempts."""
     workflow = nat(server.url, **options)
-    evaluators = {"correct": holdfast.exact_match()}
-    return holdfast.evaluate(data, workflow, evaluators, run=folder / "out", max_retries=0)
+    evaluators = {"correct": limpet.exact_match()}
+    return limpet.evaluate(data, workflow, evaluators, run=folder / "out", max_retries=0)
 
 
 def test_the_real_server_is_asked_once_for_each_item_and_its_answers_are_right(server, tmp_path):
@@ -313,7 +313,7 @@ def test_the_real_servers_steps_are_parsed_with_their_usage(server, tmp_path):
     ]  # fmt: skip
     assert payloads[5]["name"] == "repeat"
     assert payloads[5]["data"]["output"] == "a0"
-    tokens = column(tmp_path)[0]["_holdfast"]["usage"]
+    tokens = column(tmp_path)[0]["_limpet"]["usage"]
     assert (tokens["prompt_tokens"], tokens["completion_tokens"]) == (7, 3)
     assert (tokens["cached_tokens"], tokens["reasoning_tokens"]) == (2, 1)
     assert tokens["total_tokens"] == 10
@@ -339,7 +339,7 @@ def test_a_workflow_that_raises_is_a_failed_item_with_its_reason(server, tmp_pat
     assert result.summary["evaluators"]["correct"]["completed"] == 2
     written = output(tmp_path)[1]
     assert written["generated_answer"] is None
-    assert "no answer to 'Raise a1'" in written["_holdfast"]["error"]["message"]
+    assert "no answer to 'Raise a1'" in written["_limpet"]["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def assert_same_answers_and_scores(folder, ids):
     assert list(theirs) == list(ours) == ids
     for one in ids:
         assert ours[one]["generated_answer"] == theirs[one]["generated_answer"]
-        assert list(theirs[one]) == [key for key in ours[one] if key != "_holdfast"]
+        assert list(theirs[one]) == [key for key in ours[one] if key != "_limpet"]
         assert kinds_of(ours[one]) == kinds_of(theirs[one]) == ["LLM_END", "TOOL_END", "TOOL_END"]
     theirs, ours = both(folder, "correct")
     assert {one: row["score"] for one, row in ours.items()} == {
@@ -436,7 +436,7 @@ def kinds_of(row):
     return [one["payload"]["event_type"] for one in row["intermediate_steps"]]
 
 
-def test_nat_eval_and_holdfast_run_agree_on_one_configuration(commands, server, tmp_path):
+def test_nat_eval_and_limpet_run_agree_on_one_configuration(commands, server, tmp_path):
     data = rows("Repeat", "Repeat", "Repeat")
     data[1]["answer"] = "something else"
     nat_eval(commands, project(tmp_path / "theirs", data), "--endpoint", server.url, "--reps", "2")
@@ -451,7 +451,7 @@ def test_nat_eval_and_holdfast_run_agree_on_one_configuration(commands, server, 
     )
 
 
-def test_where_nat_eval_scores_a_failure_0_holdfast_run_says_why_it_failed(
+def test_where_nat_eval_scores_a_failure_0_limpet_run_says_why_it_failed(
     commands, server, tmp_path
 ):
     data = rows("Repeat", "Refuse")
@@ -466,7 +466,7 @@ def test_where_nat_eval_scores_a_failure_0_holdfast_run_says_why_it_failed(
     assert output(tmp_path / "theirs", "correct")["average_score"] == 0.5
     assert output(tmp_path / "ours", "correct")["average_score"] == 1.0
     _, ours = both(tmp_path, "workflow")
-    assert "no answer to 'Refuse a1'" in ours["q1"]["_holdfast"]["error"]["message"]
+    assert "no answer to 'Refuse a1'" in ours["q1"]["_limpet"]["error"]["message"]
 
 
 def test_what_nat_eval_left_is_imported_and_not_asked_again(commands, server, tmp_path):
@@ -489,7 +489,7 @@ def test_the_configurations_own_workflow_runs_in_process(commands, tmp_path):
     calls = tmp_path / "calls.txt"
     nat_eval(commands, project(tmp_path / "theirs", data))
     project(tmp_path / "ours", data)
-    arguments = ("-m", "holdfast", "run", "config.yml")
+    arguments = ("-m", "limpet", "run", "config.yml")
     toolkit(commands, tmp_path / "ours", "python", *arguments, CALLS=str(calls))
     assert sorted(calls.read_text(encoding="utf-8").splitlines()) == ["Repeat a0", "Repeat a1"]
     assert_same_answers_and_scores(tmp_path, ["q0", "q1"])
@@ -500,7 +500,7 @@ def test_the_configurations_own_workflow_runs_in_process(commands, tmp_path):
 def in_process(commands, folder, **variables):
     """Run the configuration of a folder in the toolkit's environment."""
     return subprocess.run(
-        [commands / "python", "-m", "holdfast", "run", "config.yml"],
+        [commands / "python", "-m", "limpet", "run", "config.yml"],
         cwd=folder,
         env=environment_variables(**variables),
         capture_output=True,
@@ -517,7 +517,7 @@ def test_a_workflow_that_raises_in_process_fails_alone(commands, tmp_path):
     first, second, third = output(tmp_path)
     assert (first["generated_answer"], third["generated_answer"]) == ("a0", "a2")
     assert second["generated_answer"] is None
-    assert "no answer to 'Refuse a1'" in second["_holdfast"]["error"]["message"]
+    assert "no answer to 'Refuse a1'" in second["_limpet"]["error"]["message"]
 
 
 CONNECTED = """\
@@ -527,7 +527,7 @@ from nat.cli.register_workflow import register_function
 from nat.data_models.function import FunctionBaseConfig
 
 
-class ConnectedConfig(FunctionBaseConfig, name="holdfast_connected"):
+class ConnectedConfig(FunctionBaseConfig, name="limpet_connected"):
     most: int = 0
     breaks: bool = False
 
@@ -563,8 +563,8 @@ def connected(folder, data, **settings):
     points = "[nat.components]\nconnected = connected\n"
     (plugin / "connected-1.0.dist-info/entry_points.txt").write_text(points, encoding="utf-8")
     project(folder, data)
-    lines = ["_type: holdfast_connected", *(f"{name}: {one}" for name, one in settings.items())]
-    configure(folder, "_type: holdfast_repeat", "\n  ".join(lines))
+    lines = ["_type: limpet_connected", *(f"{name}: {one}" for name, one in settings.items())]
+    configure(folder, "_type: limpet_repeat", "\n  ".join(lines))
     return {"PYTHONPATH": f"{PARTS / 'plugin'}:{plugin}"}
 
 
@@ -600,7 +600,7 @@ def test_an_object_is_scored_in_process_as_nat_eval_scores_it(commands, tmp_path
     data = rows("Repeat")
     data[0]["answer"] = json.dumps({"word": "a0", "length": 2}, indent=2)
     for whose in ("theirs", "ours"):
-        configure(project(tmp_path / whose, data), "holdfast_repeat", "holdfast_objects")
+        configure(project(tmp_path / whose, data), "limpet_repeat", "limpet_objects")
     nat_eval(commands, tmp_path / "theirs")
     done = in_process(commands, tmp_path / "ours")
     assert done.returncode == 0, done.stderr[-3000:]
@@ -614,9 +614,9 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(command
     project(tmp_path, rows("Repeat"))
     configure(tmp_path, "output_dir: ./out", "output: {dir: ./out, cleanup: true}")
     assert in_process(commands, tmp_path).returncode == 0
-    configure(tmp_path, "_type: holdfast_repeat", "_type: holdfast_unheard_of")
+    configure(tmp_path, "_type: limpet_repeat", "_type: limpet_unheard_of")
     done = in_process(commands, tmp_path)
     assert done.returncode != 0
-    assert "holdfast_unheard_of" in done.stderr
+    assert "limpet_unheard_of" in done.stderr
     assert list(tmp_path.glob("out.*")) == []
     assert [row["generated_answer"] for row in output(tmp_path)] == ["a0"]

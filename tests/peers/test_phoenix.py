@@ -11,7 +11,7 @@ import pytest
 from phoenix.evals.exceptions import PhoenixTemplateMappingError
 from phoenix.evals.rate_limiters import RateLimitError as PhoenixRateLimitError
 
-import holdfast.executors as our_executors
+import limpet.executors as our_executors
 
 
 def shown(result):

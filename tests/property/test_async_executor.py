@@ -7,7 +7,7 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import AsyncExecutor, ExecutionStatus, PermanentError, RateLimitError
+from limpet import AsyncExecutor, ExecutionStatus, PermanentError, RateLimitError
 
 MAX_RETRIES, MAX_TIMEOUTS, TIMEOUT_S = 3, 2, 10
 

@@ -8,9 +8,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.config import Config, load_config
-from holdfast.config.scalars import read_scalar
-from holdfast.errors import ConfigError
+from limpet.config import Config, load_config
+from limpet.config.scalars import read_scalar
+from limpet.errors import ConfigError
 
 PLACE = re.compile(r"(eval\.yml:[0-9]+|--set .*?): \S", re.DOTALL)
 KEYS = """

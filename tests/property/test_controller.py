@@ -6,7 +6,7 @@ import virtual_time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import ConcurrencyController
+from limpet import ConcurrencyController
 
 news = st.lists(
     st.tuples(

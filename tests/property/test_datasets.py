@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from holdfast.datasets import load
+from limpet.datasets import load
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
 odd_text = st.sampled_from(
@@ -28,7 +28,7 @@ values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text, inner, max_size=3),
     max_leaves=8,
 )
-names = any_text.filter(lambda name: name not in {"id", "ask", "_holdfast", "_crc"})
+names = any_text.filter(lambda name: name not in {"id", "ask", "_limpet", "_crc"})
 rows = st.dictionaries(names, values, max_size=4).flatmap(
     lambda row: values.filter(lambda asked: asked is not None).map(
         lambda asked: {**row, "ask": asked}
@@ -41,7 +41,7 @@ cells = st.one_of(
     odd_text.filter(lambda text: text != "\ud800"),
 )
 text_tables = st.lists(
-    cells.filter(lambda name: name not in {"id", "_holdfast", "_crc"}),
+    cells.filter(lambda name: name not in {"id", "_limpet", "_crc"}),
     min_size=1,
     max_size=4,
     unique=True,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from holdfast.errors import PermanentError
-from holdfast.evaluators import (
+from limpet.errors import PermanentError
+from limpet.evaluators import (
     Scored,
     contains,
     exact_match,
@@ -20,8 +20,8 @@ from holdfast.evaluators import (
     similarity,
     trajectory,
 )
-from holdfast.evaluators.returned import as_scores
-from holdfast.types import Score
+from limpet.evaluators.returned import as_scores
+from limpet.types import Score
 
 
 def value(evaluator, output, expected, **fields):

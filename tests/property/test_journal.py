@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.journal import Cell, ColumnReader, Journal, Outcome, digest, verify
+from limpet.journal import Cell, ColumnReader, Journal, Outcome, digest, verify
 
 STEP = "workflow"
 
@@ -27,7 +27,7 @@ wide = st.one_of(
     st.sampled_from([2**63, 2**64, -(2**63) - 1, 10**4100]),
 )
 atoms = st.one_of(st.none(), st.booleans(), wide, st.floats(), text)
-keys = st.one_of(text, st.sampled_from(["_crc", "_holdfast", "value", "marked", "key", "status"]))
+keys = st.one_of(text, st.sampled_from(["_crc", "_limpet", "value", "marked", "key", "status"]))
 values = st.recursive(
     atoms,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
@@ -157,7 +157,7 @@ events = st.one_of(
         st.just("crash"),
         some,
         st.floats(0, 1),
-        st.sampled_from([b"", b"\0" * 40, b"junk", b'{"_holdfast":{"key":"', b"ju\nnk\n", b"\xff"]),
+        st.sampled_from([b"", b"\0" * 40, b"junk", b'{"_limpet":{"key":"', b"ju\nnk\n", b"\xff"]),
         st.booleans(),
     ),
 )

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.pacing import FailureKind, classify
+from limpet.pacing import FailureKind, classify
 
 junk = st.one_of(
     st.none(),

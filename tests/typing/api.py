@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any, assert_type
 
-from holdfast import (
+from limpet import (
     AsyncExecutor,
     ConcurrencyController,
     ExecutionDetails,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.config import load_config
-from holdfast.errors import ConfigError
+from limpet.config import load_config
+from limpet.errors import ConfigError
 
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
 

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from holdfast.pacing.adaptive import AdaptiveLimits
-from holdfast.pacing.ceiling import Ceiling
-from holdfast.pacing.limits import Limit
-from holdfast.pacing.mirror import Mirror
-from holdfast.pacing.rounds import Rounds
+from limpet.pacing.adaptive import AdaptiveLimits
+from limpet.pacing.ceiling import Ceiling
+from limpet.pacing.limits import Limit
+from limpet.pacing.mirror import Mirror
+from limpet.pacing.rounds import Rounds
 
 
 class Bench:

@@ -6,8 +6,8 @@ import contextvars
 import pytest
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor, Backoff, ExecutionStatus, Executor, RateLimitError
+import limpet
+from limpet import AsyncExecutor, Backoff, ExecutionStatus, Executor, RateLimitError
 
 DID_NOT_RUN = ExecutionStatus.DID_NOT_RUN
 COMPLETED = ExecutionStatus.COMPLETED
@@ -86,7 +86,7 @@ async def test_never_more_than_concurrency_in_flight_and_every_slot_busy():
 async def test_a_failed_input_holds_the_fallback_and_the_others_go_on():
     async def fn(x):
         if x == 2:
-            raise holdfast.PermanentError("never")
+            raise limpet.PermanentError("never")
         return x
 
     executor = AsyncExecutor(fn, exit_on_error=False, fallback_return_value="nothing")
@@ -99,11 +99,11 @@ async def test_a_failed_input_holds_the_fallback_and_the_others_go_on():
 @in_virtual_time
 async def test_without_a_fallback_the_unset_value_stands_in():
     async def fn(x):
-        raise holdfast.PermanentError("never")
+        raise limpet.PermanentError("never")
 
     outputs, _ = await AsyncExecutor(fn).execute([1])
-    assert outputs == [holdfast.UNSET]
-    assert repr(holdfast.UNSET) == "<unset>"
+    assert outputs == [limpet.UNSET]
+    assert repr(limpet.UNSET) == "<unset>"
 
 
 @in_virtual_time
@@ -141,7 +141,7 @@ async def test_exit_on_error_returns_what_was_finished_and_runs_nothing_more():
 async def test_a_call_cancelled_by_the_stop_before_its_first_step_holds_nothing_up():
     async def fn(x):
         if x == 0:
-            raise holdfast.PermanentError("at once")
+            raise limpet.PermanentError("at once")
         await asyncio.sleep(100)
 
     _, details = await AsyncExecutor(fn, concurrency=50).execute(range(50))
@@ -262,7 +262,7 @@ async def test_a_wait_named_by_the_server_is_honoured_exactly():
 
 @in_virtual_time
 async def test_a_permanent_error_fails_at_once_and_burns_no_retries():
-    fn = failing(99, holdfast.PermanentError)
+    fn = failing(99, limpet.PermanentError)
     _, details = await AsyncExecutor(fn).execute(["a"])
     assert fn.calls == {"a": 1}
     assert statuses(details) == [FAILED]
@@ -315,8 +315,8 @@ async def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
     outputs, details = await executor.execute(range(10))
     # 0 and 1 were done, 2 met the wall, 3 was in flight and had time to end: no more was asked.
     assert statuses(details) == [COMPLETED, COMPLETED, DID_NOT_RUN, COMPLETED] + [DID_NOT_RUN] * 6
-    assert outputs[:4] == [0, 1, holdfast.UNSET, 3]
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert outputs[:4] == [0, 1, limpet.UNSET, 3]
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
     assert "quota is exhausted" in caplog.text
     assert "top up" in caplog.text
     assert isinstance(details[2].exceptions[0], OpenAIQuotaError)
@@ -417,13 +417,13 @@ async def test_a_task_that_ignores_its_cancellation_is_abandoned_after_a_second(
     executor = AsyncExecutor(stubborn, timeout=5, max_timeouts=1, exit_on_error=False)
     outputs, details = await executor.execute([0, 1])
     assert now() == 12  # two attempts of 5 s and a grace of 1 s each
-    assert outputs == [holdfast.UNSET, 1]
+    assert outputs == [limpet.UNSET, 1]
     assert statuses(details) == [FAILED, COMPLETED]
     assert executor.abandoned == 2
     assert "ignores its cancellation" in caplog.text
     release.set()  # what it says now comes too late and disturbs nobody
     await asyncio.sleep(1)
-    assert outputs == [holdfast.UNSET, 1]
+    assert outputs == [limpet.UNSET, 1]
 
 
 @in_virtual_time
@@ -436,7 +436,7 @@ async def test_what_a_cancelled_call_returns_is_no_answer():
 
     executor = AsyncExecutor(swallow, timeout=5, max_timeouts=0)
     outputs, details = await executor.execute([1])
-    assert outputs == [holdfast.UNSET]
+    assert outputs == [limpet.UNSET]
     assert statuses(details) == [FAILED]
 
 
@@ -448,7 +448,7 @@ async def test_only_the_overdue_attempt_is_cancelled():
 
     executor = AsyncExecutor(fn, 3, timeout=10, max_timeouts=0, exit_on_error=False)
     outputs, _ = await executor.execute([4, 9, 11, 9, 9])
-    assert outputs == [4, 9, holdfast.UNSET, 9, 9]
+    assert outputs == [4, 9, limpet.UNSET, 9, 9]
 
 
 # ---- inputs and bounds -------------------------------------------------------------------
@@ -480,7 +480,7 @@ async def test_inputs_may_be_an_async_iterable():
 @in_virtual_time
 async def test_a_stopped_run_has_an_output_for_every_input_of_a_sized_one():
     async def fn(x):
-        raise holdfast.PermanentError("no")
+        raise limpet.PermanentError("no")
 
     outputs, details = await AsyncExecutor(fn, 1).execute(range(100))
     assert len(outputs) == len(details) == 100

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor, ExecutionStatus, Pacer, RateLimitError
+import limpet
+from limpet import AsyncExecutor, ExecutionStatus, Pacer, RateLimitError
 
 COMPLETED = ExecutionStatus.COMPLETED
 RETRIED = ExecutionStatus.COMPLETED_WITH_RETRIES
@@ -130,7 +130,7 @@ async def test_the_only_input_that_is_refused_may_not_be_at_fault_and_the_run_st
 
     executor = auto(fn)
     _, details = await executor.execute([1])
-    assert isinstance(executor.stop_reason, holdfast.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
     assert statuses(details) == [DID_NOT_RUN]
 
 
@@ -254,7 +254,7 @@ async def test_hard_stops_are_resumable_and_say_when_to_come_back(error, reason)
 
     executor = auto(fn)
     _, details = await executor.execute(range(50))
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
     assert reason in executor.stop_reason.hint
     assert FAILED not in statuses(details)
     assert details[5].status is DID_NOT_RUN
@@ -270,7 +270,7 @@ async def test_when_nothing_gets_through_for_ten_minutes_the_run_stops():
 
     executor = auto(fn)
     _, details = await executor.execute(range(500))
-    assert isinstance(executor.stop_reason, holdfast.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
     assert "10 minutes" in str(executor.stop_reason)
     assert FAILED not in statuses(details)
     assert 600 <= now() < 700
@@ -289,7 +289,7 @@ async def test_a_call_that_waits_at_the_gate_can_be_cancelled_and_holds_no_slot(
     assert executor.in_flight() == {}
     assert executor.cancel(0)
     outputs, details = await task
-    assert outputs == [holdfast.UNSET, 1, 2]
+    assert outputs == [limpet.UNSET, 1, 2]
     assert statuses(details)[0] is FAILED
 
 
@@ -298,7 +298,7 @@ async def test_stopping_while_a_call_waits_at_the_gate_leaves_nothing_behind():
     async def fn(x):
         await asyncio.sleep(1)
         if x == 3:
-            raise holdfast.PermanentError("no")
+            raise limpet.PermanentError("no")
         return x
 
     executor = auto(fn, exit_on_error=True)
@@ -341,7 +341,7 @@ async def test_what_a_function_observes_reaches_its_pacer():
     }
 
     async def fn(x):
-        holdfast.observe(headers=headers, usage={"total_tokens": 7})
+        limpet.observe(headers=headers, usage={"total_tokens": 7})
 
     executor = auto(fn)
     await executor.execute(range(5))
@@ -350,10 +350,10 @@ async def test_what_a_function_observes_reaches_its_pacer():
 
 
 def test_observing_from_a_thread_and_elsewhere():
-    holdfast.observe(headers={"x": "y"})  # no call is under way: nothing happens
+    limpet.observe(headers={"x": "y"})  # no call is under way: nothing happens
 
     async def fn(x):
-        await asyncio.to_thread(holdfast.observe, usage={"total_tokens": 3})
+        await asyncio.to_thread(limpet.observe, usage={"total_tokens": 3})
 
     executor = auto(fn)
     executor.run(range(4))
@@ -481,7 +481,7 @@ async def test_endless_refusals_with_a_named_wait_stop_the_run_too():
 
     executor = auto(fn)
     await executor.execute(range(400))
-    assert isinstance(executor.stop_reason, holdfast.EndpointDownError)
+    assert isinstance(executor.stop_reason, limpet.EndpointDownError)
     assert now() < 1000
 
 
@@ -492,7 +492,7 @@ async def test_a_wait_beyond_ten_minutes_stops_the_run_with_no_retries_left_eith
 
     executor = auto(fn, max_retries=0)
     await executor.execute(range(10))
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
 
 
 @in_virtual_time
@@ -598,7 +598,7 @@ def test_a_ticket_of_a_closed_loop_does_not_disturb_the_next():
 
     virtual_time.run(one())
     virtual_time.run(two())
-    with pytest.raises(holdfast.HoldfastError, match="settled already"):
+    with pytest.raises(limpet.LimpetError, match="settled already"):
         virtual_time.run(settle(old[0]))
 
 

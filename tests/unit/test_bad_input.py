@@ -5,7 +5,7 @@ import functools
 import pytest
 from virtual_time import in_virtual_time
 
-from holdfast import AsyncExecutor, Backoff, SyncExecutor, get_executor_on_sync_context
+from limpet import AsyncExecutor, Backoff, SyncExecutor, get_executor_on_sync_context
 
 
 async def fn(x):

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-from holdfast.journal.code import code_parts
+from limpet.journal.code import code_parts
 
 PREAMBLE = """
 import functools, json
@@ -294,7 +294,7 @@ def test_objects_that_answer_to_everything_are_survived(parts_of):
 
 def test_the_fingerprint_is_the_same_in_every_process():
     script = (
-        "from holdfast.journal.code import code_parts\n"
+        "from limpet.journal.code import code_parts\n"
         "S = frozenset('abcdef')\n"
         "f, g = (lambda x: x in {'a', 'b', 'c', 'd'}), (lambda x: x in S)\n"
         "print(code_parts(f), code_parts(g))\n"
@@ -309,8 +309,8 @@ def test_the_fingerprint_is_the_same_in_every_process():
 
 
 def test_a_name_of_a_library_counts_the_same_before_and_after_it_was_looked_up(parts_of):
-    code = "import holdfast\ndef shown(x): return holdfast.Output(x)"
-    vars(sys.modules["holdfast"]).pop("Output", None)
+    code = "import limpet\ndef shown(x): return limpet.Output(x)"
+    vars(sys.modules["limpet"]).pop("Output", None)
     before = parts_of("", show="shown", before=code)
-    assert sys.modules["holdfast"].Output
+    assert sys.modules["limpet"].Output
     assert parts_of("", show="shown", before=code) == before

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from holdfast.errors import JournalError, RunIsLocked
-from holdfast.journal import (
+from limpet.errors import JournalError, RunIsLocked
+from limpet.journal import (
     Cell,
     CellStatus,
     ColumnReader,
@@ -22,9 +22,9 @@ from holdfast.journal import (
     repair,
     verify,
 )
-from holdfast.journal import column as column_module
-from holdfast.journal import writer as writer_module
-from holdfast.journal.answers import Answers
+from limpet.journal import column as column_module
+from limpet.journal import writer as writer_module
+from limpet.journal.answers import Answers
 
 
 def outcome(number, record=None, **more):
@@ -70,7 +70,7 @@ def test_successes_and_failures_go_to_files_of_their_own(tmp_path):
     append_all(tmp_path, [outcome(1), outcome(2, {}, status=CellStatus.FAILED, failure=failure)])
     assert [json.loads(one)["n"] for one in lines(tmp_path / "workflow_output.jsonl")] == [1]
     (failed,) = [json.loads(one) for one in lines(tmp_path / "failures.jsonl")]
-    assert failed["_holdfast"]["class"] == "timeout"
+    assert failed["_limpet"]["class"] == "timeout"
     assert failed["error"] == {"type": "TimeoutError", "message": "too slow", "class": "timeout"}
     assert failed["attempts"] == [{"attempt": 1, "class": "timeout"}]
     assert (failed["id"], failed["step"]) == ("q2", "workflow")
@@ -132,7 +132,7 @@ def test_small_records_are_encoded_on_the_loop_and_large_ones_on_the_writers_thr
     monkeypatch.setattr(column_module, "encode_plain_outcome", note_plain)
     large = [outcome(2, {"v": "x" * 50_000}), outcome(3, {"v": [["y" * 30_000]] * 2})]
     append_all(tmp_path, [outcome(1), *large])
-    assert where == {"q1": "MainThread", "q2": "holdfast-journal", "q3": "holdfast-journal"}
+    assert where == {"q1": "MainThread", "q2": "limpet-journal", "q3": "limpet-journal"}
 
 
 def test_the_event_loop_touches_no_file(tmp_path, monkeypatch):
@@ -426,8 +426,8 @@ def test_without_flock_writing_is_refused_and_reading_works(tmp_path):
     append_all(tmp_path, [outcome(1)])
     script = (
         "import sys; sys.modules['fcntl'] = None\n"
-        "from holdfast.journal import ColumnReader, Journal\n"
-        "from holdfast.errors import JournalError\n"
+        "from limpet.journal import ColumnReader, Journal\n"
+        "from limpet.errors import JournalError\n"
         "from pathlib import Path\n"
         "print(len(ColumnReader(Path(sys.argv[1]) / 'workflow_output.jsonl')))\n"
         "try: Journal(sys.argv[1])\n"
@@ -443,7 +443,7 @@ def test_without_flock_writing_is_refused_and_reading_works(tmp_path):
 
 
 def test_a_file_system_in_doubt_is_warned_about(tmp_path, monkeypatch, caplog):
-    from holdfast.journal import journal as journal_module
+    from limpet.journal import journal as journal_module
 
     monkeypatch.setattr(journal_module, "doubt_about", lambda path: f"{path} lies on nfs4")
     Journal(tmp_path).close()
@@ -459,7 +459,7 @@ def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
 def test_a_journal_that_is_moved_away_while_it_is_being_opened_is_not_the_one_that_is_written(
     tmp_path, monkeypatch
 ):
-    from holdfast.journal import lock as lock_module
+    from limpet.journal import lock as lock_module
 
     here, there = tmp_path / "run", tmp_path / "run.old"
     Journal(here).close()

@@ -7,9 +7,9 @@ import time
 import pytest
 from unit.config_refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
-import holdfast
-from holdfast.config import json_schema, load_config
-from holdfast.errors import ConfigError
+import limpet
+from limpet.config import json_schema, load_config
+from limpet.errors import ConfigError
 
 BUILT_INS = "contains, exact_match, json_match, numeric, one_of, regex, similarity, trajectory"
 SUFFIXES = ".json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
@@ -52,7 +52,7 @@ REFUSED = {
     "a NAT configuration": (
         "llms: {}\nworkflow: {_type: react}\neval:\n  general: {}\n",
         ("eval.yml:3: 'eval' at the top level: this is a configuration of the NeMo Agent Toolkit"),
-        "holdfast run reads it, and holdfast.integrations.nat.load_nat_config",
+        "limpet run reads it, and limpet.integrations.nat.load_nat_config",
     ),
     # YAML
     "a tab": (
@@ -223,10 +223,10 @@ def test_what_is_nested_too_deep_is_refused(text):
 
 
 def test_every_evaluator_of_the_package_can_be_asked_for():
-    from holdfast.config.scorers import BUILT_INS as KNOWN
+    from limpet.config.scorers import BUILT_INS as KNOWN
 
     others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators"}
-    assert set(KNOWN) == set(holdfast.evaluators.__all__) - others
+    assert set(KNOWN) == set(limpet.evaluators.__all__) - others
 
 
 def test_reading_a_file_imports_nothing_that_it_names(folder):
@@ -234,4 +234,4 @@ def test_reading_a_file_imports_nothing_that_it_names(folder):
     (folder / "eval.yml").write_text("dataset: {python: never:rows}\nworkflow: never:answer\n")
     load_config("eval.yml")
     assert "never" not in sys.modules
-    assert json_schema()["title"] == "Holdfast eval.yml"
+    assert json_schema()["title"] == "Limpet eval.yml"

@@ -8,9 +8,9 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from holdfast import Backoff
-from holdfast.config import json_schema, load_config
-from holdfast.errors import ConfigError
+from limpet import Backoff
+from limpet.config import json_schema, load_config
+from limpet.errors import ConfigError
 
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
 PAGE = Path(__file__).parents[2] / "docs/reference/eval-yml.md"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast.config import load_config
-from holdfast.errors import ConfigError
+import limpet
+from limpet.config import load_config
+from limpet.errors import ConfigError
 
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
 
@@ -46,7 +46,7 @@ def test_what_is_prepared_runs(folder):
     )
     config = load_config("eval.yml")
     ready = config.prepare()
-    result = holdfast.evaluate(
+    result = limpet.evaluate(
         ready.dataset, ready.workflow, ready.evaluators, config.run, config.trials, **ready.options
     )
     assert str(result) == (
@@ -93,7 +93,7 @@ def test_a_declared_version_takes_the_place_of_the_code():
 
 def test_a_version_of_what_says_itself_what_it_is_is_refused(folder):
     (folder / "app.py").write_text(
-        "from holdfast.workflows import as_workflow\nflow = as_workflow(lambda x: x)\n"
+        "from limpet.workflows import as_workflow\nflow = as_workflow(lambda x: x)\n"
     )
     assert refusal("dataset: questions.jsonl\nworkflow:\n  python: app:flow\n  version: '3'\n") == (
         "eval.yml:4: workflow.version: app:flow is a Workflow, which says itself what it is",

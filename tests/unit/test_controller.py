@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from virtual_time import in_virtual_time
 
-from holdfast import ConcurrencyController
+from limpet import ConcurrencyController
 
 
 def controller(**options):

@@ -8,9 +8,9 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from holdfast.datasets import BadRow, Dataset, load
-from holdfast.errors import DatasetError, HoldfastError
-from holdfast.types import Item
+from limpet.datasets import BadRow, Dataset, load
+from limpet.errors import DatasetError, LimpetError
+from limpet.types import Item
 
 ROWS = [
     {"id": "a", "question": "1+1", "answer": "2", "level": "easy"},
@@ -75,7 +75,7 @@ def test_nothing_left_after_skipping_is_an_error_with_the_first_reason(tmp_path)
 
 
 def test_an_error_says_what_to_do_and_survives_pickling():
-    with pytest.raises(HoldfastError) as raised:
+    with pytest.raises(LimpetError) as raised:
         load([{"question": None}])
     assert raised.value.hint == 'fix it, or skip and list such rows with on_bad_row="skip"'
     again = pickle.loads(pickle.dumps(raised.value))
@@ -211,7 +211,7 @@ def test_rows_in_memory_are_copied_and_may_be_any_iterable():
         ([{1: 2}], "rows, row 1: the name of a column is not text: {1: 2}"),
         (
             [{"_crc": 1}],
-            "rows, row 1: a column is called '_crc', the name of Holdfast's own facts: ",
+            "rows, row 1: a column is called '_crc', the name of Limpet's own facts: ",
         ),
         ([], "rows: there are no rows"),
         ({"id": ["a"]}, "rows: dict is no dataset: {'id': ['a']}"),

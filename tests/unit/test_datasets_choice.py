@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.datasets import load
-from holdfast.errors import DatasetError
+from limpet.datasets import load
+from limpet.errors import DatasetError
 
 ROWS = [
     {"id": "a", "question": "1", "level": "easy", "n": 1, "ok": True},

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from holdfast.datasets import load
-from holdfast.errors import DatasetError
+from limpet.datasets import load
+from limpet.errors import DatasetError
 
 GOOD = b'{"id":"a","question":"x"}\n'
 DEEP = b'{"id":"d","question":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n"
@@ -129,13 +129,13 @@ REFUSED = {
     "a file of zeros": ("q.jsonl", b"\0" * 64, "{}, line 1: not JSON (Expecting value, …"),
     "a column of ours": (
         "q.jsonl",
-        b'{"_holdfast":{"key":"b3"},"id":"a","question":"x"}\n',
-        "{}, line 1: a column is called '_holdfast', the name of Holdfast's own facts: …",
+        b'{"_limpet":{"key":"b3"},"id":"a","question":"x"}\n',
+        "{}, line 1: a column is called '_limpet', the name of Limpet's own facts: …",
     ),
     "a checksum of ours": (
         "q.jsonl",
         b'{"id":"a","question":"x","_crc":"00"}\n',
-        "{}, line 1: a column is called '_crc', the name of Holdfast's own facts: …",
+        "{}, line 1: a column is called '_crc', the name of Limpet's own facts: …",
     ),
     # Ids and inputs
     "an id twice": (
@@ -292,10 +292,10 @@ REFUSED = {
     ),
     "a header of ours": (
         "q.csv",
-        b"id,question,_holdfast\na,x,y\n",
+        b"id,question,_limpet\na,x,y\n",
         (
-            "{}, line 1: the header cannot be used: a column is called '_holdfast', "
-            "the name of Holdfast's own facts: id,question,_holdfast"
+            "{}, line 1: the header cannot be used: a column is called '_limpet', "
+            "the name of Limpet's own facts: id,question,_limpet"
         ),
     ),
     "a header that is not UTF-8": (

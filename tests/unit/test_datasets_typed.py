@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from holdfast.datasets import load
-from holdfast.errors import DatasetError
+from limpet.datasets import load
+from limpet.errors import DatasetError
 
 
 def refused(source, **options):
@@ -29,13 +29,13 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(
     path = tmp_path / f"q.{suffix}"
     path.write_bytes(b"x")
     monkeypatch.setattr(importlib, "import_module", import_module)
-    monkeypatch.setattr("holdfast.datasets.extras.import_module", import_module)
+    monkeypatch.setattr("limpet.datasets.extras.import_module", import_module)
     message, hint = refused(path)
     assert message == (
         f"{path}: reading it needs {library}, which cannot be imported "
         f"(No module named {library!r})"
     )
-    assert hint == "pip install 'holdfast[data]'"
+    assert hint == "pip install 'limpet[data]'"
 
 
 # Parquet

@@ -6,11 +6,11 @@ import math
 import pytest
 import virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor
-from holdfast.pacing.ceiling import Ceiling
-from holdfast.pacing.rounds import Rounds
-from holdfast.pacing.suspicion import Suspicion
+import limpet
+from limpet import AsyncExecutor
+from limpet.pacing.ceiling import Ceiling
+from limpet.pacing.rounds import Rounds
+from limpet.pacing.suspicion import Suspicion
 
 REFUSAL_S = 0.01
 
@@ -40,7 +40,7 @@ def seconds(refused, *, calls=100, call_s=0.01, retry_after=None):
         made += 1
         if made in refused:
             await asyncio.sleep(REFUSAL_S)
-            raise holdfast.RateLimitError("not now", retry_after=retry_after)
+            raise limpet.RateLimitError("not now", retry_after=retry_after)
         await asyncio.sleep(call_s)
         return x
 
@@ -90,7 +90,7 @@ def test_a_small_quota_is_found_all_the_same(names_wait):
         if len(accepted) >= 15:
             refused += 1
             left = accepted[0] + 60 - now()
-            raise holdfast.RateLimitError("full", retry_after=left if names_wait else None)
+            raise limpet.RateLimitError("full", retry_after=left if names_wait else None)
         accepted.append(now())
         await asyncio.sleep(0.5)
         return x
@@ -109,7 +109,7 @@ def test_a_small_cap_is_no_crawl(cap):
         if busy >= cap:
             refused += 1
             await asyncio.sleep(REFUSAL_S)
-            raise holdfast.RateLimitError("busy")
+            raise limpet.RateLimitError("busy")
         busy += 1
         await asyncio.sleep(0.1)
         busy -= 1

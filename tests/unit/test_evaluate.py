@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-import holdfast
-from holdfast import Output, PermanentError, Score, Usage, exact_match
+import limpet
+from limpet import Output, PermanentError, Score, Usage, exact_match
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
 
@@ -31,7 +31,7 @@ class Answering:
 
         options.setdefault("version", "1")
         options.setdefault("concurrency", 4)
-        return holdfast.evaluate(rows, answer, evaluators, run, **options)
+        return limpet.evaluate(rows, answer, evaluators, run, **options)
 
 
 def read(path):
@@ -57,8 +57,8 @@ def test_aevaluate_is_the_same_for_async_callers(tmp_path):
         return question
 
     async def main():
-        first = await holdfast.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run")
-        second = await holdfast.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run")
+        first = await limpet.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run")
+        second = await limpet.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run")
         return first, second
 
     first, second = asyncio.run(main())
@@ -94,10 +94,10 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     assert (summary["n"], summary["workflow"]["completed"]) == (6, 6)
     assert summary["workflow"]["usage"]["total_tokens"] == 30
     (live, *_) = lines(tmp_path / "run" / "workflow_output.jsonl")
-    assert live["_holdfast"]["usage"]["prompt_tokens"] == 2
+    assert live["_limpet"]["usage"]["prompt_tokens"] == 2
     whole = answers[[one["id"] for one in answers].index(live["id"])]
     assert live["intermediate_steps"] == [{"name": "think"}]  # in the column, as they are
-    del live["intermediate_steps"], live["_holdfast"], live["_crc"]
+    del live["intermediate_steps"], live["_limpet"], live["_crc"]
     assert live.items() <= whole.items()
 
 
@@ -174,7 +174,7 @@ def test_removed_rows_stay_on_disk_and_results_speak_of_those_asked_for(tmp_path
 def test_a_changed_workflow_asks_and_carries_the_plan(tmp_path):
     answering = Answering()
     answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
-    with pytest.raises(holdfast.FunctionChangedError) as caught:
+    with pytest.raises(limpet.FunctionChangedError) as caught:
         answering.evaluate(ROWS, tmp_path / "run", [exact_match()], version="2")
     assert any("6 workflow calls" in note for note in caught.value.__notes__)
     assert len(answering.calls) == 6
@@ -210,7 +210,7 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     assert result.summary["workflow"]["failed"] == {"permanent": 1}
     answer = read(tmp_path / "run" / "workflow_output.json")[3]
     assert answer["generated_answer"] is None
-    assert answer["_holdfast"]["error"]["message"] == "no three"
+    assert answer["_limpet"]["error"]["message"] == "no three"
     score = read(tmp_path / "run" / "exact_match_output.json")["eval_output_items"][3]
     assert score["score"] is None
     assert score["error"] == "not run: the workflow failed"
@@ -263,7 +263,7 @@ def test_an_items_evaluators_start_before_the_workflow_is_through(tmp_path):
         order.append(f"scored {output}")
         return 1
 
-    holdfast.evaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=1)
+    limpet.evaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=1)
     assert order.index("scored what 0") < order.index("what 5")
 
 
@@ -281,7 +281,7 @@ def test_a_slow_judge_does_not_hold_the_workflow(tmp_path):
             await release.wait()  # until every answer is there
             return 1
 
-        return await holdfast.aevaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=2)
+        return await limpet.aevaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=2)
 
     assert asyncio.run(main()).summary["evaluators"]["judge"]["completed"] == 6
 
@@ -342,14 +342,14 @@ def test_a_record_that_cannot_be_encoded_harms_no_other(tmp_path):
 def test_a_directory_that_cannot_be_written_is_said_before_anything_is_spent(tmp_path):
     (tmp_path / "file").write_text("x")
     answering = Answering()
-    with pytest.raises(holdfast.JournalError, match="this is a file, and a run is a directory"):
+    with pytest.raises(limpet.JournalError, match="this is a file, and a run is a directory"):
         answering.evaluate(ROWS, tmp_path / "file" / "run")
     assert answering.calls == []
 
 
 def test_bad_rows_are_named_before_anything_is_spent(tmp_path):
     answering = Answering()
-    with pytest.raises(holdfast.DatasetError, match="q0"):
+    with pytest.raises(limpet.DatasetError, match="q0"):
         answering.evaluate([*ROWS, ROWS[0]], tmp_path / "run")
     assert answering.calls == []
     result = answering.evaluate([*ROWS, ROWS[0]], tmp_path / "run", on_bad_row="skip", limit=3)
@@ -360,7 +360,7 @@ def test_the_plan_is_data_and_spends_nothing(tmp_path):
     def answer(question):
         raise AssertionError("nobody asked")
 
-    found = holdfast.plan(ROWS, answer, [exact_match()], tmp_path / "run", trials=2)
+    found = limpet.plan(ROWS, answer, [exact_match()], tmp_path / "run", trials=2)
     assert (found.items, found.trials, found.workflow.new, found.calls) == (6, 2, 12, 24)
 
 
@@ -369,13 +369,13 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
 
     def pay(question):
         if len(spent) == 3:
-            raise holdfast.QuotaExhaustedError("nothing left")
+            raise limpet.QuotaExhaustedError("nothing left")
         spent.append(question)
         return question
 
     answering = Answering(pay)
     stopped = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], concurrency=1)
-    assert isinstance(stopped.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
     assert stopped.summary["workflow"]["not_run"] == 3
     assert stopped.summary["evaluators"]["exact_match"]["completed"] == 3
     assert read(tmp_path / "run" / "summary.json")["stop_reason"] == "nothing left"
@@ -400,7 +400,7 @@ def test_a_wrong_option_is_named(tmp_path, options, error, said):
 
 @pytest.mark.parametrize("name", ["workflow", "run", "summary", "events", "failures"])
 def test_reserved_names_are_refused(tmp_path, name):
-    with pytest.raises((ValueError, holdfast.HoldfastError), match=name):
+    with pytest.raises((ValueError, limpet.LimpetError), match=name):
         Answering().evaluate(ROWS, tmp_path / "run", {name: exact_match()})
 
 
@@ -423,7 +423,7 @@ def test_bare_outputs_are_wrapped_in_the_column_and_bare_in_the_final_file(tmp_p
     answering = Answering(lambda q: [q, 1] if q != "what 1" else None)
     answering.evaluate(ROWS[:2], tmp_path / "run", bare_outputs=True)
     assert read(tmp_path / "run" / "workflow_output.json") == [["what 0", 1], None]
-    assert all("_holdfast" in one for one in lines(tmp_path / "run" / "workflow_output.jsonl"))
+    assert all("_limpet" in one for one in lines(tmp_path / "run" / "workflow_output.jsonl"))
 
 
 def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, caplog):
@@ -431,7 +431,7 @@ def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, cap
     import os
     from pathlib import Path
 
-    from holdfast.journal import writer
+    from limpet.journal import writer
 
     answering, tries = Answering(), []
     column = tmp_path / "run" / "workflow_output.jsonl"
@@ -468,15 +468,15 @@ def test_a_disk_that_fails_stops_the_run_and_the_next_one_goes_on(tmp_path, monk
     rows = [{"id": str(n), "question": f"what {n}"} for n in range(300)]
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     result = answering.evaluate(rows, tmp_path / "run", concurrency=2)
-    assert isinstance(result.stop_reason, holdfast.JournalError)
+    assert isinstance(result.stop_reason, limpet.JournalError)
     assert len(answering.calls) < 50
     monkeypatch.undo()
     assert answering.evaluate(rows, tmp_path / "run").summary["workflow"]["completed"] == 300
 
 
 def test_evaluators_with_one_endpoint_share_a_pacer(tmp_path, monkeypatch):
-    from holdfast.evaluators import as_evaluator
-    from holdfast.run import pipeline
+    from limpet.evaluators import as_evaluator
+    from limpet.run import pipeline
 
     made, real = [], pipeline.Pacer
 
@@ -492,7 +492,7 @@ def test_evaluators_with_one_endpoint_share_a_pacer(tmp_path, monkeypatch):
 
 
 def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp_path, monkeypatch):
-    from holdfast.run import evaluation
+    from limpet.run import evaluation
 
     answering = Answering()
     first = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
@@ -570,8 +570,8 @@ def test_another_input_column_is_another_question(tmp_path):
 
     rows = [{"id": "a", "x": "1", "y": "2"}]
     run = tmp_path / "run"
-    assert holdfast.evaluate(rows, answer, run=run, input="x").items[0].output == "1"
-    assert holdfast.evaluate(rows, answer, run=run, input="y").items[0].output == "2"
+    assert limpet.evaluate(rows, answer, run=run, input="x").items[0].output == "1"
+    assert limpet.evaluate(rows, answer, run=run, input="y").items[0].output == "2"
 
 
 def test_a_wrong_executor_option_is_said_before_anything_is_opened(tmp_path):
@@ -637,7 +637,7 @@ def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
 
         async def __call__(self, question):
             if where == "reason":
-                raise holdfast.QuotaExhaustedError(f"no more for {secret}")
+                raise limpet.QuotaExhaustedError(f"no more for {secret}")
             return Answer(secret) if where == "dataclass" else secret
 
     def judge(output):
@@ -648,7 +648,7 @@ def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
         "question": f"use {secret}" if where == "row" else "q",
     }
     evaluators = [judge] if where == "evaluator" else []
-    holdfast.evaluate([row], Bot, evaluators, tmp_path / "run")
+    limpet.evaluate([row], Bot, evaluators, tmp_path / "run")
     monkeypatch.delenv("LATE_TOKEN", raising=False)
     for file in (tmp_path / "run").rglob("*"):
         if file.is_file():
@@ -664,17 +664,17 @@ def test_a_plan_changes_nothing_and_tells_of_a_change_instead_of_raising(tmp_pat
     def two(question):
         return question + "!"
 
-    assert holdfast.plan(ROWS, one, [exact_match()], run).calls == 12
+    assert limpet.plan(ROWS, one, [exact_match()], run).calls == 12
     assert not run.exists()
-    holdfast.evaluate(ROWS[:3], one, [exact_match()], run)
+    limpet.evaluate(ROWS[:3], one, [exact_match()], run)
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
-    told = holdfast.plan(ROWS, two, [exact_match()], run)
+    told = limpet.plan(ROWS, two, [exact_match()], run)
     assert {file: file.read_bytes() for file in run.rglob("*") if file.is_file()} == before
     shown = [name.rpartition(".")[2] for name in told.workflow.changed]
     assert shown == ["one", "two"]
     assert (told.workflow.new, told.workflow.edited, told.workflow.calls) == (3, 0, 6)
-    with pytest.raises(holdfast.FunctionChangedError) as caught:
-        holdfast.evaluate(ROWS, two, [exact_match()], run)
+    with pytest.raises(limpet.FunctionChangedError) as caught:
+        limpet.evaluate(ROWS, two, [exact_match()], run)
     assert caught.value.plan == told
 
 
@@ -700,7 +700,7 @@ def test_a_cancelled_aevaluate_leaves_its_files_and_goes_on_later(tmp_path):
             return question
 
         task = asyncio.ensure_future(
-            holdfast.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run", concurrency=1)
+            limpet.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run", concurrency=1)
         )
         await at_the_fourth.wait()
         task.cancel()
@@ -725,13 +725,13 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
         async def __call__(self, question):
             raise AssertionError("it was told to stop")
 
-    result = holdfast.evaluate(ROWS, Bot, run=tmp_path / "run")
-    assert isinstance(result.stop_reason, holdfast.InterruptedRunError)
+    result = limpet.evaluate(ROWS, Bot, run=tmp_path / "run")
+    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
 
 
 def test_an_answer_may_take_ten_minutes_unless_told_otherwise():
-    from holdfast.run.face import _evaluation
+    from limpet.run.face import _evaluation
 
     for given, timeout in [({}, 600), ({"timeout": 5}, 5)]:
         evaluation, _ = _evaluation(ROWS, len, (), None, 1, given)
@@ -757,14 +757,14 @@ def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_asks(
             patch.syspath_prepend(folder)
             sys.modules.pop("edited_flow", None)
             importlib.invalidate_caches()
-            return holdfast.evaluate(ROWS, "edited_flow:answer", [exact_match()], run)
+            return limpet.evaluate(ROWS, "edited_flow:answer", [exact_match()], run)
 
     evaluate(source)
     assert (
         evaluate('"""Doc."""\n# why\n' + source.replace("return x", "return x  # so")).plan.calls
         == 0
     )
-    with pytest.raises(holdfast.FunctionChangedError, match="helper"):
+    with pytest.raises(limpet.FunctionChangedError, match="helper"):
         evaluate(source.replace("return x", "return x * 2"))
     sys.modules.pop("edited_flow", None)
 
@@ -776,7 +776,7 @@ def test_an_evaluators_own_mistake_is_not_tried_again(tmp_path):
         tried.append(output)
         return {}["missing"]
 
-    result = holdfast.evaluate(
+    result = limpet.evaluate(
         [{"id": "q1", "question": "a", "answer": "a"}], str.upper, [judge],
         run=tmp_path / "run", version="1",
     )  # fmt: skip
@@ -796,12 +796,12 @@ def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harm
 
     def answer(question):
         if question == "2":
-            raise holdfast.PermanentError("no")
+            raise limpet.PermanentError("no")
         return question * 2
 
     rows = [{"id": f"q{n}", "question": str(n), "answer": str(n) * 2} for n in range(3)]
-    result = holdfast.evaluate(
-        rows, answer, [holdfast.exact_match()], run=tmp_path / "run", on_item_complete=note
+    result = limpet.evaluate(
+        rows, answer, [limpet.exact_match()], run=tmp_path / "run", on_item_complete=note
     )
     assert seen == {
         "q0": ("completed", "00", True),
@@ -813,21 +813,21 @@ def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harm
 
 def test_usage_by_model_and_its_cost_stand_in_the_column_and_the_summary(tmp_path):
     counts = {"prompt_tokens": 1000, "completion_tokens": 500, "cached_tokens": 400}
-    usage = holdfast.Usage(1000, 500, cached_tokens=400, models={"big": counts})
+    usage = limpet.Usage(1000, 500, cached_tokens=400, models={"big": counts})
 
     def answer(question):
-        return holdfast.Output(question, usage=usage)
+        return limpet.Output(question, usage=usage)
 
     rows = [{"id": f"q{n}", "question": str(n), "answer": str(n)} for n in range(2)]
     prices = {"big": {"prompt": 2.0, "completion": 8.0, "cached": 0.5}}
-    result = holdfast.evaluate(rows, answer, run=tmp_path / "run", prices=prices)
+    result = limpet.evaluate(rows, answer, run=tmp_path / "run", prices=prices)
     cost = (600 * 2.0 + 400 * 0.5 + 500 * 8.0) / 1e6
     summary = result.summary["workflow"]
     assert summary["usage"]["cost"] == pytest.approx(2 * cost)
     assert summary["models"]["big"]["cached_tokens"] == 800
     line = json.loads((tmp_path / "run/workflow_output.jsonl").read_bytes().splitlines()[0])
-    assert line["_holdfast"]["usage"]["cost"] == pytest.approx(cost)
-    assert line["_holdfast"]["models"]["big"] == counts
+    assert line["_limpet"]["usage"]["cost"] == pytest.approx(cost)
+    assert line["_limpet"]["models"]["big"] == counts
 
 
 @pytest.mark.parametrize(
@@ -839,9 +839,9 @@ def test_usage_by_model_and_its_cost_stand_in_the_column_and_the_summary(tmp_pat
     ],
 )
 def test_a_cost_is_told_only_where_every_price_is_known(tmp_path, prices, cost):
-    usage = holdfast.Usage(1000, 0, models={"big": {"prompt_tokens": 1000}})
-    result = holdfast.evaluate(
-        [{"id": "q", "question": "a"}], lambda question: holdfast.Output(question, usage=usage),
+    usage = limpet.Usage(1000, 0, models={"big": {"prompt_tokens": 1000}})
+    result = limpet.evaluate(
+        [{"id": "q", "question": "a"}], lambda question: limpet.Output(question, usage=usage),
         run=tmp_path / "run", prices=prices, version="1",
     )  # fmt: skip
     assert result.summary["workflow"]["usage"].get("cost") == cost
@@ -850,4 +850,4 @@ def test_a_cost_is_told_only_where_every_price_is_known(tmp_path, prices, cost):
 @pytest.mark.parametrize("prices", [{"big": {"promt": 1}}, {"big": {"prompt": -1}}, {"big": 3}, 7])
 def test_prices_that_make_no_sense_are_refused(tmp_path, prices):
     with pytest.raises((TypeError, ValueError), match="prices"):
-        holdfast.evaluate([], str.upper, run=tmp_path / "run", prices=prices)
+        limpet.evaluate([], str.upper, run=tmp_path / "run", prices=prices)

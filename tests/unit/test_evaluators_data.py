@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import holdfast.evaluators
-from holdfast.errors import PermanentError
-from holdfast.evaluators import (
+import limpet.evaluators
+from limpet.errors import PermanentError
+from limpet.evaluators import (
     Evaluator,
     Scored,
     contains,
@@ -27,8 +27,8 @@ from holdfast.evaluators import (
     similarity,
     trajectory,
 )
-from holdfast.evaluators.quantities import number_in
-from holdfast.types import Item
+from limpet.evaluators.quantities import number_in
+from limpet.types import Item
 
 
 def score(evaluator, output=None, expected=None, **fields):
@@ -420,7 +420,7 @@ DIFFERENT = [
     "trajectory(types=None)",
     "trajectory(expected_column='way')",
 ]
-FACE = {name: getattr(holdfast.evaluators, name) for name in holdfast.evaluators.__all__}
+FACE = {name: getattr(limpet.evaluators, name) for name in limpet.evaluators.__all__}
 
 
 def made(source):
@@ -455,7 +455,7 @@ def test_fingerprints_are_pinned():
 
 def test_fingerprints_are_the_same_in_every_process():
     script = (
-        "import json, sys; from holdfast.evaluators import *\n"
+        "import json, sys; from limpet.evaluators import *\n"
         "print(json.dumps([eval(one).fingerprint for one in json.load(sys.stdin)]))"
     )
     done = subprocess.run(
@@ -485,11 +485,11 @@ def test_each_takes_another_name():
 
 
 def test_all_names_exactly_what_can_be_had():
-    face = holdfast.evaluators
+    face = limpet.evaluators
     assert face.__all__ == sorted(face.__all__, key=lambda name: (not name.isupper(), name))
     assert all(getattr(face, name) is not None for name in face.__all__)
 
 
 def test_importing_the_evaluators_imports_no_metrics():
-    script = "import sys, holdfast.evaluators; print({'rapidfuzz', 'sacrebleu'} & {*sys.modules})"
+    script = "import sys, limpet.evaluators; print({'rapidfuzz', 'sacrebleu'} & {*sys.modules})"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "set()\n"

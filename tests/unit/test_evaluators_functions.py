@@ -12,10 +12,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from holdfast.errors import PermanentError
-from holdfast.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
-from holdfast.executors.threads import Threads
-from holdfast.types import Item, Score
+from limpet.errors import PermanentError
+from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
+from limpet.executors.threads import Threads
+from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 ITEM = Item("q1", "2+2?", "4", {"question": "2+2?", "answer": "4"})

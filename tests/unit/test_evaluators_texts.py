@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from holdfast.errors import HoldfastError, PermanentError
-from holdfast.evaluators import Scored, contains, exact_match, one_of, regex, similarity
-from holdfast.evaluators.closeness import _measure
-from holdfast.types import Item
+from limpet.errors import LimpetError, PermanentError
+from limpet.evaluators import Scored, contains, exact_match, one_of, regex, similarity
+from limpet.evaluators.closeness import _measure
+from limpet.types import Item
 
 
 def score(evaluator, output, expected=None):
@@ -269,9 +269,9 @@ def test_without_the_extra_it_says_what_to_install(method, monkeypatch):
     _measure.cache_clear()
     for module in ("rapidfuzz.fuzz", "sacrebleu.metrics"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(HoldfastError, match="similarity needs (rapidfuzz|sacrebleu)") as caught:
+    with pytest.raises(LimpetError, match="similarity needs (rapidfuzz|sacrebleu)") as caught:
         similarity(method=method)
-    assert caught.value.hint == "pip install 'holdfast[metrics]'"
+    assert caught.value.hint == "pip install 'limpet[metrics]'"
 
 
 @pytest.mark.parametrize("evaluator", [exact_match, one_of, contains, regex, similarity])

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from holdfast import AsyncExecutor, SyncExecutor, get_executor_on_sync_context
+from limpet import AsyncExecutor, SyncExecutor, get_executor_on_sync_context
 
 
 def plain(x):

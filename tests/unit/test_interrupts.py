@@ -8,8 +8,8 @@ import threading
 import pytest
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor, ExecutionStatus, InterruptedRunError, SyncExecutor
+import limpet
+from limpet import AsyncExecutor, ExecutionStatus, InterruptedRunError, SyncExecutor
 
 DID_NOT_RUN = ExecutionStatus.DID_NOT_RUN
 COMPLETED = ExecutionStatus.COMPLETED
@@ -81,7 +81,7 @@ async def test_the_second_signal_stops_at_once():
 @in_virtual_time
 async def test_a_call_that_waits_does_not_hold_up_the_stop():
     async def fn(x):
-        raise holdfast.RateLimitError(retry_after=1000)
+        raise limpet.RateLimitError(retry_after=1000)
 
     executor = AsyncExecutor(fn)
     task = asyncio.ensure_future(executor.execute([1]))
@@ -209,7 +209,7 @@ def test_sync_the_second_signal_breaks_the_call_off():
 def test_sync_a_signal_ends_the_wait_for_a_retry():
     def fn(x):
         timer.start()
-        raise holdfast.RateLimitError(retry_after=1000)
+        raise limpet.RateLimitError(retry_after=1000)
 
     timer = threading.Timer(0.05, send)
     _, details = SyncExecutor(fn).run([1, 2])

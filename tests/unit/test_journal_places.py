@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.journal.files import make_directory, replace_file, sync_file, write_all
-from holdfast.journal.filesystems import doubt_about
-from holdfast.journal.layout import layout_at
+from limpet.journal.files import make_directory, replace_file, sync_file, write_all
+from limpet.journal.filesystems import doubt_about
+from limpet.journal.layout import layout_at
 
 
 def test_many_parts_are_written_whole_and_in_order(tmp_path):

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.pacing import FailureKind, Limit, classify
-from holdfast.pacing.limits import duration_s, read_limits, seconds_until
-from holdfast.pacing.shapes import lower_cased
+from limpet.pacing import FailureKind, Limit, classify
+from limpet.pacing.limits import duration_s, read_limits, seconds_until
+from limpet.pacing.shapes import lower_cased
 
 NOW = 1_794_700_800.0  # 2026-11-15T00:00:00Z
 

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from holdfast.journal.lines import (
+from limpet.journal.lines import (
     LineKind,
     decode_line,
     encode_outcome,
@@ -16,7 +16,7 @@ from holdfast.journal.lines import (
     sealed,
     stamp_of,
 )
-from holdfast.types import Cell, CellStatus, Outcome
+from limpet.types import Cell, CellStatus, Outcome
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -28,13 +28,13 @@ def line_of(record, **facts):
 
 def test_a_line_has_its_facts_first_and_its_crc_last():
     line = line_of({"id": "q1", "answer": "Zürich"}, attempts=2, seconds=1.84)
-    assert line.startswith(f'{{"_holdfast":{{"key":"{KEY}","id":"q1","trial":0,'.encode())
+    assert line.startswith(f'{{"_limpet":{{"key":"{KEY}","id":"q1","trial":0,'.encode())
     assert "Zürich".encode() in line
     fields = json.loads(line)
-    assert list(fields) == ["_holdfast", "id", "answer", "_crc"]
-    assert fields["_holdfast"]["status"] == "completed"
-    assert (fields["_holdfast"]["attempts"], fields["_holdfast"]["seconds"]) == (2, 1.84)
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["_holdfast"]["at"])
+    assert list(fields) == ["_limpet", "id", "answer", "_crc"]
+    assert fields["_limpet"]["status"] == "completed"
+    assert (fields["_limpet"]["attempts"], fields["_limpet"]["seconds"]) == (2, 1.84)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields["_limpet"]["at"])
     body, _, _ = line.rpartition(b',"_crc"')
     assert fields["_crc"] == f"{zlib.crc32(body):08x}"
 
@@ -57,12 +57,12 @@ def test_lines_that_are_sealed_together_are_those_sealed_one_by_one(size):
         assert line == text[:-1] + b',"_crc":"%08x"}\n' % zlib.crc32(text[:-1])
 
 
-@pytest.mark.parametrize("record", [None, 3, "text", [1, 2], {"_holdfast": 1}, {"_crc": 2}, {3: 4}])
+@pytest.mark.parametrize("record", [None, 3, "text", [1, 2], {"_limpet": 1}, {"_crc": 2}, {3: 4}])
 def test_a_record_that_is_no_object_or_uses_our_names_is_wrapped(record):
     outcome = Outcome(Cell("workflow", "q1", 0, KEY), record=record)
     assert encode_plain_outcome(outcome) is None
     line = line_of(record)
-    assert json.loads(line)["_holdfast"]["wrapped"] is True
+    assert json.loads(line)["_limpet"]["wrapped"] is True
     expected = {"3": 4} if record == {3: 4} else record
     assert decode_line(line).record == expected
 
@@ -77,7 +77,7 @@ def test_a_record_that_is_no_object_or_uses_our_names_is_wrapped(record):
         ),
         (line_of({"a": 1})[:-1], LineKind.BAD),
         (line_of({"a": 1}).replace(b'"a":1', b'"a":2'), LineKind.BAD),
-        (line_of({"a": 1}).replace(b'"_holdfast":', b'"_holdfast": '), LineKind.BAD),
+        (line_of({"a": 1}).replace(b'"_limpet":', b'"_limpet": '), LineKind.BAD),
         (b'{"a":1,"_crc":"00000000"}\n', LineKind.BAD),
         (b'{"a":1}\n', LineKind.FOREIGN),
         (b"[1,2]\n", LineKind.FOREIGN),

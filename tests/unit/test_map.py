@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import ExecutionStatus, MapResult, PermanentError, TransientError
-from holdfast.journal import Journal, repair
+import limpet
+from limpet import ExecutionStatus, MapResult, PermanentError, TransientError
+from limpet.journal import Journal, repair
 
 
 async def double(x):
@@ -36,11 +36,11 @@ class Counting:
             return self._function(x)
 
         options.setdefault("version", "1")
-        return holdfast.map(call, inputs, journal=journal, **options)
+        return limpet.map(call, inputs, journal=journal, **options)
 
 
 def test_a_map_without_a_journal_is_just_a_map():
-    result = holdfast.map(double, range(5))
+    result = limpet.map(double, range(5))
     assert result.outputs == [0, 2, 4, 6, 8]
     assert (result.kept, result.ran, result.failures, result.stop_reason) == (0, 5, [], None)
     assert [one.status for one in result.details] == [ExecutionStatus.COMPLETED] * 5
@@ -53,16 +53,16 @@ def test_a_plain_function_runs_in_threads_at_the_same_time():
         together.wait()
         return x
 
-    assert holdfast.map(wait, [1, 2, 3], concurrency=3).outputs == [1, 2, 3]
+    assert limpet.map(wait, [1, 2, 3], concurrency=3).outputs == [1, 2, 3]
 
 
 def test_a_lambda_around_an_async_function_is_awaited():
-    assert holdfast.map(lambda x: double(x), [1, 2]).outputs == [2, 4]
+    assert limpet.map(lambda x: double(x), [1, 2]).outputs == [2, 4]
 
 
 def test_the_journal_is_the_column_itself_with_its_notes_beside_it(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(double, [1, "a"], journal=path)
+    limpet.map(double, [1, "a"], journal=path)
     assert [(line["input"], line["output"]) for line in lines(path)] == [(1, 2), ("a", "aa")]
     assert {one.name for one in (tmp_path / "out.jsonl.d").iterdir()} == {
         "LOCK",
@@ -74,9 +74,9 @@ def test_the_journal_is_the_column_itself_with_its_notes_beside_it(tmp_path):
 
 
 def test_a_directory_works_too(tmp_path):
-    holdfast.map(double, [1], journal=tmp_path / "runs")
+    limpet.map(double, [1], journal=tmp_path / "runs")
     assert lines(tmp_path / "runs" / "map_output.jsonl")[0]["output"] == 2
-    assert holdfast.map(double, [1], journal=tmp_path / "runs").kept == 1
+    assert limpet.map(double, [1], journal=tmp_path / "runs").kept == 1
 
 
 def test_what_is_on_disk_is_kept_and_only_the_rest_runs(tmp_path):
@@ -103,7 +103,7 @@ def test_a_key_says_who_an_input_is(tmp_path):
     counting.map(rows, path, key=lambda row: row["id"])
     result = counting.map([{"id": "b", "text": "changed"}], path, key=lambda row: row["id"])
     assert (result.kept, result.outputs) == (1, ["two"])
-    assert [line["_holdfast"]["id"] for line in lines(path)] == ["a", "b"]
+    assert [line["_limpet"]["id"] for line in lines(path)] == ["a", "b"]
 
 
 def test_two_inputs_with_one_key_are_an_error_that_names_both(tmp_path):
@@ -114,8 +114,8 @@ def test_two_inputs_with_one_key_are_an_error_that_names_both(tmp_path):
 def test_an_input_without_a_json_form_needs_a_key(tmp_path):
     path, things = tmp_path / "out.jsonl", [object(), object()]
     with pytest.raises(TypeError, match="input 0 .* give key="):
-        holdfast.map(id, things, journal=path)
-    result = holdfast.map(lambda _: 1, things, journal=path, key=things.index)
+        limpet.map(id, things, journal=path)
+    result = limpet.map(lambda _: 1, things, journal=path, key=things.index)
     assert result.outputs == [1, 1]
     assert "input" not in lines(path)[0]
 
@@ -130,7 +130,7 @@ def test_a_failed_input_is_recorded_apart_and_runs_again(tmp_path):
 
     counting = Counting(maybe)
     result = counting.map(["a", "b"], path)
-    assert result.outputs == ["A", holdfast.UNSET]
+    assert result.outputs == ["A", limpet.UNSET]
     (failure,) = result.failures
     assert (failure.index, failure.input, str(failure.error)) == (1, "b", "no b")
     assert (result.ran, result.kept, result.not_run) == (2, 0, 0)
@@ -147,11 +147,11 @@ def test_every_attempt_of_a_failure_is_recorded(tmp_path):
         raise TransientError("busy")
 
     Counting(fail).map([1], tmp_path / "o.jsonl", max_retries=2, concurrency=1,
-                       backoff=holdfast.Backoff(base_s=0))  # fmt: skip
+                       backoff=limpet.Backoff(base_s=0))  # fmt: skip
     (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
     assert [one["attempt"] for one in recorded["attempts"]] == [1, 2, 3]
     assert {one["class"] for one in recorded["attempts"]} == {"transient"}
-    assert recorded["_holdfast"]["attempts"] == 3
+    assert recorded["_limpet"]["attempts"] == 3
 
 
 def test_exit_on_error_raises_and_keeps_what_was_finished(tmp_path):
@@ -165,12 +165,12 @@ def test_exit_on_error_raises_and_keeps_what_was_finished(tmp_path):
         counting.map([1, 2, 3, 4], path, exit_on_error=True, concurrency=1)
     assert [line["output"] for line in lines(path)] == [1, 2]
     with pytest.raises(PermanentError):
-        holdfast.map(fail_at_three, [3], exit_on_error=True)
+        limpet.map(fail_at_three, [3], exit_on_error=True)
 
 
 def test_an_output_without_a_json_form_is_a_failure_that_says_so(tmp_path):
     result = Counting(lambda x: object() if x else "fine").map([0, 1], tmp_path / "out.jsonl")
-    assert result.outputs == ["fine", holdfast.UNSET]
+    assert result.outputs == ["fine", limpet.UNSET]
     assert "cannot be kept as JSON" in str(result.failures[0].error)
     assert result.details[1].status is ExecutionStatus.FAILED
 
@@ -196,67 +196,67 @@ async def version_two(x):
 
 def test_a_changed_function_is_an_error_that_says_what_changed(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a", "b"], journal=path)
+    limpet.map(version_one, ["a", "b"], journal=path)
     before = path.read_bytes()
-    with pytest.raises(holdfast.FunctionChangedError, match="version_one, version_two") as caught:
-        holdfast.map(version_two, ["a", "b", "c"], journal=path)
+    with pytest.raises(limpet.FunctionChangedError, match="version_one, version_two") as caught:
+        limpet.map(version_two, ["a", "b", "c"], journal=path)
     assert "2 of 3 inputs" in str(caught.value)
     assert 'on_change="redo"' in caught.value.hint
     assert path.read_bytes() == before
     # Nothing is held: the next call may choose.
-    assert holdfast.map(version_one, ["a"], journal=path).kept == 1
+    assert limpet.map(version_one, ["a"], journal=path).kept == 1
 
 
 def test_redo_makes_all_again_and_the_old_results_stay_in_the_file(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a", "b"], journal=path)
-    result = holdfast.map(version_two, ["a", "b"], journal=path, on_change="redo")
+    limpet.map(version_one, ["a", "b"], journal=path)
+    result = limpet.map(version_two, ["a", "b"], journal=path, on_change="redo")
     assert (result.kept, result.outputs) == (0, ["two a", "two b"])
     assert len(lines(path)) == 4
     # Now it is the function of this journal, and needs no more answer.
-    assert holdfast.map(version_two, ["a", "b"], journal=path).kept == 2
+    assert limpet.map(version_two, ["a", "b"], journal=path).kept == 2
     # Back to the old one: its results are still true.
-    assert holdfast.map(version_one, ["a", "b"], journal=path).outputs == ["one a", "one b"]
+    assert limpet.map(version_one, ["a", "b"], journal=path).outputs == ["one a", "one b"]
 
 
 def test_keep_keeps_the_old_results_and_runs_what_is_missing(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a", "b"], journal=path)
-    result = holdfast.map(version_two, ["a", "b", "c"], journal=path, on_change="keep")
+    limpet.map(version_one, ["a", "b"], journal=path)
+    result = limpet.map(version_two, ["a", "b", "c"], journal=path, on_change="keep")
     assert (result.kept, result.outputs) == (2, ["one a", "one b", "two c"])
     # The answer holds from now on.
-    assert holdfast.map(version_two, ["a", "c"], journal=path).outputs == ["one a", "two c"]
+    assert limpet.map(version_two, ["a", "c"], journal=path).outputs == ["one a", "two c"]
 
 
 def test_a_declared_version_stands_for_the_code(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a"], journal=path, version="7")
-    assert holdfast.map(version_two, ["a"], journal=path, version="7").outputs == ["one a"]
-    with pytest.raises(holdfast.FunctionChangedError, match="version"):
-        holdfast.map(version_two, ["a"], journal=path, version="8")
+    limpet.map(version_one, ["a"], journal=path, version="7")
+    assert limpet.map(version_two, ["a"], journal=path, version="7").outputs == ["one a"]
+    with pytest.raises(limpet.FunctionChangedError, match="version"):
+        limpet.map(version_two, ["a"], journal=path, version="8")
 
 
 def test_a_change_that_touches_no_asked_input_needs_no_answer(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a"], journal=path)
-    assert holdfast.map(version_two, ["b"], journal=path).outputs == ["two b"]
+    limpet.map(version_one, ["a"], journal=path)
+    assert limpet.map(version_two, ["b"], journal=path).outputs == ["two b"]
 
 
 def test_redo_is_heard_also_after_keep(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a"], journal=path)
-    holdfast.map(version_two, ["a"], journal=path, on_change="keep")
-    result = holdfast.map(version_two, ["a"], journal=path, on_change="redo")
+    limpet.map(version_one, ["a"], journal=path)
+    limpet.map(version_two, ["a"], journal=path, on_change="keep")
+    result = limpet.map(version_two, ["a"], journal=path, on_change="redo")
     assert result.outputs == ["two a"]
-    assert holdfast.map(version_two, ["a"], journal=path).outputs == ["two a"]
+    assert limpet.map(version_two, ["a"], journal=path).outputs == ["two a"]
 
 
 def test_results_of_any_earlier_function_are_asked_about(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a", "b"], journal=path)
-    holdfast.map(version_two, ["c"], journal=path)
-    with pytest.raises(holdfast.FunctionChangedError, match="2 of 3 inputs"):
-        holdfast.map(version_two, ["a", "b", "c"], journal=path)
+    limpet.map(version_one, ["a", "b"], journal=path)
+    limpet.map(version_two, ["c"], journal=path)
+    with pytest.raises(limpet.FunctionChangedError, match="2 of 3 inputs"):
+        limpet.map(version_two, ["a", "b", "c"], journal=path)
 
 
 def test_a_redo_that_was_cut_short_goes_on_without_being_asked_again(tmp_path):
@@ -277,19 +277,19 @@ def test_a_redo_that_was_cut_short_goes_on_without_being_asked_again(tmp_path):
 
 def test_what_new_code_makes_is_never_recorded_as_the_old_codes(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a"], journal=path)
-    holdfast.map(version_two, ["a", "c"], journal=path, on_change="keep")
+    limpet.map(version_one, ["a"], journal=path)
+    limpet.map(version_two, ["a", "c"], journal=path, on_change="keep")
     # Back to the old code: what the new code made in between is not its own.
-    with pytest.raises(holdfast.FunctionChangedError, match="1 of 2 inputs"):
-        holdfast.map(version_one, ["a", "c"], journal=path)
+    with pytest.raises(limpet.FunctionChangedError, match="1 of 2 inputs"):
+        limpet.map(version_one, ["a", "c"], journal=path)
 
 
 def test_every_input_that_only_other_code_answered_is_asked_about(tmp_path):
     path = tmp_path / "out.jsonl"
-    holdfast.map(version_one, ["a"], journal=path)
-    holdfast.map(version_two, ["b"], journal=path)
-    with pytest.raises(holdfast.FunctionChangedError, match="1 of 2 inputs"):
-        holdfast.map(version_two, ["a", "b"], journal=path)
+    limpet.map(version_one, ["a"], journal=path)
+    limpet.map(version_two, ["b"], journal=path)
+    with pytest.raises(limpet.FunctionChangedError, match="1 of 2 inputs"):
+        limpet.map(version_two, ["a", "b"], journal=path)
 
 
 # ---- hooks, options, async ----------------------------------------------------------------------
@@ -317,9 +317,9 @@ def test_amap_takes_async_inputs_and_leaves_the_loop_free(tmp_path):
             yield n
 
     async def main():
-        first = await holdfast.amap(double, numbers(), journal=tmp_path / "out.jsonl")
-        second = await holdfast.amap(double, numbers(), journal=tmp_path / "out.jsonl")
-        plain = await holdfast.amap(double, numbers())
+        first = await limpet.amap(double, numbers(), journal=tmp_path / "out.jsonl")
+        second = await limpet.amap(double, numbers(), journal=tmp_path / "out.jsonl")
+        plain = await limpet.amap(double, numbers())
         return first, second, plain
 
     first, second, plain = asyncio.run(main())
@@ -329,7 +329,7 @@ def test_amap_takes_async_inputs_and_leaves_the_loop_free(tmp_path):
 
 def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
     async def cell():
-        return holdfast.map(double, [1, 2], journal=tmp_path / "out.jsonl")
+        return limpet.map(double, [1, 2], journal=tmp_path / "out.jsonl")
 
     assert asyncio.run(cell()).outputs == [2, 4]
 
@@ -347,8 +347,8 @@ def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
 )
 def test_a_wrong_option_is_named_and_nothing_is_left_locked(tmp_path, options, error, said):
     with pytest.raises(error, match=said):
-        holdfast.map(double, [1], journal=tmp_path / "out.jsonl", **options)
-    assert holdfast.map(double, [1], journal=tmp_path / "out.jsonl").outputs == [2]
+        limpet.map(double, [1], journal=tmp_path / "out.jsonl", **options)
+    assert limpet.map(double, [1], journal=tmp_path / "out.jsonl").outputs == [2]
 
 
 def test_an_async_iterable_needs_amap():
@@ -356,17 +356,17 @@ def test_an_async_iterable_needs_amap():
         yield 1
 
     with pytest.raises(TypeError, match="amap"):
-        holdfast.map(double, numbers())
+        limpet.map(double, numbers())
 
 
 def test_two_maps_cannot_write_to_one_journal(tmp_path):
-    with Journal(tmp_path / "out.jsonl"), pytest.raises(holdfast.RunIsLocked):
-        holdfast.map(double, [1], journal=tmp_path / "out.jsonl")
+    with Journal(tmp_path / "out.jsonl"), pytest.raises(limpet.RunIsLocked):
+        limpet.map(double, [1], journal=tmp_path / "out.jsonl")
 
 
 def test_no_inputs_are_no_problem(tmp_path):
-    assert holdfast.map(double, [], journal=tmp_path / "out.jsonl").outputs == []
-    assert holdfast.map(double, []).outputs == []
+    assert limpet.map(double, [], journal=tmp_path / "out.jsonl").outputs == []
+    assert limpet.map(double, []).outputs == []
 
 
 # ---- the disk -----------------------------------------------------------------------------------
@@ -398,7 +398,7 @@ def test_a_broken_disk_stops_the_run_and_says_why(tmp_path, monkeypatch):
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    with pytest.raises(holdfast.JournalError, match="in doubt"):
+    with pytest.raises(limpet.JournalError, match="in doubt"):
         counting.map(range(1, 500), path, concurrency=2)
     assert len(asked) == 2  # never asked again
     assert len(counting.calls) < 100
@@ -410,7 +410,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
     import errno
     import os
 
-    from holdfast.journal import writer as writer_module
+    from limpet.journal import writer as writer_module
 
     counting, path = Counting(), tmp_path / "out.jsonl"
     full, tries, calls_while_full = threading.Event(), [], []
@@ -434,7 +434,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
         await asyncio.sleep(0.02)
         return 2 * x
 
-    result = holdfast.map(call, range(500), journal=path, concurrency=50, version="1")
+    result = limpet.map(call, range(500), journal=path, concurrency=50, version="1")
     assert result.outputs == [2 * n for n in range(500)]
     # Those in flight, and those that started before it was heard; without a pause, 250.
     assert calls_while_full[-1] < 200
@@ -457,7 +457,7 @@ def test_one_result_that_cannot_be_written_harms_no_other(tmp_path, monkeypatch)
     monkeypatch.setattr(os, "writev", writev)
     counting = Counting(lambda x: "too large" if x == 3 else x)
     result = counting.map(range(6), path)
-    assert result.outputs == [0, 1, 2, holdfast.UNSET, 4, 5]
+    assert result.outputs == [0, 1, 2, limpet.UNSET, 4, 5]
     assert "File too large" in str(result.failures[0].error)
     monkeypatch.undo()
     assert counting.map(range(6), path).kept == 5
@@ -486,13 +486,13 @@ def test_repair_and_map_understand_each_other(tmp_path):
     counting = Counting()
     counting.map([1, 2], path)
     with path.open("ab") as file:
-        file.write(b'{"_holdfast":{"key":"')
+        file.write(b'{"_limpet":{"key":"')
     repair(path, say=lambda _: None)
     assert counting.map([1, 2], path).kept == 2
 
 
 def test_a_result_is_plain_to_read():
-    result = MapResult([1, 2], [holdfast.ExecutionDetails(), holdfast.ExecutionDetails()])
+    result = MapResult([1, 2], [limpet.ExecutionDetails(), limpet.ExecutionDetails()])
     assert repr(result) == "<MapResult: 2 inputs, 0 kept, 0 ran, 2 not run>"
 
 
@@ -509,9 +509,9 @@ def test_a_cancelled_amap_lets_go_of_everything(tmp_path, delay_s):
 
     async def main():
         with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(holdfast.amap(slow, range(50), journal=path), delay_s)
+            await asyncio.wait_for(limpet.amap(slow, range(50), journal=path), delay_s)
         # At once, and in the same process: no lock is left behind.
-        return await holdfast.amap(slow, range(50), journal=path, concurrency=50)
+        return await limpet.amap(slow, range(50), journal=path, concurrency=50)
 
     assert asyncio.run(main()).outputs == list(range(50))
 
@@ -524,7 +524,7 @@ def test_calls_that_hold_asyncios_threads_do_not_hold_amap(tmp_path):
 
     async def main():
         inputs = range(40)  # more than asyncio has threads
-        result = await holdfast.amap(
+        result = await limpet.amap(
             hang, inputs, journal=tmp_path / "o.jsonl", timeout=0.05, max_retries=0, concurrency=40
         )
         assert not release.is_set()
@@ -557,14 +557,14 @@ def test_a_function_that_changes_its_input_keeps_its_result(tmp_path):
         row["parsed"] = object()
         return "fine"
 
-    assert holdfast.map(spoil, [{"q": 1}], journal=path).outputs == ["fine"]
+    assert limpet.map(spoil, [{"q": 1}], journal=path).outputs == ["fine"]
     assert "input" not in lines(path)[0]
-    assert holdfast.map(spoil, [{"q": 1}], journal=path).kept == 1
+    assert limpet.map(spoil, [{"q": 1}], journal=path).kept == 1
 
 
 def test_two_names_of_one_file_are_one_journal(tmp_path):
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with Journal(tmp_path / "real.jsonl"), pytest.raises(holdfast.RunIsLocked):
+    with Journal(tmp_path / "real.jsonl"), pytest.raises(limpet.RunIsLocked):
         Journal(tmp_path / "link.jsonl")
 
 
@@ -584,28 +584,28 @@ def test_a_path_that_can_be_no_journal_is_said(tmp_path, monkeypatch, path, said
     monkeypatch.chdir(tmp_path)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    (tmp_path / "set.json").write_text('[{"about": "_holdfast"}]')
-    with pytest.raises(holdfast.JournalError, match=said):
-        holdfast.map(double, [1], journal=path)
+    (tmp_path / "set.json").write_text('[{"about": "_limpet"}]')
+    with pytest.raises(limpet.JournalError, match=said):
+        limpet.map(double, [1], journal=path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["full", "set.json"]
 
 
 def test_a_suffix_in_capitals_and_a_dot_in_a_directory_are_fine(tmp_path):
-    assert holdfast.map(double, [1], journal=tmp_path / "OUT.JSONL").outputs == [2]
+    assert limpet.map(double, [1], journal=tmp_path / "OUT.JSONL").outputs == [2]
     assert (tmp_path / "OUT.JSONL").is_file()
-    holdfast.map(double, [1], journal=tmp_path / "v1.2")
+    limpet.map(double, [1], journal=tmp_path / "v1.2")
     assert (tmp_path / "v1.2").is_dir()
 
 
 def test_what_is_no_function_is_refused_at_once():
     with pytest.raises(TypeError, match="on_complete=5"):
-        holdfast.map(double, [1], on_complete=5)
+        limpet.map(double, [1], on_complete=5)
 
     def generate(x):
         yield x
 
     with pytest.raises(TypeError, match="must return its result"):
-        holdfast.map(generate, [1])
+        limpet.map(generate, [1])
 
 
 def test_an_error_that_cannot_be_shown_is_recorded(tmp_path):
@@ -632,9 +632,9 @@ def test_the_policy_reaches_the_journal(tmp_path, monkeypatch):
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    holdfast.map(double, [1, 2], journal=tmp_path / "flush.jsonl", durability="flush")
+    limpet.map(double, [1, 2], journal=tmp_path / "flush.jsonl", durability="flush")
     assert "flush.jsonl" not in synced
-    holdfast.map(double, [1, 2], journal=tmp_path / "sync.jsonl")
+    limpet.map(double, [1, 2], journal=tmp_path / "sync.jsonl")
     assert "sync.jsonl" in synced
 
 
@@ -643,7 +643,7 @@ def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
 
     def pay(x):
         if len(spent) == 3:
-            raise holdfast.QuotaExhaustedError("nothing left")
+            raise limpet.QuotaExhaustedError("nothing left")
         spent.append(x)
         return x
 
@@ -652,7 +652,7 @@ def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
     stopped = counting.map(range(6), path, **options)
     assert stopped.outputs == [0, 1, 2, "-", "-", "-"]
     assert (stopped.kept, stopped.ran, stopped.not_run, stopped.failures) == (0, 3, 3, [])
-    assert isinstance(stopped.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
     assert "3 not run, stopped: nothing left" in repr(stopped)
     spent.clear()
     again = counting.map(range(5), path, **options)
@@ -669,9 +669,9 @@ def test_a_kept_result_says_how_it_came_about(tmp_path):
         await asyncio.sleep(0.02)
         return x
 
-    options = {"journal": path, "version": "1", "backoff": holdfast.Backoff(base_s=0)}
-    holdfast.map(second_time, [1], concurrency=1, **options)
-    (details,) = holdfast.map(second_time, [1], **options).details
+    options = {"journal": path, "version": "1", "backoff": limpet.Backoff(base_s=0)}
+    limpet.map(second_time, [1], concurrency=1, **options)
+    (details,) = limpet.map(second_time, [1], **options).details
     assert details.status is ExecutionStatus.COMPLETED_WITH_RETRIES
     assert details.execution_seconds >= 0.02
 
@@ -685,5 +685,5 @@ def test_amap_opens_the_journal_off_the_loop(tmp_path, monkeypatch):
         real(self, *arguments, **options)
 
     monkeypatch.setattr(Journal, "__init__", note)
-    asyncio.run(holdfast.amap(double, [1], journal=tmp_path / "out.jsonl"))
+    asyncio.run(limpet.amap(double, [1], journal=tmp_path / "out.jsonl"))
     assert opened_in != [threading.main_thread()]

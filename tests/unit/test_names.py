@@ -3,41 +3,44 @@
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-import holdfast
-import holdfast.errors
-import holdfast.executors
-from holdfast import AsyncExecutor, ExecutionDetails, ExecutionStatus
+import limpet
+import limpet.errors
+import limpet.executors
+from limpet import AsyncExecutor, ExecutionDetails, ExecutionStatus
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_all_names_exactly_what_can_be_had():
-    rooms = (holdfast.executors, holdfast.journal, holdfast.pacing, holdfast.run)
-    for module in (holdfast, *rooms):
+    rooms = (limpet.executors, limpet.journal, limpet.pacing, limpet.run)
+    for module in (limpet, *rooms):
         assert module.__all__ == sorted(module.__all__, key=lambda name: (not name.isupper(), name))
         for name in module.__all__:
             assert getattr(module, name) is not None
 
 
 def test_every_executor_name_is_also_the_packages():
-    assert set(holdfast.executors.__all__) <= set(holdfast.__all__)
+    assert set(limpet.executors.__all__) <= set(limpet.__all__)
     errors = {
         name
-        for name, value in vars(holdfast.errors).items()
+        for name, value in vars(limpet.errors).items()
         if isinstance(value, type) and issubclass(value, Exception)
     }
-    assert errors <= set(holdfast.__all__)
+    assert errors <= set(limpet.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Executioner'"):
-        _ = holdfast.Executioner
+        _ = limpet.Executioner
 
 
 def test_importing_the_package_imports_nothing_heavy():
     script = (
-        "import sys; before = set(sys.modules); import holdfast;"
+        "import sys; before = set(sys.modules); import limpet;"
         "print(sorted({m.split('.')[0] for m in set(sys.modules) - before}"
         " & {'asyncio', 'tqdm', 'aiohttp', 'numpy', 'pydantic', 'logging'}))"
     )
@@ -98,11 +101,11 @@ def test_the_defaults_are_the_contracts():
 @pytest.mark.parametrize(
     "error",
     [
-        holdfast.RateLimitError("slow", retry_after=3, hint="wait"),
-        holdfast.RunIsLocked("locked", hint="wait", holder={"pid": 7}),
+        limpet.RateLimitError("slow", retry_after=3, hint="wait"),
+        limpet.RunIsLocked("locked", hint="wait", holder={"pid": 7}),
         *(
-            getattr(holdfast, name)("what", hint="do this")
-            for name in holdfast.__all__
+            getattr(limpet, name)("what", hint="do this")
+            for name in limpet.__all__
             if name.endswith("Error")
         ),
     ],
@@ -117,7 +120,7 @@ def test_errors_survive_pickling_with_their_hint(error):
 
 
 def test_the_sentinel_survives_pickling_as_itself():
-    assert pickle.loads(pickle.dumps(holdfast.UNSET)) is holdfast.UNSET
+    assert pickle.loads(pickle.dumps(limpet.UNSET)) is limpet.UNSET
 
 
 def test_details_say_what_happened():
@@ -143,3 +146,22 @@ def test_runtime_adds_up(monkeypatch):
     details.log_runtime(97.0)
     details.log_runtime(99.5)
     assert details.execution_seconds == 3.5
+
+
+def test_the_name_the_project_once_had_is_nowhere():
+    once = "hold" + "fast"
+    listed = subprocess.run(
+        ["git", "-C", ROOT, "ls-files", "-z"],  # noqa: S607 - the developer's own git
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    paths = [ROOT / name for name in listed.split("\0") if name]
+    assert len(paths) > 100
+    named = [path for path in paths if once in str(path.relative_to(ROOT)).lower()]
+    told = [
+        path
+        for path in paths
+        if path.exists() and once in path.read_bytes().decode(errors="replace").lower()
+    ]
+    assert named + told == []

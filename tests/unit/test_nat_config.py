@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import ConfigError
-from holdfast.config import is_nat_file
-from holdfast.integrations.nat import Flags, load_nat_config
+from limpet import ConfigError
+from limpet.config import is_nat_file
+from limpet.integrations.nat import Flags, load_nat_config
 
 START = """\
 workflow: {_type: react_agent, llm_name: nim}
@@ -249,7 +249,7 @@ def test_yamls_words_for_true_are_taken():
         (
             "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
             ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
-            "Holdfast does not have"),
+            "Limpet does not have"),
             ("nearest of ours: similarity for the wording; a judge of your own for the meaning; or "
             "write your own: {_type: python, function: module:name}"),
         ),
@@ -323,7 +323,7 @@ def test_several_faults_are_said_at_once():
 
 
 def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):
-    monkeypatch.setattr("holdfast.integrations.nat.in_process.is_installed", lambda: False)
+    monkeypatch.setattr("limpet.integrations.nat.in_process.is_installed", lambda: False)
     with pytest.raises(ConfigError, match="which is not installed here") as caught:
         loaded(START, Flags()).prepare()
     assert "pip install nvidia-nat" in caught.value.hint

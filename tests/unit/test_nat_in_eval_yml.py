@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import ConfigError
-from holdfast.config import json_schema, load_config
+from limpet import ConfigError
+from limpet.config import json_schema, load_config
 
 
 @pytest.fixture(autouse=True)

@@ -9,18 +9,18 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from pydantic import BaseModel
 
-import holdfast
-from holdfast import ConfigError, PermanentError
-from holdfast.evaluators import as_evaluator
-from holdfast.evaluators.protocol import Scored
-from holdfast.integrations.nat import Flags, in_process, load_nat_config, room
-from holdfast.integrations.nat.in_process import InProcessWorkflow
-from holdfast.integrations.nat.pre_processing import PreProcessed
-from holdfast.integrations.nat.recorded import KeptAnswers, RowAnswers
-from holdfast.integrations.nat.secrets import is_secret, masked, masked_text, without_secrets
-from holdfast.integrations.nat.wanted import Structure, WantedOutput
-from holdfast.run.face import aevaluate
-from holdfast.types import Item
+import limpet
+from limpet import ConfigError, PermanentError
+from limpet.evaluators import as_evaluator
+from limpet.evaluators.protocol import Scored
+from limpet.integrations.nat import Flags, in_process, load_nat_config, room
+from limpet.integrations.nat.in_process import InProcessWorkflow
+from limpet.integrations.nat.pre_processing import PreProcessed
+from limpet.integrations.nat.recorded import KeptAnswers, RowAnswers
+from limpet.integrations.nat.secrets import is_secret, masked, masked_text, without_secrets
+from limpet.integrations.nat.wanted import Structure, WantedOutput
+from limpet.run.face import aevaluate
+from limpet.types import Item
 
 
 def asked(question="Q", **row):
@@ -115,7 +115,7 @@ def test_its_code_is_part_of_the_fingerprint():
 
 
 def finished(folder, name="out"):
-    holdfast.evaluate(
+    limpet.evaluate(
         [{"id": "a", "question": "Q", "answer": "Q"}], lambda question: question, [exact],
         folder / name,
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_run_with_failures_is_not_finished(tmp_path):
     def fail(question):
         raise PermanentError(question)
 
-    holdfast.evaluate([{"id": "a", "question": "Q"}], fail, (), tmp_path / "out")
+    limpet.evaluate([{"id": "a", "question": "Q"}], fail, (), tmp_path / "out")
     assert not room.is_finished(tmp_path / "out")
 
 
@@ -287,7 +287,7 @@ def test_a_toolkit_that_cannot_build_it_says_why(toolkit, tmp_path, monkeypatch)
     module = sys.modules["nat.utils.data_models.schema_validator"]
     monkeypatch.setattr(module, "validate_schema", fail)
     workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
-    with pytest.raises(holdfast.HoldfastError, match="KeyError: 'no such tool'"):
+    with pytest.raises(limpet.LimpetError, match="KeyError: 'no such tool'"):
         run(workflow.open())
 
 
@@ -306,7 +306,7 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     )
     finished(tmp_path)
     module = sys.modules["nat.utils.data_models.schema_validator"]
-    with monkeypatch.context() as patch, pytest.raises(holdfast.HoldfastError, match="no such ki"):
+    with monkeypatch.context() as patch, pytest.raises(limpet.LimpetError, match="no such ki"):
         patch.setattr(module, "validate_schema", fail)
         load_nat_config("config.yml", Flags()).begin(print)
     assert room.is_finished(tmp_path / "out")
@@ -325,7 +325,7 @@ def test_where_the_toolkit_is_there_nothing_is_said(toolkit, monkeypatch):
 
 
 def test_the_file_of_what_was_asked_holds_no_secret(tmp_path, monkeypatch):
-    from holdfast.integrations.nat.files import write_question_files
+    from limpet.integrations.nat.files import write_question_files
 
     monkeypatch.setenv("MY_TOKEN", "very-secret-token")
     data = {"llms": {"a": {"api_key": "nvapi-literal", "note": "very-secret-token"}}}

@@ -5,14 +5,14 @@ import json
 import pytest
 import yaml
 
-from holdfast import ConfigError
-from holdfast.config.credentials import is_secret
-from holdfast.config.overrides import override
-from holdfast.config.tree import read_tree
-from holdfast.integrations.nat import Flags, load_nat_config
-from holdfast.integrations.nat.files import write_question_files
-from holdfast.integrations.nat.overriding import apply_override
-from holdfast.integrations.nat.secrets import masked, masked_text
+from limpet import ConfigError
+from limpet.config.credentials import is_secret
+from limpet.config.overrides import override
+from limpet.config.tree import read_tree
+from limpet.integrations.nat import Flags, load_nat_config
+from limpet.integrations.nat.files import write_question_files
+from limpet.integrations.nat.overriding import apply_override
+from limpet.integrations.nat.secrets import masked, masked_text
 
 MASK = "[redacted]"
 

@@ -8,9 +8,9 @@ import pytest
 import virtual_time
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import Pacer
-from holdfast.pacing import PacerRegistry
+import limpet
+from limpet import Pacer
+from limpet.pacing import PacerRegistry
 
 
 def now():
@@ -67,7 +67,7 @@ async def test_whoever_waits_is_not_overtaken():
 async def test_a_ticket_is_settled_exactly_once():
     ticket = await Pacer().acquire()
     ticket.ok()
-    with pytest.raises(holdfast.HoldfastError, match="settled already"):
+    with pytest.raises(limpet.LimpetError, match="settled already"):
         ticket.failed()
 
 

@@ -14,8 +14,8 @@ import pandas as pd
 import pydantic
 import pytest
 
-from holdfast.journal.encoding import decode, encode, encode_canonical
-from holdfast.journal.plain import MOST_LEVELS, NotPlainError, plain_size
+from limpet.journal.encoding import decode, encode, encode_canonical
+from limpet.journal.plain import MOST_LEVELS, NotPlainError, plain_size
 
 
 def kept(value):

@@ -4,8 +4,8 @@ import logging
 
 from virtual_time import in_virtual_time
 
-from holdfast import AsyncExecutor, Backoff
-from holdfast.text import one_line
+from limpet import AsyncExecutor, Backoff
+from limpet.text import one_line
 
 BAR = "{desc}|{n_fmt}/{total_fmt}|"
 
@@ -48,7 +48,7 @@ async def test_inputs_of_unknown_number_are_counted_too(capsys):
 
 @in_virtual_time
 async def test_without_a_bar_nothing_is_printed_and_retries_are_logged(capsys, caplog):
-    caplog.set_level(logging.INFO, "holdfast.executors")
+    caplog.set_level(logging.INFO, "limpet.executors")
     await AsyncExecutor(flaky(), backoff=Backoff(0)).execute([1])
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")

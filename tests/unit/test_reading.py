@@ -10,12 +10,12 @@ import time
 
 import pytest
 
-import holdfast
-from holdfast.errors import JournalError
-from holdfast.journal.layout import layout_at
-from holdfast.journal.lock import Lock
-from holdfast.run.reading import RunReader
-from holdfast.run.reading.holder import holder_of
+import limpet
+from limpet.errors import JournalError
+from limpet.journal.layout import layout_at
+from limpet.journal.lock import Lock
+from limpet.run.reading import RunReader
+from limpet.run.reading.holder import holder_of
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
 ONCE = {"max_retries": 0}
@@ -30,7 +30,7 @@ def correct(output, expected):
 
 
 def evaluate(run, rows=ROWS, workflow=last_word, evaluators=(correct,), **options):
-    return holdfast.evaluate(
+    return limpet.evaluate(
         rows, workflow, list(evaluators), run=run, **{**ONCE, "version": "1", **options}
     )
 
@@ -54,7 +54,7 @@ def test_items_are_those_that_evaluate_returned_in_the_same_order(tmp_path):
     def workflow(question):
         if question == "Say 2":
             raise ValueError("two is too much")
-        return holdfast.Output(last_word(question), holdfast.Usage(3, 4), [{"type": "think"}])
+        return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
 
     result = evaluate(tmp_path / "run", workflow=workflow, evaluators=[correct, two_values])
     items = read(tmp_path / "run")
@@ -222,7 +222,7 @@ def test_an_id_with_quotes_commas_and_escapes_is_found(tmp_path):
 
 
 def test_a_map_journal_is_read_too(tmp_path):
-    holdfast.map(lambda n: n * 2, [1, 2, 3], journal=tmp_path / "out.jsonl", version="1")
+    limpet.map(lambda n: n * 2, [1, 2, 3], journal=tmp_path / "out.jsonl", version="1")
     with RunReader(tmp_path / "out.jsonl") as reader:
         assert (reader.kind, reader.state) == ("map", "finished")
         assert [(one.input, one.output) for one in reader.items()] == [(1, 2), (2, 4), (3, 6)]
@@ -368,7 +368,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
     def workflow(question):
         calls.append(question)
         if len(calls) == 3:
-            raise holdfast.QuotaExhaustedError("nothing left")
+            raise limpet.QuotaExhaustedError("nothing left")
         return last_word(question)
 
     evaluate(tmp_path / "run", workflow=workflow, concurrency=1)
@@ -380,7 +380,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
 
 SCRIPT = """
     import asyncio, sys
-    import holdfast
+    import limpet
 
     async def answer(question):
         if question in ("Say 2", "Say 3"):
@@ -393,7 +393,7 @@ SCRIPT = """
         return 1
 
     rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(4)]
-    holdfast.evaluate(rows, answer, [one], run=sys.argv[1], max_retries=0, concurrency=4)
+    limpet.evaluate(rows, answer, [one], run=sys.argv[1], max_retries=0, concurrency=4)
 """
 
 

@@ -8,16 +8,16 @@ import zlib
 
 import pytest
 
-import holdfast
-from holdfast import Item
-from holdfast.pacing import FailureKind, classify
-from holdfast.types import Usage
-from holdfast.workflows import Workflow, collector, http, nat
-from holdfast.workflows.compression import Inflater
-from holdfast.workflows.environment import proxy_for, tls_context
-from holdfast.workflows.failures import StatusError, refused, wanted_fields
-from holdfast.workflows.template import render, render_url
-from holdfast.workflows.usage import usage_of_body, usage_of_steps
+import limpet
+from limpet import Item
+from limpet.pacing import FailureKind, classify
+from limpet.types import Usage
+from limpet.workflows import Workflow, collector, http, nat
+from limpet.workflows.compression import Inflater
+from limpet.workflows.environment import proxy_for, tls_context
+from limpet.workflows.failures import StatusError, refused, wanted_fields
+from limpet.workflows.template import render, render_url
+from limpet.workflows.usage import usage_of_body, usage_of_steps
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 
@@ -39,12 +39,12 @@ def test_a_placeholder_alone_keeps_its_type_and_within_a_text_it_is_text():
 def test_nothing_in_a_template_is_run_nor_filled_twice():
     sly = Item("1", "{{n}} {{ 7*7 }}", None, {"question": "x", "n": "{{input}}"})
     assert render("{{input}}!", sly) == "{{n}} {{ 7*7 }}!"
-    with pytest.raises(holdfast.HoldfastError, match="no column 'n.__class__'"):
+    with pytest.raises(limpet.LimpetError, match="no column 'n.__class__'"):
         render("{{n.__class__}}", sly)
 
 
 def test_a_missing_column_is_said_with_what_there_is():
-    with pytest.raises(holdfast.HoldfastError) as caught:
+    with pytest.raises(limpet.LimpetError) as caught:
         render("{{taggs}}", ITEM)
     assert str(caught.value) == "item 'q 1/2' has no column 'taggs', which {{taggs}} wants"
     assert "did you mean 'tags'?" in caught.value.hint
@@ -163,7 +163,7 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_sent_and_no_secret_with_it(make, says):
-    with pytest.raises((holdfast.HoldfastError, ValueError)) as caught:
+    with pytest.raises((limpet.LimpetError, ValueError)) as caught:
         make()
     assert says in str(caught.value)
     assert "hunter22" not in str(caught.value)
@@ -200,7 +200,7 @@ def test_what_is_seen_is_what_is_sent():
 
 
 def test_a_workflow_that_is_not_open_says_so():
-    with pytest.raises(holdfast.HoldfastError, match="not open"):
+    with pytest.raises(limpet.LimpetError, match="not open"):
         asyncio.run(nat("http://a").call(ITEM))
 
 
@@ -247,12 +247,12 @@ def test_the_fields_a_server_wants_are_named():
 def test_a_setup_error_stops_the_run_and_no_item_is_to_blame():
     async def answer(question):
         if question == "2":
-            raise holdfast.SetupError("wrong field", hint="set it")
+            raise limpet.SetupError("wrong field", hint="set it")
         return question
 
     rows = [{"id": str(n), "question": str(n)} for n in range(6)]
-    result = holdfast.evaluate(rows, answer, concurrency=1, write_output=False)
-    assert isinstance(result.stop_reason, holdfast.SetupError)
+    result = limpet.evaluate(rows, answer, concurrency=1, write_output=False)
+    assert isinstance(result.stop_reason, limpet.SetupError)
     assert result.stop_reason.hint == "set it"
     assert [one.status for one in result.items] == ["completed"] * 2 + ["not run"] * 4
     assert result.summary["workflow"]["failed"] == {}
@@ -325,12 +325,12 @@ def test_proxies_are_the_environments(environment):
     assert proxy_for("https", "agent:443").url == "http://other:80"
     assert proxy_for("http", "a.inner:80") is None
     environment.setenv("HTTP_PROXY", "socks5://hunter22@gate")
-    with pytest.raises(holdfast.HoldfastError, match="socks5://…") as caught:
+    with pytest.raises(limpet.LimpetError, match="socks5://…") as caught:
         proxy_for("http", "agent:80")
     assert "hunter22" not in str(caught.value)
 
 
 def test_a_file_of_certificates_that_is_not_there_is_said(environment):
     environment.setenv("REQUESTS_CA_BUNDLE", "/nowhere.pem")
-    with pytest.raises(holdfast.HoldfastError, match="REQUESTS_CA_BUNDLE=/nowhere.pem"):
+    with pytest.raises(limpet.LimpetError, match="REQUESTS_CA_BUNDLE=/nowhere.pem"):
         tls_context()

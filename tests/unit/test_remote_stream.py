@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import holdfast
-from holdfast.text import one_line
-from holdfast.workflows.agent_stream import AgentStream
-from holdfast.workflows.failures import WorkflowFailedError
-from holdfast.workflows.parsing import parse_json
+import limpet
+from limpet.text import one_line
+from limpet.workflows.agent_stream import AgentStream
+from limpet.workflows.failures import WorkflowFailedError
+from limpet.workflows.parsing import parse_json
 
 
 def read(raw, framed=True, sizes=()):
@@ -62,7 +62,7 @@ def test_tokens_of_any_text_are_joined(tokens, end):
 
 @given(st.binary(max_size=200))
 def test_any_bytes_give_an_answer_or_a_failure_of_ours(raw):
-    with contextlib.suppress(holdfast.TransientError, holdfast.PermanentError):
+    with contextlib.suppress(limpet.TransientError, limpet.PermanentError):
         assert read(raw)[0] is not None
 
 
@@ -79,46 +79,46 @@ def test_a_value_that_is_no_text_is_the_answer_as_it_is(value):
 @pytest.mark.parametrize(
     ("raw", "kind", "says"),
     [
-        (b"", holdfast.TransientError, "POST x: the stream is empty"),
-        (b"\n\n: ping\n\n", holdfast.TransientError, "the stream is empty"),
-        (step("LLM_END") + b"\n\n", holdfast.TransientError, "ended without an answer"),
-        (b'data: {"value":null}\n\n', holdfast.PermanentError, "the answer is null"),
-        (b'data: {"value":"a"}\n\ndata: {"value":1}\n', holdfast.PermanentError, "int, str"),
-        (b'data: {"value":"a"}\n\ndata: {"va', holdfast.TransientError, "not JSON"),
-        (b'data: {"value":"\xff"}\n', holdfast.TransientError, "not UTF-8 at byte 10"),
-        (b'data: {"value":NaN}\n', holdfast.TransientError, "not JSON (NaN)"),
-        (b'data: {"other":1}\n', holdfast.PermanentError, "has no 'value': {\"other\":1}"),
-        (b"data: 12\n", holdfast.PermanentError, "has no 'value': 12"),
-        (b"intermediate_data: {\n", holdfast.TransientError, "a step is not JSON"),
-        (b"<html>\x1b[31m</html>\n", holdfast.TransientError, "protocol's: <html>\\x1b"),
+        (b"", limpet.TransientError, "POST x: the stream is empty"),
+        (b"\n\n: ping\n\n", limpet.TransientError, "the stream is empty"),
+        (step("LLM_END") + b"\n\n", limpet.TransientError, "ended without an answer"),
+        (b'data: {"value":null}\n\n', limpet.PermanentError, "the answer is null"),
+        (b'data: {"value":"a"}\n\ndata: {"value":1}\n', limpet.PermanentError, "int, str"),
+        (b'data: {"value":"a"}\n\ndata: {"va', limpet.TransientError, "not JSON"),
+        (b'data: {"value":"\xff"}\n', limpet.TransientError, "not UTF-8 at byte 10"),
+        (b'data: {"value":NaN}\n', limpet.TransientError, "not JSON (NaN)"),
+        (b'data: {"other":1}\n', limpet.PermanentError, "has no 'value': {\"other\":1}"),
+        (b"data: 12\n", limpet.PermanentError, "has no 'value': 12"),
+        (b"intermediate_data: {\n", limpet.TransientError, "a step is not JSON"),
+        (b"<html>\x1b[31m</html>\n", limpet.TransientError, "protocol's: <html>\\x1b"),
         (b'data: {"value":"a"}\n\n{"code":"c","message":"m","details":"ValueError"}',
          WorkflowFailedError, "POST x: the workflow failed: ValueError: m"),
         (b'{"code":"c","message":"m","details":"openai.RateLimitError"}',
-         holdfast.HoldfastError, "the workflow failed: openai.RateLimitError: m"),
+         limpet.LimpetError, "the workflow failed: openai.RateLimitError: m"),
         (b'{"code":"c","message":"m","details":"ModuleNotFoundError"}',
-         holdfast.PermanentError, "the workflow failed: ModuleNotFoundError: m"),
+         limpet.PermanentError, "the workflow failed: ModuleNotFoundError: m"),
         (b'{"odd":[1]}', WorkflowFailedError, "the workflow failed: {'odd': [1]}"),
         (b'data: {"code":"c","message":"m"}\n\n', WorkflowFailedError, "failed: m"),
-        (b"data: " + b"[" * 5000 + b"\n", holdfast.TransientError, "nested too deep"),
+        (b"data: " + b"[" * 5000 + b"\n", limpet.TransientError, "nested too deep"),
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_a_failure_with_its_reason(raw, kind, says):
     with pytest.raises(kind) as caught:
         read(raw)
-    assert type(caught.value) is kind or kind is holdfast.HoldfastError
+    assert type(caught.value) is kind or kind is limpet.LimpetError
     assert says in str(caught.value)
     assert len(str(caught.value)) < 700
 
 
 def test_a_limit_of_the_agents_own_model_slows_us_down():
-    with pytest.raises(holdfast.HoldfastError) as caught:
+    with pytest.raises(limpet.LimpetError) as caught:
         read(b'{"code":"c","message":"m","details":"openai.RateLimitError"}')
-    assert holdfast.pacing.classify(caught.value).kind == "rate_limit"
+    assert limpet.pacing.classify(caught.value).kind == "rate_limit"
 
 
 def test_an_end_without_a_mark_is_taken_for_a_cut_unless_the_server_said_that_it_is_all():
     raw = b'data: {"value":"a"}\n\n'
-    with pytest.raises(holdfast.TransientError, match="it may have been cut"):
+    with pytest.raises(limpet.TransientError, match="it may have been cut"):
         read(raw, framed=False)
     assert read(raw + step("WORKFLOW_END") + b"\n", framed=False)[0] == "a"
     assert read(raw + b"data: [DONE]\n", framed=False)[0] == "a"

@@ -11,9 +11,9 @@ import weakref
 import pytest
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor, Backoff, ExecutionStatus, RateLimitError, SyncExecutor
-from holdfast.pacing import FailureKind, Signal, classify
+import limpet
+from limpet import AsyncExecutor, Backoff, ExecutionStatus, RateLimitError, SyncExecutor
+from limpet.pacing import FailureKind, Signal, classify
 
 COMPLETED = ExecutionStatus.COMPLETED
 DID_NOT_RUN = ExecutionStatus.DID_NOT_RUN
@@ -38,7 +38,7 @@ async def test_an_async_source_that_is_cancelled_from_inside_ends_the_run_with_a
         yield 1
         raise asyncio.CancelledError
 
-    with pytest.raises(holdfast.HoldfastError, match="inputs were cancelled from inside"):
+    with pytest.raises(limpet.LimpetError, match="inputs were cancelled from inside"):
         await AsyncExecutor(echo).execute(source())
 
 
@@ -48,7 +48,7 @@ async def test_a_source_that_raises_a_cancellation_ends_the_run_with_an_error():
         yield 1
         raise asyncio.CancelledError
 
-    with pytest.raises(holdfast.HoldfastError, match="inputs were cancelled from inside"):
+    with pytest.raises(limpet.LimpetError, match="inputs were cancelled from inside"):
         await AsyncExecutor(echo).execute(source())
 
 
@@ -57,7 +57,7 @@ async def test_an_async_source_that_delivers_after_the_stop_holds_nothing_up():
     async def fn(x):
         if x == 0:
             await asyncio.sleep(0.2)
-            raise holdfast.PermanentError("stop")
+            raise limpet.PermanentError("stop")
         try:
             await asyncio.sleep(50)
         except asyncio.CancelledError:
@@ -100,7 +100,7 @@ async def test_a_generator_is_let_go_when_the_run_stops_early():
             closed.append(True)
 
     async def fn(x):
-        raise holdfast.PermanentError("stop")
+        raise limpet.PermanentError("stop")
 
     executor = AsyncExecutor(fn)
     await executor.execute(source())
@@ -165,7 +165,7 @@ async def test_a_failing_hook_does_not_write_across_the_bar(capsys):
         raise RuntimeError("the hook's own trouble")
 
     handler = logging.StreamHandler(sys.stderr)
-    logger = logging.getLogger("holdfast.executors")
+    logger = logging.getLogger("limpet.executors")
     logger.addHandler(handler)
     try:
         await AsyncExecutor(echo, tqdm_bar_format="|{n_fmt}|", on_complete=fail).execute([1])
@@ -187,7 +187,7 @@ async def test_a_failure_within_a_signals_grace_does_not_cut_it_short():
     async def fn(x):
         if x == 0:
             await asyncio.sleep(1.5)
-            raise holdfast.PermanentError("no")
+            raise limpet.PermanentError("no")
         await asyncio.sleep(2)
         return x
 
@@ -242,7 +242,7 @@ async def test_a_stopped_run_leaves_no_timer_behind():
 @in_virtual_time
 async def test_a_cancellation_error_from_user_code_is_a_failure_like_any_other():
     async def fn(x):
-        raise holdfast.CallCancelledError("of another executor's call")
+        raise limpet.CallCancelledError("of another executor's call")
 
     executor = AsyncExecutor(fn, concurrency=1)
     _, details = await executor.execute(range(3))
@@ -315,7 +315,7 @@ async def test_a_signal_may_name_its_kind_by_its_string():
 
     executor = AsyncExecutor(fn, classify=lambda _: Signal("quota"))
     await executor.execute([1])
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
 
 
 @pytest.mark.parametrize("kind", ["async", "sync"])
@@ -340,7 +340,7 @@ def test_a_quota_error_that_cannot_be_shown_still_stops_in_good_order(kind, virt
     executor = AsyncExecutor(async_fn, 1) if kind == "async" else SyncExecutor(fn)
     outputs, _ = executor.run(range(4))
     assert outputs[:2] == [0, 1]
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
 
 
 def test_an_attribute_that_lies_about_its_class_breaks_nothing():
@@ -429,7 +429,7 @@ def test_a_huge_wait_named_by_the_server_does_not_break_the_sync_executor():
 
 
 def test_the_signal_handler_of_the_sync_executor_neither_prints_nor_locks(monkeypatch):
-    from holdfast.executors import progress
+    from limpet.executors import progress
 
     def fn(x):
         if x == 1:
@@ -463,6 +463,6 @@ def test_bad_arguments(arguments, error, message):
 
 def test_the_factory_names_its_own_arguments():
     with pytest.raises(TypeError, match="sync_fn=5: must be a function"):
-        holdfast.get_executor_on_sync_context(5, echo)
+        limpet.get_executor_on_sync_context(5, echo)
     with pytest.raises(TypeError, match="async_fn=5: must be a function"):
-        holdfast.get_executor_on_sync_context(len, 5, run_sync=True)
+        limpet.get_executor_on_sync_context(len, 5, run_sync=True)

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from holdfast import AsyncExecutor, ExecutionStatus
+from limpet import AsyncExecutor, ExecutionStatus
 
 WHO = contextvars.ContextVar("WHO", default="nobody")
 
@@ -110,14 +110,14 @@ def test_a_keyboard_interrupt_while_waiting_ends_the_thread_and_goes_through():
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         asyncio.run(notebook())
-    assert [one.name for one in threading.enumerate() if "holdfast" in one.name] == []
+    assert [one.name for one in threading.enumerate() if "limpet" in one.name] == []
 
 
 def test_run_on_a_loop_that_nest_asyncio_patched_stays_on_it():
     # In a process of its own: the patch is for good.
     script = """
         import asyncio, nest_asyncio, threading
-        from holdfast import AsyncExecutor, SyncExecutor, get_executor_on_sync_context
+        from limpet import AsyncExecutor, SyncExecutor, get_executor_on_sync_context
 
         async def fn(x):
             assert threading.current_thread() is threading.main_thread()
@@ -144,7 +144,7 @@ def test_a_stuck_call_or_thread_does_not_hold_the_finished_run():
     # asyncio.run would wait for both without bound; the process must end by itself.
     script = """
         import asyncio, threading, os
-        from holdfast import AsyncExecutor
+        from limpet import AsyncExecutor
 
         stuck = threading.Event()
 

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from holdfast.config.credentials import without_credentials, without_user
-from holdfast.integrations.nat.identity import parts_of
-from holdfast.integrations.nat.secrets import masked, masked_text
+from limpet.config.credentials import without_credentials, without_user
+from limpet.integrations.nat.identity import parts_of
+from limpet.integrations.nat.secrets import masked, masked_text
 
 FILE = """
 llms:

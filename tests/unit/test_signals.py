@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-import holdfast
-from holdfast.pacing import FailureKind, Signal, classify
-from holdfast.pacing.signals import retry_after_s
+import limpet
+from limpet.pacing import FailureKind, Signal, classify
+from limpet.pacing.signals import retry_after_s
 
 RATE_LIMIT = FailureKind.RATE_LIMIT
 TRANSIENT = FailureKind.TRANSIENT
@@ -30,10 +30,10 @@ def response(status=None, headers=None):
 @pytest.mark.parametrize(
     ("exc", "kind"),
     [
-        (holdfast.RateLimitError(), RATE_LIMIT),
-        (holdfast.TransientError("x"), TRANSIENT),
-        (holdfast.PermanentError("x"), PERMANENT),
-        (holdfast.QuotaExhaustedError("x"), QUOTA),
+        (limpet.RateLimitError(), RATE_LIMIT),
+        (limpet.TransientError("x"), TRANSIENT),
+        (limpet.PermanentError("x"), PERMANENT),
+        (limpet.QuotaExhaustedError("x"), QUOTA),
         (NameError("x"), PERMANENT),
         (UnboundLocalError("x"), PERMANENT),
         (SyntaxError("x"), PERMANENT),
@@ -198,7 +198,7 @@ def test_botocores_headers_are_read():
 
 
 def test_our_own_rate_limit_error_names_its_wait():
-    assert classify(holdfast.RateLimitError(retry_after=2.5)) == Signal(RATE_LIMIT, 2.5)
+    assert classify(limpet.RateLimitError(retry_after=2.5)) == Signal(RATE_LIMIT, 2.5)
 
 
 # ---- hostile shapes --------------------------------------------------------------------------

@@ -7,8 +7,8 @@ import weakref
 import pytest
 from virtual_time import in_virtual_time
 
-import holdfast
-from holdfast import AsyncExecutor, ExecutionStatus, Finished, RateLimitError
+import limpet
+from limpet import AsyncExecutor, ExecutionStatus, Finished, RateLimitError
 
 
 def now():
@@ -36,7 +36,7 @@ async def test_each_input_is_yielded_the_moment_it_is_done():
 @in_virtual_time
 async def test_a_failed_input_is_yielded_with_its_error_and_the_fallback():
     async def fn(x):
-        raise holdfast.PermanentError(f"no {x}")
+        raise limpet.PermanentError(f"no {x}")
 
     executor = AsyncExecutor(fn, exit_on_error=False, fallback_return_value="-")
     done = [one async for one in executor.stream([7])]
@@ -49,7 +49,7 @@ async def test_exit_on_error_ends_the_stream_after_the_failure():
     async def fn(x):
         await asyncio.sleep(x)
         if x == 2:
-            raise holdfast.PermanentError("no")
+            raise limpet.PermanentError("no")
 
     done = [one.index async for one in AsyncExecutor(fn, 2).stream([1, 2, 3, 4])]
     assert done == [0, 1]
@@ -288,7 +288,7 @@ async def test_one_call_in_flight_can_be_cancelled_and_the_run_goes_on():
     outputs, details = await task
     assert outputs == ["gone", "slept 1", "slept 2"]
     assert details[0].status is ExecutionStatus.FAILED
-    assert isinstance(details[0].exceptions[0], holdfast.CallCancelledError)
+    assert isinstance(details[0].exceptions[0], limpet.CallCancelledError)
     assert now() == 2.5
     assert executor.stop_reason is None
 

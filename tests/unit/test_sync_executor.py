@@ -2,9 +2,9 @@
 
 import pytest
 
-import holdfast
-from holdfast import Backoff, ExecutionStatus, Executor, RateLimitError, SyncExecutor
-from holdfast.executors.sync_executor import _SyncRun
+import limpet
+from limpet import Backoff, ExecutionStatus, Executor, RateLimitError, SyncExecutor
+from limpet.executors.sync_executor import _SyncRun
 
 NO_WAIT = Backoff(base_s=0)
 
@@ -60,7 +60,7 @@ def test_after_max_retries_it_is_failed_and_the_run_stops():
 def test_without_exit_on_error_the_others_go_on():
     def fn(x):
         if x == "b":
-            raise holdfast.PermanentError("no")
+            raise limpet.PermanentError("no")
         return x
 
     outputs, details = SyncExecutor(fn, exit_on_error=False, fallback_return_value="-").run("abc")
@@ -81,13 +81,13 @@ def test_waits_back_off(waits):
 def test_an_exhausted_quota_stops_the_run_and_fails_nothing(caplog):
     def fn(x):
         if x == 2:
-            raise holdfast.QuotaExhaustedError("all spent", hint="pay")
+            raise limpet.QuotaExhaustedError("all spent", hint="pay")
         return x
 
     executor = SyncExecutor(fn, exit_on_error=False)
     _, details = executor.run([1, 2, 3])
     assert [one.status.name for one in details] == ["COMPLETED", "DID_NOT_RUN", "DID_NOT_RUN"]
-    assert isinstance(executor.stop_reason, holdfast.QuotaExhaustedError)
+    assert isinstance(executor.stop_reason, limpet.QuotaExhaustedError)
     assert "all spent; pay" in caplog.text
 
 

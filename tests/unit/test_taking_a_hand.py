@@ -4,8 +4,8 @@ import asyncio
 
 from virtual_time import in_virtual_time
 
-from holdfast import AsyncExecutor, ExecutionStatus, HoldfastError
-from holdfast.executors.inputs import NumberedInputs
+from limpet import AsyncExecutor, ExecutionStatus, LimpetError
+from limpet.executors.inputs import NumberedInputs
 
 
 @in_virtual_time
@@ -31,7 +31,7 @@ async def test_a_paused_run_starts_nothing_and_goes_on_when_told():
 async def test_a_stopped_run_lets_calls_in_flight_end_and_says_why():
     async def call(x):
         if x == 2:
-            executor.stop(HoldfastError("enough", hint="come back later"))
+            executor.stop(LimpetError("enough", hint="come back later"))
         await asyncio.sleep(1)
         return x
 
@@ -47,7 +47,7 @@ async def test_pausing_stopping_or_resuming_without_a_run_does_nothing():
     executor = AsyncExecutor(asyncio.sleep)
     executor.pause()
     executor.resume()
-    executor.stop(HoldfastError("no"))
+    executor.stop(LimpetError("no"))
     outputs, _ = await executor.execute([0, 0])
     assert outputs == [None, None]
 
@@ -76,7 +76,7 @@ async def test_inputs_may_keep_the_numbers_they_have_elsewhere():
 
 @in_virtual_time
 async def test_the_bar_counts_an_input_when_its_hook_has_heard(monkeypatch):
-    from holdfast.executors import progress
+    from limpet.executors import progress
 
     counted = []
     monkeypatch.setattr(progress.Progress, "advance", lambda self: counted.append(now()))

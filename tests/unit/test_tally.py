@@ -4,15 +4,15 @@ import threading
 
 import pytest
 
-import holdfast
-from holdfast.report.live import LineView
-from holdfast.report.progress import ProgressTable, progress_line
-from holdfast.report.terminal import Console
-from holdfast.report.words import by_class, count, duration
-from holdfast.run.plans import Plan, StepPlan
-from holdfast.run.snapshot import Snapshot, StepSnapshot
-from holdfast.run.tally import Tally
-from holdfast.types import Cell, CellStatus, Failure, Outcome
+import limpet
+from limpet.report.live import LineView
+from limpet.report.progress import ProgressTable, progress_line
+from limpet.report.terminal import Console
+from limpet.report.words import by_class, count, duration
+from limpet.run.plans import Plan, StepPlan
+from limpet.run.snapshot import Snapshot, StepSnapshot
+from limpet.run.tally import Tally
+from limpet.types import Cell, CellStatus, Failure, Outcome
 
 PLAN = Plan(10, 1, StepPlan("workflow", 4, 6, calls=6), (StepPlan("correct", 4, 6, calls=6),))
 
@@ -109,12 +109,12 @@ def test_a_run_tells_its_watcher_what_happens(tmp_path):
 
     def answer(question):
         if question == "1":
-            raise holdfast.PermanentError("no")
-        return holdfast.Output(question, usage=holdfast.Usage(7, 3))
+            raise limpet.PermanentError("no")
+        return limpet.Output(question, usage=limpet.Usage(7, 3))
 
     rows = [{"id": f"q{n}", "question": str(n), "answer": str(n)} for n in range(5)]
-    evaluators = {"correct": holdfast.exact_match()}
-    holdfast.evaluate(rows, answer, evaluators, run=tmp_path / "run", watcher=tally)
+    evaluators = {"correct": limpet.exact_match()}
+    limpet.evaluate(rows, answer, evaluators, run=tmp_path / "run", watcher=tally)
     workflow, correct = tally.snapshot().steps
     assert (workflow.done, workflow.failed, workflow.in_flight) == (4, {"permanent": 1}, ())
     assert workflow.tokens["total_tokens"] == 40
@@ -179,7 +179,7 @@ def test_where_there_is_no_terminal_a_line_is_said_now_and_then(capsys):
             heard.set()
             return real(self)
 
-    from holdfast.report.terminal import talk
+    from limpet.report.terminal import talk
 
     talk.cache_clear()  # the console remembers the stderr of another test
     with Told(every_s=0.01) as view:

@@ -8,11 +8,11 @@ import threading
 
 import pytest
 
-from holdfast.executors.threads import Threads, is_async
+from limpet.executors.threads import Threads, is_async
 
 
 def alive():
-    return [one for one in threading.enumerate() if one.name == "holdfast-call"]
+    return [one for one in threading.enumerate() if one.name == "limpet-call"]
 
 
 @pytest.fixture(autouse=True)
@@ -84,8 +84,8 @@ def test_a_cancelled_call_is_left_to_itself():
 
 def test_a_function_that_hangs_does_not_hold_the_process():
     script = (
-        "import holdfast, threading\n"
-        "result = holdfast.map(lambda x: threading.Event().wait(), [1], timeout=0.05,\n"
+        "import limpet, threading\n"
+        "result = limpet.map(lambda x: threading.Event().wait(), [1], timeout=0.05,\n"
         "                      max_retries=0, concurrency=1)\n"
         "print(result.failures[0].error)\n"
     )

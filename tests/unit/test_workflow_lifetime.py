@@ -8,9 +8,9 @@ import signal
 
 import pytest
 
-import holdfast
-from holdfast.run.held_open import HeldOpen
-from holdfast.workflows.python import FunctionWorkflow
+import limpet
+from limpet.run.held_open import HeldOpen
+from limpet.workflows.python import FunctionWorkflow
 
 ROWS = [{"id": str(n), "question": f"q{n}"} for n in range(6)]
 
@@ -74,7 +74,7 @@ def test_what_a_set_up_enters_is_left_in_the_same_task(tmp_path, caplog):
         async def teardown(self):
             self.scope.leave()
 
-    result = holdfast.evaluate(ROWS, Bot, [exact], tmp_path / "run")
+    result = limpet.evaluate(ROWS, Bot, [exact], tmp_path / "run")
     assert result.summary["workflow"]["completed"] == 6
     assert caplog.records == []
 
@@ -85,8 +85,8 @@ def test_an_interrupted_opening_is_closed_in_the_same_task(tmp_path, caplog):
         await asyncio.sleep(600)
 
     workflow = Echo(wait)
-    result = holdfast.evaluate(ROWS, workflow, run=tmp_path / "run")
-    assert isinstance(result.stop_reason, holdfast.InterruptedRunError)
+    result = limpet.evaluate(ROWS, workflow, run=tmp_path / "run")
+    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert result.summary["workflow"]["not_run"] == 6
     assert workflow.story == ["closed"]
     assert caplog.records == []
@@ -101,7 +101,7 @@ def test_a_run_that_is_cancelled_as_it_opens_closes_in_the_same_task(tmp_path):
             await asyncio.sleep(600)
 
         workflow = Echo(wait)
-        task = asyncio.create_task(holdfast.aevaluate(ROWS, workflow, run=tmp_path / "run"))
+        task = asyncio.create_task(limpet.aevaluate(ROWS, workflow, run=tmp_path / "run"))
         await begun.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -117,7 +117,7 @@ def test_an_opening_that_fails_says_so_and_is_not_closed(tmp_path):
 
     workflow = Echo(fail)
     with pytest.raises(LookupError, match="no such model"):
-        holdfast.evaluate(ROWS, workflow, run=tmp_path / "run")
+        limpet.evaluate(ROWS, workflow, run=tmp_path / "run")
     assert workflow.story == []
 
 
@@ -154,14 +154,14 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
         raise error
 
     run = tmp_path / "run"
-    result = holdfast.evaluate(ROWS, Echo(closing=fail), [exact], run)
+    result = limpet.evaluate(ROWS, Echo(closing=fail), [exact], run)
     assert (result.stop_reason, result.summary["evaluators"]["exact"]["mean"]) == (None, 1.0)
     assert [row["generated_answer"] for row in read(run / "workflow_output.json")] == [
         f"q{n}" for n in range(6)
     ]
     assert read(run / "summary.json")["workflow"]["completed"] == 6
     (record,) = caplog.records
-    assert (record.levelno, record.name) == (logging.ERROR, "holdfast.run")
+    assert (record.levelno, record.name) == (logging.ERROR, "limpet.run")
     assert "failed as it was closed" in record.message
     assert record.exc_info[0] is type(error)
 
@@ -174,8 +174,8 @@ def test_a_closing_that_raises_after_an_interrupt_leaves_the_files(tmp_path, cap
     async def fail():
         raise ValueError("half open")
 
-    result = holdfast.evaluate(ROWS, Echo(wait, fail), run=tmp_path / "run")
-    assert isinstance(result.stop_reason, holdfast.InterruptedRunError)
+    result = limpet.evaluate(ROWS, Echo(wait, fail), run=tmp_path / "run")
+    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert (tmp_path / "run/summary.json").exists()
     assert "half open" in caplog.text
 
@@ -189,7 +189,7 @@ def test_who_is_cancelled_as_it_closes_hears_of_it(tmp_path):
             await asyncio.sleep(600)
 
         run = tmp_path / "run"
-        task = asyncio.create_task(holdfast.aevaluate(ROWS, Echo(closing=wait), run=run))
+        task = asyncio.create_task(limpet.aevaluate(ROWS, Echo(closing=wait), run=run))
         await closing.wait()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -230,7 +230,7 @@ class Connected:
 
 def test_a_set_up_that_breaks_down_stops_the_run_and_loses_nothing(tmp_path, caplog):
     run = tmp_path / "run"
-    result = holdfast.evaluate(ROWS, Connected, [exact], run, concurrency=1)
+    result = limpet.evaluate(ROWS, Connected, [exact], run, concurrency=1)
     assert "the workflow broke down" in str(result.stop_reason)
     workflow, scores = result.summary["workflow"], result.summary["evaluators"]["exact"]
     assert (workflow["completed"], workflow["failed"], workflow["not_run"]) == (3, {}, 3)
@@ -256,7 +256,7 @@ def test_what_breaks_down_when_all_is_answered_does_not_count(tmp_path):
         await asyncio.wait_for(broken.wait(), 20)
         return 1.0
 
-    result = holdfast.evaluate(ROWS, Late, [slow], tmp_path / "run", concurrency=1)
+    result = limpet.evaluate(ROWS, Late, [slow], tmp_path / "run", concurrency=1)
     assert result.stop_reason is None
     assert result.summary["evaluators"]["slow"]["completed"] == 6
 
@@ -270,6 +270,6 @@ def test_what_breaks_down_at_once_stops_it_before_anything_is_asked(tmp_path):
         async def __call__(self, question):
             raise AssertionError("it is dead")
 
-    result = holdfast.evaluate(ROWS, Dead, run=tmp_path / "run", concurrency=1)
+    result = limpet.evaluate(ROWS, Dead, run=tmp_path / "run", concurrency=1)
     assert "the workflow broke down" in str(result.stop_reason)
     assert result.summary["workflow"]["not_run"] == 6

@@ -5,8 +5,8 @@ import functools
 
 import pytest
 
-from holdfast import HoldfastError, Item, Output, Usage
-from holdfast.workflows import Workflow, as_workflow
+from limpet import Item, LimpetError, Output, Usage
+from limpet.workflows import Workflow, as_workflow
 
 ITEM = Item("q1", "why?", "because", {"id": "q1", "question": "why?", "answer": "because", "n": 3})
 
@@ -60,7 +60,7 @@ def test_a_function_may_say_more_than_a_value():
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest():
-    with pytest.raises(HoldfastError, match="wants 'questions'") as caught:
+    with pytest.raises(LimpetError, match="wants 'questions'") as caught:
         call(as_workflow(lambda questions, n: 1))
     assert "did you mean 'question'" in caught.value.hint
 
@@ -124,18 +124,18 @@ def test_a_reference_is_imported(tmp_path, monkeypatch):
         ("no_such_module:answer", "no_such_module"),
         ("my_flow", "must look like"),
     ]:
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(LimpetError, match=said):
             as_workflow(reference)
 
 
 def test_what_is_no_workflow_is_refused():
-    with pytest.raises(HoldfastError, match="workflow=3"):
+    with pytest.raises(LimpetError, match="workflow=3"):
         as_workflow(3)
 
     class Silent:
         pass
 
-    with pytest.raises(HoldfastError, match="__call__"):
+    with pytest.raises(LimpetError, match="__call__"):
         as_workflow(Silent)
 
 
@@ -151,7 +151,7 @@ def test_a_function_that_cannot_be_given_anything_is_refused_before_the_run():
         (lambda **more: 1, "takes no argument"),
         (lambda a, b, /: 1, "by place only"),
     ]:
-        with pytest.raises(HoldfastError, match=said):
+        with pytest.raises(LimpetError, match=said):
             as_workflow(function)
     assert call(as_workflow(lambda text, /: text)).value == "why?"
 
@@ -159,5 +159,5 @@ def test_a_function_that_cannot_be_given_anything_is_refused_before_the_run():
 def test_a_row_without_a_column_the_workflow_wants_is_named():
     workflow = as_workflow(plain)
     call(workflow)
-    with pytest.raises(HoldfastError, match="item 'q2' has no column 'n'"):
+    with pytest.raises(LimpetError, match="item 'q2' has no column 'n'"):
         workflow.seen(Item("q2", "x", None, {"question": "x"}))

@@ -1,7 +1,0 @@
-"""What does a configuration of the NeMo Agent Toolkit ask for, and what do its files hold?"""
-
-from holdfast.integrations.nat.config import NatConfig
-from holdfast.integrations.nat.flags import Flags
-from holdfast.integrations.nat.loading import load_nat_config
-
-__all__ = ["Flags", "NatConfig", "load_nat_config"]

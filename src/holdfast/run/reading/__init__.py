@@ -1,5 +1,0 @@
-"""A run as others see it: from its files alone, without its lock, and changing nothing."""
-
-from holdfast.run.reading.reader import RunReader
-
-__all__ = ["RunReader"]

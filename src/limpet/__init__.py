@@ -1,0 +1,134 @@
+"""Limpet runs evaluations of LLM workflows and never loses a finished result."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limpet.errors import (
+        CallCancelledError,
+        ConfigError,
+        DatasetError,
+        DiskFullError,
+        EndpointDownError,
+        FunctionChangedError,
+        InterruptedRunError,
+        JournalError,
+        LimpetError,
+        PermanentError,
+        QuotaExhaustedError,
+        RateLimitError,
+        RecordNotWrittenError,
+        RunIsLocked,
+        SetupError,
+        TransientError,
+    )
+    from limpet.evaluators import (
+        contains,
+        exact_match,
+        json_match,
+        numeric,
+        one_of,
+        regex,
+        similarity,
+        trajectory,
+    )
+    from limpet.executors import (
+        UNSET,
+        AsyncExecutor,
+        Attempt,
+        Backoff,
+        ConcurrencyController,
+        ExecutionDetails,
+        ExecutionStatus,
+        Executor,
+        Finished,
+        SyncExecutor,
+        Unset,
+        get_executor_on_sync_context,
+    )
+    from limpet.pacing import Pacer, observe
+    from limpet.run import EvaluationResult, MapResult, Plan, aevaluate, evaluate, plan
+    from limpet.run.map import amap, map  # noqa: A004 - it is one
+    from limpet.types import Item, Output, Score, Usage
+
+__all__ = [
+    "UNSET",
+    "AsyncExecutor",
+    "Attempt",
+    "Backoff",
+    "CallCancelledError",
+    "ConcurrencyController",
+    "ConfigError",
+    "DatasetError",
+    "DiskFullError",
+    "EndpointDownError",
+    "EvaluationResult",
+    "ExecutionDetails",
+    "ExecutionStatus",
+    "Executor",
+    "Finished",
+    "FunctionChangedError",
+    "InterruptedRunError",
+    "Item",
+    "JournalError",
+    "LimpetError",
+    "MapResult",
+    "Output",
+    "Pacer",
+    "PermanentError",
+    "Plan",
+    "QuotaExhaustedError",
+    "RateLimitError",
+    "RecordNotWrittenError",
+    "RunIsLocked",
+    "Score",
+    "SetupError",
+    "SyncExecutor",
+    "TransientError",
+    "Unset",
+    "Usage",
+    "aevaluate",
+    "amap",
+    "contains",
+    "evaluate",
+    "exact_match",
+    "get_executor_on_sync_context",
+    "json_match",
+    "map",
+    "numeric",
+    "observe",
+    "one_of",
+    "plan",
+    "regex",
+    "similarity",
+    "trajectory",
+]
+
+
+_ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
+_NAMES = {
+    "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
+    "pacing": "Pacer observe",
+    "run": "EvaluationResult MapResult Plan aevaluate amap evaluate map plan",
+    "types": "Item Output Score Usage",
+}
+_NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    # Names are looked up when they are first used, so that importing limpet stays quick
+    # however much lies behind it.
+    if name in _ROOMS:
+        return import_module(f"limpet.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'limpet' has no attribute {name!r}")
+    room = _NAMES_IN.get(name, "executors")
+    if name.endswith("Error") or name == "RunIsLocked":
+        room = "errors"
+    value = getattr(import_module(f"limpet.{room}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

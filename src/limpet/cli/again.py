@@ -1,0 +1,74 @@
+"""What was typed, to be typed again?
+
+The command is shown at the end of a run, and what is shown may be kept: in the log of a CI, in a
+terminal's history. So what is secret in it is not shown.
+"""
+
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+MASK = "…"
+_VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
+"""The flags that may bring in a secret, and how many values each takes."""
+
+
+def this_command() -> str:
+    """Return the command as it was typed, without secrets."""
+    by_module = Path(sys.argv[0]).name == "__main__.py"
+    start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
+    return shlex.join([*start, *without_secrets(sys.argv[1:])])
+
+
+def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
+    """Return arguments with what is secret in them masked."""
+    left = iter(arguments)
+    for argument in left:
+        flag, equals, value = argument.partition("=")
+        name = flag.replace("_", "-")
+        if name not in _VALUES:
+            yield _credentials().without_parts(argument, _mask)
+            continue
+        values = [value] if equals else []
+        values += islice(left, _VALUES[name] - len(values))
+        shown = _shown(name, values)
+        yield from [f"{flag}={shown[0]}", *shown[1:]] if equals else [flag, *shown]
+
+
+def _shown(name: str, values: list[str]) -> list[str]:
+    if name == "--endpoint-header":
+        return [_header(one) for one in values]
+    if name == "--set":
+        return [_setting(one) for one in values]
+    return [_setting(values[0]), *(_value(values[0], one) for one in values[1:])] if values else []
+
+
+def _header(text: str) -> str:
+    header, sign, value = text.partition(":")
+    return f"{header}: {_hidden(value.strip())}" if sign else _hidden(text)
+
+
+def _setting(text: str) -> str:
+    path, sign, value = text.partition("=")
+    return f"{path}={_value(path, value)}" if sign else path
+
+
+def _value(path: str, value: str) -> str:
+    return str(_credentials().shown_value(path, value, _mask))
+
+
+def _hidden(value: str) -> str:
+    """Mask a value; a variable of the environment is no secret."""
+    return str(_credentials().hidden(value, _mask))
+
+
+def _mask(_: str) -> str:
+    return MASK
+
+
+def _credentials() -> Any:
+    return import_module("limpet.config.credentials")  # heavy, and seldom needed

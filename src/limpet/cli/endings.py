@@ -1,0 +1,77 @@
+"""How does a command end when something went wrong?"""
+
+import errno
+import os
+import signal
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from limpet.cli.again import this_command
+from limpet.errors import DiskFullError, LimpetError
+from limpet.text import harmless
+
+DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
+
+
+class ReaderGoneError(Exception):
+    """Nobody reads our output any more. Not an OSError: click would end with 1 at once."""
+
+
+def end_of(error: BaseException) -> int:
+    """Say what happened, on stderr, and return the exit code."""
+    match error:
+        case SystemExit(code=code):  # click's own: commands that run user code keep that in
+            return code if isinstance(code, int) else FAILED
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            say_error("interrupted", f"what is finished is on disk; go on with: {this_command()}")
+            return 128 + signal.SIGINT
+        case click.UsageError():
+            command = "limpet" if error.ctx is None else error.ctx.command_path
+            say_error(error.format_message(), f"{command} --help says what there is")
+            return USAGE
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case BrokenPipeError() | ReaderGoneError():
+            # Whoever read our output has gone, as `head` does. Nothing is wrong.
+            drop_stdout()
+            return 128 + signal.SIGPIPE
+        case LimpetError():
+            say_error(str(error), error.hint)
+            return STOPPED if isinstance(error, DiskFullError) else USAGE
+        case OSError() if error.filename is None and error.errno in _UNWRITABLE:
+            drop_stdout()
+            say_error(f"the output cannot be written: {error.strerror}", None)
+            return USAGE
+        case _:
+            say_bug(error)
+            return BUG
+
+
+def say_bug(error: BaseException) -> None:
+    """Print what should not have happened, for a report."""
+    redaction = import_module("limpet.run.redaction").Redaction()  # heavy, and seldom needed
+    lines = traceback.format_exception(error)
+    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    say_error(
+        redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
+        "what was finished is on disk; please report the lines above",
+    )
+
+
+def drop_stdout() -> None:
+    """Send what is still to be written nowhere: it would only fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_error(message: str, hint: str | None) -> None:
+    """Print an error as every command does."""
+    click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(message)}", err=True)
+    if hint:
+        click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {harmless(hint)}", err=True)

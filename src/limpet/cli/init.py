@@ -1,0 +1,37 @@
+"""`limpet init`: a small example that works."""
+
+import shlex
+from importlib.resources import files
+from pathlib import Path
+
+import click
+
+from limpet.cli.endings import DONE
+from limpet.errors import LimpetError
+from limpet.text import one_line
+
+_EXAMPLE = ("eval.yml", "questions.jsonl", "app.py", "README.md")
+
+
+@click.command("init")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
+def command(directory: Path) -> int:
+    """Make a small working example in DIRECTORY (default: here). It needs no network and no key."""
+    there = [name for name in _EXAMPLE if (directory / name).exists()]
+    if there:
+        raise LimpetError(
+            f"{one_line(str(directory / there[0]))} is there already; nothing was written",
+            hint="choose an empty directory: limpet init first",
+        )
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in _EXAMPLE:
+            text = (files("limpet.cli") / "first" / name).read_text(encoding="utf-8")
+            (directory / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LimpetError(f"{one_line(str(directory))}: {error.strerror}") from error
+    for name in _EXAMPLE:
+        click.echo(str(directory / name))
+    go = "" if directory == Path() else f"cd {shlex.quote(str(directory))} && "
+    click.echo(f"next: {go}limpet run eval.yml", err=True)
+    return DONE

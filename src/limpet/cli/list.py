@@ -1,0 +1,37 @@
+"""`limpet list`: which runs are there?"""
+
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from limpet.cli.endings import DONE
+from limpet.errors import LimpetError
+from limpet.report.jsonl import json_line
+from limpet.report.runs import line_data, line_of, runs_table
+from limpet.report.tables import put
+from limpet.report.terminal import talk
+from limpet.run.reading.choice import RUNS, is_run, runs_in
+from limpet.text import one_line
+
+
+@click.command("list")
+@click.argument("directory", type=click.Path(path_type=Path), default=RUNS, metavar="[DIR]")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per run, on stdout.")
+def command(directory: Path, *, as_json: bool) -> int:
+    """List the runs in DIR, the one that was last worked on first. Without DIR: in ./runs."""
+    if not directory.is_dir():
+        raise LimpetError(
+            f"{one_line(str(directory))}: there is no such directory",
+            hint="name the directory that holds the runs, or make one: limpet run eval.yml",
+        )
+    lines = [line_of(one) for one in ([directory] if is_run(directory) else runs_in(directory))]
+    lines.sort(key=lambda one: one.last_at, reverse=True)
+    if as_json:
+        for line in lines:
+            click.echo(json_line(line_data(line)))
+    elif lines:
+        put(runs_table(lines))
+    else:
+        talk().print(Text(f"there are no runs in {one_line(str(directory))}"))
+    return DONE

@@ -1,0 +1,267 @@
+"""`limpet run`: one file, one command."""
+
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import click
+from rich.text import Text
+
+from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
+from limpet.cli.logs import log_to_talk
+from limpet.cli.nat_flags import SPELLINGS, nat_flags, read_config
+from limpet.cli.verdict import Floor, ending_of, how_to_go_on, read_floors, shown_path
+from limpet.config import Config, Prepared
+from limpet.errors import FunctionChangedError, LimpetError
+from limpet.integrations.nat import NatConfig
+from limpet.report.busy import busy
+from limpet.report.events import EventView
+from limpet.report.live import LineView, LiveView, TalkingView, View
+from limpet.report.summary import remarks, summary_table
+from limpet.report.tables import put
+from limpet.report.terminal import stdout_for_data, talk
+from limpet.run.face import EvaluationOptions, evaluate
+from limpet.run.face import plan as plan_of
+from limpet.run.plans import Plan
+from limpet.run.results import EvaluationResult
+from limpet.text import harmless
+
+_MOST_SAID = 5
+
+
+@click.command("run", context_settings=SPELLINGS)
+@click.argument("file", type=click.Path(path_type=Path), default=Path("eval.yml"))
+@click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and do nothing.")
+@click.option("--redo", is_flag=True, help="The workflow changed: run it anew.")
+@click.option("--keep", is_flag=True, help="It changed: keep what it gave before.")
+@click.option(
+    "--retry-failed/--no-retry-failed",
+    default=True,
+    show_default=True,
+    help="Try again what failed before.",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N rows.")
+@click.option("--trials", type=click.IntRange(min=1), help="How often each item is asked.")
+@click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
+              help="Another value than the file's; may be repeated.")  # fmt: skip
+@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per event, on stdout.")
+@click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
+              help="End with 1 if an evaluator's mean is lower; may be repeated.")  # fmt: skip
+@click.option("--config-file", type=click.Path(path_type=Path), hidden=True,
+              help="NAT: as FILE.")  # fmt: skip
+@nat_flags
+def command(
+    file: Path,
+    *,
+    only_plan: bool,
+    redo: bool,
+    keep: bool,
+    retry_failed: bool,
+    limit: int | None,
+    trials: int | None,
+    overrides: tuple[str, ...],
+    quiet: bool,
+    as_json: bool,
+    floors: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Run the evaluation that FILE describes, or go on with it.
+
+    FILE is an eval.yml, or a configuration of the NeMo Agent Toolkit as it is. What is on disk is
+    kept, what is missing is done, and an edit runs only what it touched. Ctrl-C lets calls in
+    flight end; a second one does not.
+    """
+    if quiet and as_json:
+        raise click.UsageError("--quiet and --json exclude each other")
+    if len(on_changes := [one for one in (redo, keep) if one]) > 1:
+        raise click.UsageError("--redo and --keep exclude each other")
+    here = Path.cwd()
+    with stdout_for_data() as out:
+        file = given.pop("config_file") or file
+        config = read_config(file, given, trials, limit, overrides, keep=keep)
+        prepared = _prepare(config, quiet=quiet, as_json=as_json)
+        least = read_floors(floors, prepared.evaluators)
+        options = prepared.options.copy()
+        options["retry_failed"] = retry_failed
+        if on_changes:
+            options["on_change"] = "redo" if redo else "keep"
+        if limit is not None and not isinstance(config, NatConfig):
+            options["limit"] = limit
+        view = _view(out, quiet=quiet, as_json=as_json)
+        try:
+            with _kept_in():
+                if only_plan:
+                    with _busy(quiet=quiet, as_json=as_json):
+                        plan = _plan(config, prepared, options)
+                else:
+                    ended = _run(config, prepared, options, view, least, here)
+        except FunctionChangedError as changed:
+            raise _choose(changed) from changed
+    if only_plan:
+        return _say_plan(plan, as_json=as_json)
+    return _say_ended(ended, view)
+
+
+def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
+    """Import what the file names, and say what is left out of it, before anything is spent."""
+    notes = config.notes if isinstance(config, NatConfig) and not quiet else []
+    for note in notes:
+        _say(note)
+    with _kept_in(), _busy(quiet=quiet, as_json=as_json):
+        prepared = config.prepare()
+    if isinstance(config, NatConfig) and not quiet:
+        _say_left_out(prepared.dataset.bad_rows)
+    return prepared
+
+
+@contextmanager
+def _kept_in() -> Iterator[None]:
+    """Take user code's wish to end the process for the fault it is."""
+    try:
+        yield
+    except SystemExit as error:
+        raise LimpetError(
+            f"user code called sys.exit({error.code!r})",
+            hint="a workflow, an evaluator or a dataset must not end the process: raise instead",
+        ) from error
+
+
+def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
+    return nullcontext() if quiet or as_json else busy("looking at what is there")
+
+
+def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
+    if as_json:
+        return EventView(out)
+    if quiet:
+        return View()
+    return LiveView() if talk().is_terminal else LineView()
+
+
+def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions) -> Plan:
+    with config.to_plan() if isinstance(config, NatConfig) else nullcontext(config.run) as run:
+        return plan_of(
+            prepared.dataset, prepared.workflow, prepared.evaluators, run, config.trials, **options
+        )
+
+
+def _say_plan(plan: Plan, *, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
+    else:
+        put(Text(harmless(str(plan))))
+    return DONE
+
+
+def _say_left_out(bad_rows: Sequence[object]) -> None:
+    """Say which rows are left out, before anything is spent."""
+    for one in bad_rows[:_MOST_SAID]:
+        _say(f"left out: {one}")
+    if len(bad_rows) > _MOST_SAID:
+        _say(f"left out: {len(bad_rows) - _MOST_SAID:,} more rows; summary.json lists them all")
+
+
+class _Ended(NamedTuple):
+    """A run that has ended, and what is to be said of it."""
+
+    result: EvaluationResult
+    code: int
+    why: str
+    seconds: float
+    next: list[str]
+
+
+def _run(
+    config: Config | NatConfig,
+    prepared: Prepared,
+    options: EvaluationOptions,
+    view: View,
+    floors: Sequence[Floor],
+    here: Path,
+) -> _Ended:
+    began = time.monotonic()
+    options["watcher"] = view
+    options["stop_grace_s"] = math.inf
+    options["configuration"] = config.public
+    if isinstance(view, TalkingView):
+        run = shown_path(config.run, here)
+        talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
+    well = True
+    if isinstance(config, NatConfig):
+        config.begin(_say if isinstance(view, (TalkingView, EventView)) else _nothing)
+
+        def finish(result: EvaluationResult) -> bool:
+            nonlocal well
+            view.end()  # what scripts print must not be drawn over
+            well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
+            return well
+
+        options["on_end"] = finish
+    with log_to_talk(), view:
+        result = evaluate(
+            prepared.dataset,
+            prepared.workflow,
+            prepared.evaluators,
+            config.run,
+            config.trials,
+            **options,
+        )
+        code, why = ending_of(result, floors)
+        if not well:
+            code = max(code, FAILED)
+            why = why or "the results are there, and what follows them failed"
+        if isinstance(view, EventView):
+            view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
+    run = shown_path(Path(result.run or config.run), here)
+    return _Ended(result, code, why, time.monotonic() - began, how_to_go_on(result, run, code))
+
+
+def _say_ended(ended: _Ended, view: View) -> int:
+    if isinstance(view, TalkingView):
+        talk().print()
+        unsaid = _put_summary(ended.result)
+        talk().print()
+        for line in remarks(ended.result.summary, ended.seconds):
+            talk().print(Text(line, style="dim"))
+        if ended.why:
+            talk().print(Text(harmless(ended.why), style="yellow"))
+        for line in ended.next:  # whole lines, to be copied into a shell
+            talk().print(Text(line), soft_wrap=True)
+        if unsaid is not None:
+            raise unsaid
+    elif ended.why and not isinstance(view, EventView):
+        say_error(ended.why, None)
+    return ended.code
+
+
+def _put_summary(result: EvaluationResult) -> OSError | None:
+    """Print the summary; return why that failed, so that the rest is said all the same."""
+    try:
+        put(summary_table(result.summary))
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None
+
+
+def _choose(changed: FunctionChangedError) -> LimpetError:
+    plan = "" if changed.plan is None else f"\n{changed.plan}"
+    return LimpetError(
+        f"{changed}{plan}",
+        hint="--redo runs the workflow anew where it changed, --keep keeps what it gave before",
+    )
+
+
+def _say(line: str) -> None:
+    talk().print(Text(harmless(line), style="yellow"), soft_wrap=True)
+
+
+def _nothing(_: str) -> None:
+    """Say nothing."""

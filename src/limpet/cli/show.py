@@ -1,0 +1,140 @@
+"""`limpet show`: what came out for the items?"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from itertools import islice
+
+import click
+from rich.text import Text
+
+from limpet.cli.endings import DONE
+from limpet.errors import LimpetError
+from limpet.report.item import ItemScreen, whole_data
+from limpet.report.items import (
+    failures_of,
+    failures_table,
+    item_data,
+    items_table,
+    lowest,
+    scores_table,
+)
+from limpet.report.jsonl import json_line
+from limpet.report.tables import put
+from limpet.report.terminal import data, talk
+from limpet.run.reading import RunReader
+from limpet.run.reading.choice import complete_run
+from limpet.run.reading.items import ReadItem
+from limpet.run.reading.opening import open_run
+from limpet.text import one_line
+
+_SCREENFUL = 20
+_MOST_IDS = 20_000
+
+
+@click.command("show")
+@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
+@click.option("--failed", is_flag=True, help="Only items that lack something because it failed.")
+@click.option("--item", "id_", metavar="ID", help="Everything about one item.")
+@click.option("--evaluator", metavar="NAME", help="One evaluator's scores, with their reasons.")
+@click.option("--below", type=float, metavar="X", help="Only items it scored lower than X.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N",
+              help="At most N items. On a terminal: 20.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per item, on stdout.")
+def command(
+    run: str | None,
+    *,
+    failed: bool,
+    id_: str | None,
+    evaluator: str | None,
+    below: float | None,
+    limit: int | None,
+    as_json: bool,
+) -> int:
+    """Show the items of RUN, also while it is running.
+
+    Without RUN: the run in this directory, or else the latest in ./runs.
+    """
+    with open_run(run) as reader:
+        if id_ is not None:
+            _show_one(reader, id_, as_json=as_json)
+            return DONE
+        evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
+        items = _chosen(reader.items(), failed=failed, evaluator=evaluator, below=below)
+        if as_json:
+            for one in islice(items, limit):
+                click.echo(json_line(item_data(one)))
+            return DONE
+        if limit is None and data().is_terminal:
+            limit = _SCREENFUL
+        some = list(islice(items, limit))
+        if not some:
+            _say_none(reader, failed=failed, below=below)
+        elif failed:
+            put(failures_table(some))
+        elif evaluator is not None:
+            put(scores_table(some, evaluator))
+        else:
+            put(items_table(some, reader.evaluators))
+        _say_more(reader, items, len(some), filtered=failed or below is not None)
+    return DONE
+
+
+def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
+    names = ", ".join(map(one_line, known)) or "none"
+    if name is not None and name not in known:
+        near = get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise click.UsageError(f"--evaluator {one_line(name)}: there is {names}{hint}")
+    if name is None and needed:
+        if len(known) != 1:
+            raise click.UsageError(f"--below needs --evaluator, one of: {names}")
+        return known[0]
+    return name
+
+
+def _chosen(
+    items: Iterable[ReadItem], *, failed: bool, evaluator: str | None, below: float | None
+) -> Iterator[ReadItem]:
+    for one in items:
+        if failed and not any(failures_of(one)):
+            continue
+        if below is not None and evaluator is not None:
+            score = lowest(one, evaluator)
+            if score is None or score >= below:
+                continue
+        yield one
+
+
+def _say_none(reader: RunReader, *, failed: bool, below: float | None) -> None:
+    if not reader.keys:
+        what = "there are no items yet"
+    elif failed:
+        what = "nothing failed"
+    else:
+        what = f"no item is below {below:g}" if below is not None else "there are no items"
+    talk().print(Text(what))
+
+
+def _say_more(reader: RunReader, rest: Iterator[ReadItem], many: int, *, filtered: bool) -> None:
+    """Say how many there are besides; counting those that pass a filter means reading them."""
+    more = sum(1 for _ in rest) if filtered else len(reader.keys) - many
+    if more:
+        talk().print(Text(f"… and {more:,} more: --limit {many + more}", style="dim"))
+
+
+def _show_one(reader: RunReader, id_: str, *, as_json: bool) -> None:
+    found = reader.item(id_)
+    if not found:
+        near = get_close_matches(id_, list(islice(reader.ids(), _MOST_IDS)), n=3, cutoff=0.5)
+        names = " or ".join(map(one_line, near))
+        raise LimpetError(
+            f"{one_line(str(reader.path))}: there is no item {one_line(id_)}",
+            hint=f"did you mean {names}?" if near else "see the ids with: limpet show RUN",
+        )
+    for number, whole in enumerate(found):
+        if as_json:
+            click.echo(json_line(whole_data(whole)))
+            continue
+        if number:
+            put(Text(""))
+        put(ItemScreen(whole))

@@ -1,0 +1,66 @@
+"""`limpet status`: how far is it?"""
+
+import time
+
+import click
+from rich.live import Live
+from rich.text import Text
+
+from limpet.cli.endings import DONE
+from limpet.report.jsonl import json_line
+from limpet.report.status import StatusScreen, status_data, status_line
+from limpet.report.tables import put
+from limpet.report.terminal import talk
+from limpet.run.reading import RunReader
+from limpet.run.reading.choice import complete_run
+from limpet.run.reading.opening import open_run
+
+_EVERY_S = 1.0
+
+
+@click.command("status")
+@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
+@click.option("--watch", is_flag=True, help="Look again each second, as long as it is running.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+def command(run: str | None, *, watch: bool, as_json: bool) -> int:
+    """Say how far RUN is, from its files alone.
+
+    Without RUN: the run in this directory, or else the latest in ./runs.
+    """
+    with open_run(run) as reader:
+        if watch and not as_json and talk().is_terminal:
+            _watch(reader)
+        elif watch:
+            _log(reader, as_json=as_json)
+        elif as_json:
+            click.echo(json_line(status_data(reader)))
+        else:
+            put(StatusScreen(reader))
+    return DONE
+
+
+def _watch(reader: RunReader) -> None:
+    screen = StatusScreen(reader)
+    with Live(screen, console=talk(), auto_refresh=False, transient=True) as live:
+        live.refresh()
+        while reader.is_running:
+            time.sleep(_EVERY_S)
+            reader.refresh()
+            screen = StatusScreen(reader)
+            live.update(screen, refresh=True)
+    talk().print(screen)
+
+
+def _log(reader: RunReader, *, as_json: bool) -> None:
+    """Print a line a second for machines; for logs, only when something has changed."""
+    said = ""
+    while True:
+        if as_json:
+            click.echo(json_line(status_data(reader)))
+        elif (line := status_line(reader, reader.snapshot())) != said:
+            talk().print(Text(line), soft_wrap=True)
+            said = line
+        if not reader.is_running:
+            return
+        time.sleep(_EVERY_S)
+        reader.refresh()

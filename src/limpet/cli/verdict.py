@@ -1,0 +1,105 @@
+"""How did a run end: with which exit code, why, and what can be done next?"""
+
+import math
+import shlex
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from limpet.cli.again import this_command
+from limpet.cli.endings import DONE, FAILED, STOPPED
+from limpet.errors import InterruptedRunError, JournalError, LimpetError
+from limpet.report.words import mean
+from limpet.run.results import EvaluationResult
+from limpet.text import did_you_mean, harmless, text_of
+
+
+class Floor(NamedTuple):
+    """What a mean has to reach: of an evaluator, or of one of its several scores."""
+
+    name: str
+    part: str | None
+    least: float
+
+
+def read_floors(texts: Sequence[str], evaluators: Mapping[str, Any]) -> list[Floor]:
+    """Read `--fail-under`, before anything runs."""
+    floors = []
+    for text in texts:
+        whole, _, number = text.rpartition("=")
+        name, _, part = whole.partition(".")
+        if not whole:
+            raise click.UsageError(f"--fail-under {text}: must be NAME=NUMBER, such as {text}=0.9")
+        if name not in evaluators:
+            hint = did_you_mean(name, evaluators)
+            raise click.UsageError(f"--fail-under {text}: no evaluator is called {name!r}{hint}")
+        try:
+            least = float(number)
+        except ValueError:
+            least = math.nan
+        if not math.isfinite(least):
+            raise click.UsageError(f"--fail-under {text}: must be NAME=NUMBER, such as {whole}=0.9")
+        floors.append(Floor(name, part or None, least))
+    return floors
+
+
+def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, str]:
+    """Return the exit code of a run, and why it is not 0."""
+    steps = _steps(result)
+    reason = result.stop_reason
+    unfinished = any(step["not_run"] for step in steps)
+    if isinstance(reason, InterruptedRunError) and unfinished:
+        return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
+    if isinstance(reason, JournalError) or (reason is not None and unfinished):
+        return STOPPED, f"stopped: {_with_hint(reason)}"
+    under = [text for floor in floors if (text := _under(result, floor))]
+    if under:
+        return FAILED, "; ".join(under)
+    if unfinished or any(step["failed"] for step in steps):
+        return FAILED, ""
+    return DONE, ""
+
+
+def _with_hint(reason: Exception) -> str:
+    hint = reason.hint if isinstance(reason, LimpetError) else None
+    return text_of(reason) + (f"; {hint}" if hint else "")
+
+
+def _under(result: EvaluationResult, floor: Floor) -> str | None:
+    numbers = result.summary["evaluators"][floor.name]
+    means = numbers.get("means", {})
+    value = numbers["mean"] if floor.part is None else means.get(floor.part)
+    if value is not None and value >= floor.least:
+        return None
+    name = floor.name if floor.part is None else f"{floor.name}.{floor.part}"
+    if value is None and floor.part is None and means:
+        known = ", ".join(f"{floor.name}.{part}" for part in means)
+        return f"{name} has several scores: --fail-under takes one of {known}"
+    return f"{name} is {mean(value)} and should be at least {floor.least:g}"
+
+
+def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
+    """Return what to do next, a line each: the last is the way to go on."""
+    again = this_command()
+    if code >= STOPPED:
+        return [f"go on with: {again}"]
+    if any(step["failed"] for step in _steps(result)):
+        retry = again.replace(" --no-retry-failed", "")
+        return [f"see why: limpet show {run} --failed", f"try again: {retry}"]
+    return [f"look at it: limpet show {run}"]
+
+
+def shown_path(path: Path, here: Path) -> str:
+    """Return a path as one would type it in a shell, from where the command was started."""
+    whole = path.resolve()
+    if whole.is_relative_to(here):
+        whole = whole.relative_to(here)
+    return shlex.quote(harmless(str(whole)))
+
+
+def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:
+    summary = result.summary
+    return [summary["workflow"], *summary["evaluators"].values()]

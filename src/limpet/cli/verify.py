@@ -1,0 +1,45 @@
+"""`limpet verify`: are the files of a run sound?"""
+
+import shlex
+
+import click
+from rich.text import Text
+
+from limpet.cli.endings import DONE, FAILED
+from limpet.journal.check import verify
+from limpet.report.busy import busy
+from limpet.report.jsonl import json_line
+from limpet.report.soundness import soundness_data, soundness_table
+from limpet.report.tables import put
+from limpet.report.terminal import talk
+from limpet.run.reading.choice import complete_run
+from limpet.run.reading.opening import open_run
+from limpet.text import one_line
+
+
+@click.command("verify")
+@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+def command(run: str | None, *, as_json: bool) -> int:
+    """Read and check every line of RUN, and change nothing. Ends with 1 if something is wrong."""
+    with open_run(run) as reader:
+        path, is_running = reader.path, reader.is_running
+    with busy("reading every line"):
+        report = verify(path)
+    if as_json:
+        click.echo(json_line(soundness_data(report)))
+    else:
+        put(soundness_table(report))
+    if report.is_sound:
+        return DONE
+    if is_running:
+        talk().print(Text("it is running: what stands at the end may be half written just now"))
+    else:
+        shown = shlex.quote(one_line(str(path)))
+        talk().print(
+            Text(
+                "what is not sound counts for nothing, and its cells run again\n"
+                f"mend it: limpet repair {shown}, or run it again"
+            )
+        )
+    return FAILED

@@ -1,0 +1,8 @@
+"""What does an `eval.yml` ask for?"""
+
+from limpet.config.config import Config, Prepared
+from limpet.config.kinds import is_nat_file
+from limpet.config.loading import load_config
+from limpet.config.schema import json_schema
+
+__all__ = ["Config", "Prepared", "is_nat_file", "json_schema", "load_config"]

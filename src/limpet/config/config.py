@@ -1,0 +1,78 @@
+"""What was asked for, once the file has been read and checked?"""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limpet.config.credentials import without_credentials
+from limpet.config.findings import Findings
+from limpet.config.options import options_of
+from limpet.config.places import located
+from limpet.config.preparing import prepared_dataset, prepared_evaluators, prepared_workflow
+from limpet.config.shape import Shape
+from limpet.config.tree import Tree
+from limpet.run.face import EvaluationOptions
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What `limpet.evaluate` takes."""
+
+    dataset: Any
+    workflow: Any
+    evaluators: Mapping[str, Any]
+    options: EvaluationOptions
+
+
+class Config:
+    """A configuration that was checked, and of which nothing has been imported yet.
+
+    Attributes:
+        path: The file, absolute.
+        name: What the evaluation is called.
+        run: The run's directory, absolute.
+        trials: How often each item is asked.
+        public: The configuration as it is written, with what `--set` said, and without the values
+            of the environment: fit to be kept on disk.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        shape: Shape,
+        tree: Tree,
+        keep: Mapping[str, Any] | None,
+        scorers: Mapping[str, Any],
+    ) -> None:
+        self.path = path
+        self.name = str(shape.name) if shape.name is not None else _name_of(path)
+        directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
+        self.run = located(str(directory), path.parent)
+        self.trials = shape.trials
+        self.public: dict[str, Any] = without_credentials(deepcopy(tree.data))
+        self._shape = shape
+        self._tree = tree
+        self._keep = keep
+        self._scorers = scorers
+
+    def __repr__(self) -> str:
+        return f"<Config {self.name}: {self.path}>"
+
+    def prepare(self) -> Prepared:
+        """Import what the file names, and check it.
+
+        Raises:
+            ConfigError: Something cannot be imported, or is not what it should be.
+        """
+        findings, folder = Findings(self._tree), self.path.parent
+        dataset = prepared_dataset(self._shape.dataset, folder, findings)
+        workflow = prepared_workflow(self._shape.workflow, folder, findings)
+        evaluators = prepared_evaluators(self._scorers, folder, findings)
+        findings.raise_any()
+        return Prepared(dataset, workflow, evaluators, options_of(self._shape, self._keep))
+
+
+def _name_of(path: Path) -> str:
+    return (path.parent.name if path.stem == "eval" else path.stem) or "eval"

@@ -1,0 +1,128 @@
+"""What do `${NAME}` and `${NAME:-default}` stand for?
+
+Values of the environment are put in after the YAML has been read, so that none of them can bring
+in keys of its own. A text that came so remembers how it was written: messages show that, and never
+what the environment holds.
+"""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+from limpet.config.problems import quoted
+from limpet.config.scalars import read_scalar
+from limpet.config.tree import Path
+
+_PART = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
+
+
+class Substituted(str):
+    """A text that the environment had a part in.
+
+    Attributes:
+        written: How it stands in the file: shown in its place.
+        read: What it stands for where no text is wanted: if it was `${NAME}` and nothing else, a
+            number, a truth value or null.
+    """
+
+    __slots__ = ("read", "written")
+    read: Any
+    written: str
+
+    def __new__(cls, text: str, written: str, read: Any) -> Self:
+        made = super().__new__(cls, text)
+        made.written, made.read = written, read
+        return made
+
+    def __repr__(self) -> str:
+        return repr(self.written)
+
+
+Say = Callable[[Path, str, str], None]
+"""Told of a variable that is missing or badly written: where, what, and what to do."""
+
+
+def substitute(data: Any, say: Say) -> Any:
+    """Return plain data with the values of the environment in it."""
+
+    def put_in(value: Any, path: Path) -> Any:
+        if isinstance(value, dict):
+            return {key: put_in(one, (*path, key)) for key, one in value.items()}
+        if isinstance(value, list):
+            return [put_in(one, (*path, number)) for number, one in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            return _put_into_text(value, os.environ)
+        except _RefusedError as error:
+            say(path, str(error), error.hint)
+            return None
+
+    return put_in(data, ())
+
+
+class _RefusedError(Exception):
+    def __init__(self, text: str, hint: str) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+def _put_into_text(written: str, known: Mapping[str, str]) -> str:
+    text = _PART.sub(lambda found: _value_of(found, known), written)
+    if "${" not in written.replace("$${", ""):
+        return text  # nothing but escapes: it stays what it is
+    alone = _PART.fullmatch(written)
+    return Substituted(text, written, read_scalar(text) if alone else text)
+
+
+def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
+    if found[0] == "$${":
+        return "${"
+    inside, closed = found[1], found[2]
+    if not closed:
+        raise _RefusedError(
+            f"{quoted(found[0])} has no '}}'", "close it; a literal '${' is written '$${'"
+        )
+    named = _NAME.fullmatch(inside)
+    if named is None or "${" in inside:
+        raise _RefusedError(
+            f"{quoted(found[0])} does not name a variable",
+            "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
+        )
+    name, default = named[1], named[3]
+    value = known.get(name)
+    if default is not None:
+        return value or str(default)  # as in a shell, an empty one counts as none
+    if value is None:
+        raise _RefusedError(
+            f"${{{name}}} is not set in the environment",
+            f"set {name}, or give a default: ${{{name}:-…}}",
+        )
+    return value
+
+
+def settled(value: Any) -> Any:
+    """Return what a value stands for where no text is asked for."""
+    if isinstance(value, Substituted):
+        return value.read
+    if isinstance(value, dict):
+        return {key: settled(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [settled(one) for one in value]
+    return value
+
+
+def is_from_environment(value: Any) -> bool:
+    """Tell whether the environment had a part in a value, or in anything inside it."""
+    if isinstance(value, dict):
+        return any(map(is_from_environment, value.values()))
+    if isinstance(value, list):
+        return any(map(is_from_environment, value))
+    return isinstance(value, Substituted)
+
+
+def written_as(text: str) -> str:
+    """Return a text as it stands in the file."""
+    return text.written if isinstance(text, Substituted) else text

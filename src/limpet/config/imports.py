@@ -1,0 +1,139 @@
+"""What does "module:name" in the file stand for, and if nothing, why?
+
+The folder of the file comes first on `sys.path` and stays there: functions of the user may import
+more of their own when they are called.
+"""
+
+import importlib
+import sys
+import traceback
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import Any
+
+from limpet.config.environment import is_from_environment, written_as
+from limpet.config.problems import did_you_mean, quoted
+from limpet.run.redaction import Redaction
+from limpet.text import one_line, text_of
+
+
+class NotImportedError(Exception):
+    """A reference leads nowhere; the message says why."""
+
+    def __init__(self, text: str, hint: str | None = None) -> None:
+        super().__init__(text)
+        self.hint = hint
+
+
+def put_first(folder: Path) -> None:
+    """Let modules be looked for in a folder before anywhere else, from now on."""
+    if sys.path[:1] != [str(folder)]:
+        sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()  # a module may have been written a moment ago
+
+
+def imported(reference: str, folder: Path) -> Any:
+    """Return what a reference of the file stands for.
+
+    Args:
+        reference: "module:name", with dots in either.
+        folder: The file's folder.
+
+    Raises:
+        NotImportedError: The module or the name is not there, or its code fails.
+    """
+    module_name, _, names = str(reference).partition(":")
+    # What the environment holds is not shown: then the whole reference stands as it was written.
+    hidden = is_from_environment(reference)
+    shown = one_line(written_as(reference)) if hidden else module_name
+    _check_namesake(module_name.partition(".")[0], folder)
+    found = _module(module_name, shown, folder, hidden=hidden)
+    for name in names.split("."):
+        found = _attribute(found, name, shown, hidden=hidden)
+    return found
+
+
+def _check_namesake(top: str, folder: Path) -> None:
+    """Refuse to take another module for the one beside the file, because it was there first."""
+    there = getattr(sys.modules.get(top), "__file__", None)
+    spec = PathFinder.find_spec(top, [str(folder)])
+    if there and spec and spec.origin and Path(spec.origin).resolve() != Path(there).resolve():
+        raise NotImportedError(
+            f"{Path(spec.origin).name} beside this file is not the module {quoted(top)} that is "
+            f"already imported, from {one_line(there)}",
+            "rename one of them",
+        )
+
+
+def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise NotImportedError(*_failure(shown, error, folder)) from error
+        missing = shown if hidden else error.name
+        near = None if hidden else did_you_mean(error.name, _modules_in(folder))
+        hint = near or "looked beside this file and among what is installed"
+        raise NotImportedError(f"there is no module {quoted(missing)}", hint) from error
+    except (Exception, SystemExit) as error:
+        raise NotImportedError(*_failure(shown, error, folder)) from error
+
+
+def _modules_in(folder: Path) -> list[str]:
+    try:
+        beside = list(folder.iterdir())
+    except OSError:
+        return []
+    return [one.stem for one in beside if one.suffix == ".py" or (one / "__init__.py").is_file()]
+
+
+def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
+    """Return what a module's own code raised, and where in the user's code that was."""
+    said = Redaction().text(f"{type(error).__name__}: {text_of(error)}")
+    file, line = _spot(error, folder)
+    hint = None
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        hint = f"{one_line(file)} imports {error.name}, which is not installed here"
+    if isinstance(error, SystemExit):
+        hint = "put what ends the program under: if __name__ == '__main__':"
+    text = f"{shown} cannot be imported: {one_line(f'{file}:{line}: {said}')}"
+    return text, hint
+
+
+def _spot(error: BaseException, folder: Path) -> tuple[str, int]:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        return _beside(error.filename, folder), error.lineno
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if _is_code(one.filename)]
+    own = [one for one in frames if Path(one.filename).is_relative_to(folder)]
+    if not frames:
+        return "?", 0
+    last = (own or frames)[-1]
+    return _beside(last.filename, folder), last.lineno or 0
+
+
+def _is_code(filename: str) -> bool:
+    return not filename.startswith("<") and Path(filename) not in (
+        Path(__file__),
+        Path(importlib.__file__),
+    )
+
+
+def _beside(filename: str, folder: Path) -> str:
+    path = Path(filename)
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else filename
+
+
+def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
+    try:
+        return getattr(found, name)
+    except AttributeError:
+        if hidden:
+            raise NotImportedError(f"{shown} names something its module does not have") from None
+        known = [one for one in dir(found) if not one.startswith("__")]
+        raise NotImportedError(
+            f"{shown} has no {quoted(name)}", did_you_mean(name, known)
+        ) from None
+    except Exception as error:
+        raise NotImportedError(
+            f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
+        ) from error

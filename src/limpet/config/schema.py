@@ -1,0 +1,104 @@
+"""What does an editor need to know of `eval.yml`?
+
+The long forms come from the models, the arguments of the built-in evaluators from their signatures;
+the short forms stand beside them.
+"""
+
+import inspect
+from typing import Any
+
+from pydantic import create_model
+
+from limpet.config.forms import SHORT_FOR, SHORT_KINDS
+from limpet.config.scorers import BUILT_INS, PYTHON_KEYS, arguments_of
+from limpet.config.shape import Shape
+from limpet.config.values import VARIABLE
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON schema of `eval.yml`, with the short and the long form of every key."""
+    made = _without_null(Shape.model_json_schema())
+    keys, sections = made["properties"], made["$defs"]
+    for section, key in SHORT_FOR.items():
+        long = keys[section].pop("$ref", None) or keys[section].pop("allOf")[0]["$ref"]
+        short = sections[long.rpartition("/")[2]]["properties"][key]
+        keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
+    kinds = sections["WorkflowShape"]["properties"]
+    for kind in SHORT_KINDS:
+        long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
+        kinds[kind]["anyOf"] = [short, {"$ref": long}]
+    keys["filter"] = {"description": keys["filter"]["description"], "anyOf": _filters()}
+    keys["evaluators"] = {
+        "description": keys["evaluators"]["description"],
+        "type": "object",
+        "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"},
+        "additionalProperties": {"anyOf": _evaluators()},
+    }
+    return {"$schema": _DRAFT, **made, "title": "Limpet eval.yml"}
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in ("default", "title")}
+
+
+def _without_null(schema: Any) -> Any:
+    """Take out what Pydantic adds to each optional key: null, as one of two, and titles."""
+    if isinstance(schema, list):
+        return [_without_null(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {
+        key: _without_null(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str)) and not (key == "default" and not value)
+    }
+    rest = [one for one in made.get("anyOf", ()) if one != {"type": "null"}]
+    if "anyOf" in made and len(rest) < len(made["anyOf"]):
+        del made["anyOf"]
+        made |= rest[0] if len(rest) == 1 else {"anyOf": rest}
+    return made
+
+
+def _filters() -> list[dict[str, Any]]:
+    value = {"type": ["string", "number", "boolean", "null"]}
+    columns = {
+        "type": "object",
+        "additionalProperties": {"anyOf": [value, {"type": "array", "items": value}]},
+    }
+    sides = {"allow": columns, "deny": columns}
+    return [columns, {"type": "object", "properties": sides, "additionalProperties": False}]
+
+
+def _evaluators() -> list[dict[str, Any]]:
+    texts = {key: {"type": "string"} for key in PYTHON_KEYS}
+    return [
+        {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
+        {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
+        {
+            "type": "object",
+            "properties": texts,
+            "required": ["python"],
+            "additionalProperties": False,
+        },
+        *map(_built_in, BUILT_INS),
+    ]
+
+
+def _built_in(kind: str) -> dict[str, Any]:
+    parameters = inspect.signature(BUILT_INS[kind]).parameters
+    fields: dict[str, Any] = {
+        name: (parameters[name].annotation, parameters[name].default) for name in arguments_of(kind)
+    }
+    made = create_model(kind, **fields).model_json_schema()
+    arguments = {
+        name: {"anyOf": [_bare(one), VARIABLE]} for name, one in made.get("properties", {}).items()
+    }
+    return {
+        "type": "object",
+        "description": (inspect.getdoc(BUILT_INS[kind]) or kind).splitlines()[0],
+        "properties": {"type": {"const": kind}, **arguments},
+        "required": ["type"],
+        "additionalProperties": False,
+    }

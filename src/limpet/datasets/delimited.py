@@ -1,0 +1,115 @@
+"""How are rows read from CSV and TSV, with every cell the text it is?
+
+Python's own reader does the work, in its strict mode: else a quote that is never closed would take
+the rest of the file into one cell, without a word.
+"""
+
+import csv
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
+from limpet.datasets.text_files import Line, lines_of
+from limpet.errors import DatasetError
+from limpet.text import one_line
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_UNCLOSED = "unexpected end of data"
+_REASONS = {
+    "expected after": "after the closing quote of a cell there is more",
+    _UNCLOSED: "a quote is opened and never closed",
+}
+_HINT = "a quote inside a quoted cell is written twice"
+
+
+def read_csv(path: Path, place: str) -> Rows:
+    """Hand out the rows of a file of cells with commas between them."""
+    return _read(path, place, ",")
+
+
+def read_tsv(path: Path, place: str) -> Rows:
+    """Hand out the rows of a file of cells with tabs between them, quoted as in CSV."""
+    return _read(path, place, "\t")
+
+
+def _read(path: Path, place: str, delimiter: str) -> Rows:
+    # One limit for the whole process: it is raised, and left so, as taking it back would fail
+    # the cells of a file that another thread is reading.
+    csv.field_size_limit(sys.maxsize)
+    records = _Records(lines_of(path, place), place, delimiter)
+    header = _header_of(records, place)
+    width = len(header)
+    for number, cells, flaw in records:
+        if flaw is not None:
+            yield Flaw(number, records.text.rstrip("\r\n"), flaw)
+        elif len(cells) == width:
+            yield Row(number, dict(zip(header, cells, strict=True)))
+        elif records.text.strip():
+            many = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+            reason = f"{many}, where the header has {width}"
+            yield Flaw(number, records.text.rstrip("\r\n"), reason)
+
+
+def _header_of(records: "_Records", place: str) -> list[str]:
+    for number, cells, flaw in records:
+        flaw = flaw or flaw_of_columns(cells)  # noqa: PLW2901 - the first that is wrong
+        if flaw is not None:
+            said = one_line(records.text.rstrip("\r\n"))
+            raise DatasetError(
+                f"{place}, line {number}: the header cannot be used: {flaw}: {said}",
+                hint="the first line names the columns, each once",
+            )
+        return cells
+    raise DatasetError(f"{place}: is empty", hint="the first line names the columns")
+
+
+class _Records:
+    """The records of a file: where each begins, its cells, and what is wrong with it.
+
+    Attributes:
+        text: The text of the latest, as it stands in the file.
+    """
+
+    def __init__(self, lines: Iterator[Line], place: str, delimiter: str) -> None:
+        self._lines = lines
+        self._place = place
+        self._taken: list[str] = []
+        self._flaw: str | None = None
+        self._reader = csv.reader(self._pieces(), delimiter=delimiter, strict=True)
+
+    @property
+    def text(self) -> str:
+        return "".join(self._taken)
+
+    def __iter__(self) -> Iterator[tuple[int, list[str], str | None]]:
+        while True:
+            self._taken.clear()
+            self._flaw = None
+            number = self._reader.line_num + 1
+            try:
+                cells = next(self._reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                cells, self._flaw = [], self._flaw or self._reason(error, number)
+            if cells or self._flaw is not None:
+                yield number, cells, self._flaw
+
+    def _pieces(self) -> Iterator[str]:
+        """Hand out lines, also those that end with a lone carriage return, and remember them."""
+        for line in self._lines:
+            text, self._flaw = line.text, self._flaw or line.flaw
+            for piece in [text] if "\r" not in text.removesuffix("\r\n") else _LINE.findall(text):
+                self._taken.append(piece)
+                yield piece
+
+    def _reason(self, error: csv.Error, number: int) -> str:
+        if _UNCLOSED in str(error):
+            # Not to be stepped over: every row from here on would be lost with it.
+            raise DatasetError(
+                f"{self._place}, line {number}: {_REASONS[_UNCLOSED]}: {one_line(self.text)}",
+                hint=_HINT,
+            ) from error
+        return next((said for key, said in _REASONS.items() if key in str(error)), str(error))

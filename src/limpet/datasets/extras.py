@@ -1,0 +1,21 @@
+"""Is a library there that only some formats need?"""
+
+from importlib import import_module
+from typing import Any
+
+from limpet.errors import DatasetError
+
+
+def needed(module: str, place: str) -> Any:
+    """Return a module of the extra `data`.
+
+    Raises:
+        DatasetError: It is not installed.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise DatasetError(
+            f"{place}: reading it needs {module}, which cannot be imported ({error})",
+            hint="pip install 'limpet[data]'",
+        ) from error

@@ -1,0 +1,45 @@
+"""How are rows read from one JSON object per line?"""
+
+from pathlib import Path
+
+from limpet.datasets.rows import Flaw, Row, Rows
+from limpet.datasets.strict_json import exact_decoder, reason_of
+from limpet.datasets.text_files import lines_of
+from limpet.errors import DatasetError
+
+_BOM = "\ufeff"  # files that were put one after the other bring theirs along
+
+
+def read_jsonl(path: Path, place: str) -> Rows:
+    """Hand out the rows of a JSONL file; blank lines are none."""
+    decode = exact_decoder().decode
+    is_first = True
+    for number, line, flaw in lines_of(path, place):
+        text = line.strip().removeprefix(_BOM)
+        if flaw is not None:
+            yield Flaw(number, text, flaw)
+            continue
+        if not text:
+            continue
+        try:
+            values = decode(text)
+        except (ValueError, RecursionError) as error:
+            if is_first:
+                _refuse_an_array(text, place, number)
+            yield Flaw(number, text, reason_of(error))
+            continue
+        finally:
+            is_first = False
+        if isinstance(values, dict):
+            yield Row(number, values)
+        else:
+            yield Flaw(number, text, "not a JSON object")
+
+
+def _refuse_an_array(text: str, place: str, number: int) -> None:
+    """Say what is wrong with the file as a whole, if its first line shows it."""
+    if text in {"[", "[{", "{"}:
+        raise DatasetError(
+            f"{place}, line {number}: a JSON value goes over several lines: {text}",
+            hint="JSONL is one object per line; an array of objects is a .json file",
+        )

@@ -1,0 +1,74 @@
+"""How does a text file become lines, with their numbers and nothing changed in them?
+
+A line ends at a line feed, never at U+2028 or U+0085: those may stand inside a value. Bytes that
+are not UTF-8 are kept on the way (as lone surrogates, which UTF-8 itself cannot hold), so that the
+one row they stand in can be named and the next ones read.
+"""
+
+import codecs
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from limpet.datasets.columns import nearest
+from limpet.errors import DatasetError
+
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class Line(NamedTuple):
+    """One line with its end, its number from 1, and what is wrong with its bytes, if anything."""
+
+    number: int
+    text: str
+    flaw: str | None
+
+
+def check_file(path: Path, place: str) -> None:
+    """Raise `DatasetError` if there is no such file, or it is a directory.
+
+    A plain `OSError` is the caller's to translate, here and below.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a NUL in it
+        hint = _hint_of_missing(path)
+        raise DatasetError(f"{place}: there is no such file", hint=hint) from error
+    if stat.S_ISDIR(mode):
+        raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
+
+
+def _hint_of_missing(path: Path) -> str:
+    try:
+        near = nearest(path.name, [one.name for one in path.parent.iterdir()])
+    except (OSError, ValueError):
+        return f"there is no folder {str(path.parent)!r} that can be read either"
+    if near:
+        return f"did you mean {near}?"
+    return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
+
+
+def lines_of(path: Path, place: str) -> Iterator[Line]:
+    """Hand out the lines of a file, without its byte order mark.
+
+    Raises:
+        DatasetError: It is UTF-16.
+    """
+    offset = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if number == 1 and raw.startswith(_UTF16):
+                raise DatasetError(f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8")
+            line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+            yield _decoded(number, line, offset + len(raw) - len(line))
+            offset += len(raw)
+
+
+def _decoded(number: int, raw: bytes, offset: int) -> Line:
+    try:
+        return Line(number, raw.decode(), None)
+    except UnicodeDecodeError as error:
+        at = offset + error.start
+        flaw = f"byte {raw[error.start]:#04x} at offset {at:,} of the file is not UTF-8"
+        return Line(number, raw.decode(errors="surrogateescape"), flaw)

@@ -1,0 +1,141 @@
+"""What may a user give as an evaluator, and what becomes of it?
+
+An evaluator stays what it is; a function becomes one. Both may get another name or a declared
+version. Whatever cannot work is an error here, before anything is spent.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.functions import FunctionEvaluator
+from limpet.evaluators.naming import checked_name, name_of
+from limpet.evaluators.protocol import Evaluator, Scored, Scores
+from limpet.executors.threads import Threads
+from limpet.journal.code import code_parts
+from limpet.journal.fingerprint import digest
+from limpet.text import one_line
+
+
+def as_evaluator(
+    thing: Any,
+    name: str | None = None,
+    version: str | None = None,
+    *,
+    endpoint: str | None = None,
+    threads: Threads | None = None,
+) -> Evaluator:
+    """Return an evaluator for whatever the user gave.
+
+    Args:
+        thing: An `Evaluator`, or a function over some of output, expected, input, item, steps.
+        name: What to call it; None: as it calls itself.
+        version: Declares what its scores depend on, in place of its code.
+        endpoint: The provider a function calls; None: none.
+        threads: Where a plain function runs. None: each call has a thread of its own.
+
+    Raises:
+        TypeError: It is neither, or its parameters are not among those.
+        ValueError: It may not be called so.
+    """
+    declared = None if version is None else {"version": digest(version)}
+    if not isinstance(thing, type) and isinstance(thing, Evaluator):
+        return _renamed(thing, name, declared, endpoint)
+    if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
+        raise TypeError(_refusal(thing))
+    name = checked_name(name_of(thing) if name is None else name)
+    return FunctionEvaluator(thing, name, declared or _parts_of(thing), endpoint, threads)
+
+
+def as_evaluators(things: Any, *, threads: Threads | None = None) -> list[Evaluator]:
+    """Return an evaluator for each of a list, or for each of a dict under its key as its name.
+
+    Args:
+        things: Evaluators and functions; None: there are none.
+        threads: Where plain functions run, as for `as_evaluator`.
+
+    Raises:
+        TypeError: They are not in a list or a dict, or one of them is no evaluator.
+        ValueError: Two have the same name, or one has a name that none may have.
+    """
+    evaluators = [as_evaluator(thing, name, threads=threads) for name, thing in _named(things)]
+    seen: dict[str, str] = {}
+    for one in evaluators:
+        # Some file systems do not tell capitals from small letters, and a name is a file's.
+        folded = one.name.lower()
+        if folded in seen:
+            raise ValueError(_clash(seen[folded], one.name))
+        seen[folded] = one.name
+    return evaluators
+
+
+def _named(things: Any) -> list[tuple[str | None, Any]]:
+    if things is None:
+        return []
+    if isinstance(things, Mapping):
+        return [(checked_name(name), thing) for name, thing in things.items()]
+    if isinstance(things, (str, bytes)) or not isinstance(things, Iterable):
+        raise TypeError(
+            f"evaluators={one_line(things)}: must be a list of evaluators and functions, or a dict "
+            "of them by name"
+        )
+    return [(None, thing) for thing in things]
+
+
+def _clash(first: str, second: str) -> str:
+    names = repr(first) if first == second else f"{first!r} and {second!r}"
+    return f"two evaluators are called {names}: give one of them another name with name=…"
+
+
+class _Renamed:
+    """An evaluator under another name, or with another fingerprint."""
+
+    def __init__(
+        self, inner: Evaluator, name: str, fingerprint: Mapping[str, str], endpoint: str | None
+    ) -> None:
+        self.name = name
+        self.fingerprint = fingerprint
+        self.endpoint = endpoint
+        self._inner = inner
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.name}: {self._inner!r}>"
+
+    async def call(self, scored: Scored) -> Scores:
+        return await self._inner.call(scored)
+
+
+def _renamed(
+    thing: Evaluator, name: str | None, declared: Mapping[str, str] | None, endpoint: str | None
+) -> Evaluator:
+    if not isinstance(thing.fingerprint, Mapping):
+        raise TypeError(
+            f"{one_line(thing)}: its fingerprint is {one_line(thing.fingerprint)}; make it a dict "
+            "of texts, or a property that returns one"
+        )
+    wanted = checked_name(thing.name if name is None else name)
+    if wanted == thing.name and declared is None and endpoint in (None, thing.endpoint):
+        return thing
+    if isinstance(thing, BuiltIn) and declared is None and endpoint is None:
+        return dataclasses.replace(thing, name=wanted)  # still one that calls no provider
+    return _Renamed(thing, wanted, declared or thing.fingerprint, endpoint or thing.endpoint)
+
+
+def _parts_of(function: Any) -> Mapping[str, str]:
+    # Of a library's function nothing is read: at least its name tells it from another.
+    named = [getattr(function, part, "") for part in ("__module__", "__qualname__")]
+    return code_parts(function) or {str(named[1]): digest(*map(str, named))}
+
+
+def _refusal(thing: Any) -> str:
+    if isinstance(thing, type):
+        return f"{thing.__name__} is a class: give an instance of it, {thing.__name__}(…)"
+    wanted = ("name", "fingerprint", "endpoint", "call")
+    lacks = [part for part in wanted if not hasattr(thing, part)]
+    if len(lacks) < len(wanted):
+        return f"{one_line(thing)} is no evaluator yet: it has no {' and no '.join(lacks)}"
+    return (
+        f"{one_line(thing)} is no evaluator: give a function over some of output, expected, "
+        "input, item, steps, or one of limpet.evaluators"
+    )

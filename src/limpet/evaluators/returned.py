@@ -1,0 +1,93 @@
+"""What did the evaluator say?
+
+A number or a bool is a score, a text is a label, a dict is several of them. All else is an error
+and never a score: a NaN would poison a mean, and a forgotten `return` would be a zero.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from numbers import Integral, Real
+from typing import Any
+
+from limpet.errors import PermanentError
+from limpet.evaluators.protocol import Scores
+from limpet.text import one_line
+from limpet.types import Score
+
+_DO = "return a number, a bool, a label, a dict of scores or a Score"
+
+
+def as_scores(value: Any, name: str) -> Scores:
+    """Return what an evaluator returned as scores.
+
+    Args:
+        value: What it returned.
+        name: Which evaluator it was, for the message.
+
+    Raises:
+        PermanentError: It is no score.
+    """
+    if not isinstance(value, Mapping):
+        return {"score": _as_score(value, name)}
+    if not value:
+        raise PermanentError(f"{name} returned an empty dict; {_DO}")
+    for key in value:
+        if not isinstance(key, str) or not key:
+            raise PermanentError(f"{name} returned a dict with the key {key!r}; use texts as keys")
+    return {str(key): _as_score(one, f"{name}, under {key!r},") for key, one in value.items()}
+
+
+def _as_score(value: Any, who: str) -> Score:
+    value = _unfolded(value)
+    if isinstance(value, Score):
+        return _checked(value, who)
+    if isinstance(value, str):
+        if not value:
+            raise PermanentError(f"{who} returned an empty text, which is no label; {_DO}")
+        return Score(None, label=str(value))
+    return Score(_number(value, who))
+
+
+def _unfolded(value: Any) -> Any:
+    """Return the plain value inside an enum's member or a NumPy scalar."""
+    if isinstance(value, Enum):
+        return value.value
+    if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
+        return item()
+    return value
+
+
+def _number(value: Any, who: str) -> float | bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, (Real, Decimal)):
+        what = "None" if value is None else f"a {type(value).__name__} ({one_line(value)})"
+        raise PermanentError(f"{who} returned {what}; {_DO}")
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # wider than a float; a signalling NaN
+        number = math.nan
+    if not math.isfinite(number):
+        raise PermanentError(f"{who} returned {one_line(value)}, which is no score; {_DO}")
+    return int(value) if isinstance(value, Integral) else number
+
+
+def _checked(score: Score, who: str) -> Score:
+    for part in ("label", "reason"):
+        text = getattr(score, part)
+        if text is not None and not isinstance(text, str):
+            raise PermanentError(f"{who} returned a Score with {part}={one_line(text)}; use a text")
+    value = _unfolded(score.value)
+    if value is None:
+        if not score.label:
+            raise PermanentError(f"{who} returned a Score without value and label; give one")
+        return score
+    if isinstance(value, str):
+        raise PermanentError(
+            f"{who} returned a Score with the text {one_line(repr(value))} as its value; "
+            "give a text as label=…"
+        )
+    return dataclasses.replace(score, value=_number(value, who))

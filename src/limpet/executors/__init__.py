@@ -1,0 +1,30 @@
+"""Run many calls well: async, sync, the factory, retry."""
+
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import (
+    UNSET,
+    ExecutionDetails,
+    ExecutionStatus,
+    Executor,
+    Unset,
+)
+from limpet.executors.factory import get_executor_on_sync_context
+from limpet.executors.retry import Backoff
+from limpet.executors.sync_executor import SyncExecutor
+from limpet.pacing.aimd import ConcurrencyController
+
+__all__ = [
+    "UNSET",
+    "AsyncExecutor",
+    "Attempt",
+    "Backoff",
+    "ConcurrencyController",
+    "ExecutionDetails",
+    "ExecutionStatus",
+    "Executor",
+    "Finished",
+    "SyncExecutor",
+    "Unset",
+    "get_executor_on_sync_context",
+]

@@ -1,0 +1,131 @@
+"""What travels through a run: a call, its attempts, and how it finished."""
+
+import asyncio
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
+
+from limpet.executors.details import ExecutionDetails, Unset
+from limpet.pacing.observation import Observation
+from limpet.pacing.pacer import Ticket
+from limpet.pacing.signals import FailureKind
+
+InputT = TypeVar("InputT")
+OutputT = TypeVar("OutputT")
+
+
+class Cancelled(Enum):
+    """Why an attempt was cancelled."""
+
+    TIMEOUT = "timeout"
+    REQUEST = "request"
+    STOP = "stop"
+
+
+class Call:
+    """One input on its way through the run, however many attempts it takes.
+
+    Attributes:
+        refusals: Times it was refused and has itself to blame.
+        seen_completed: How many calls the run had completed when this one first failed; -1: it
+            never did.
+        deferred: It is in its second pass.
+    """
+
+    __slots__ = (
+        "deferred",
+        "details",
+        "index",
+        "input",
+        "refusals",
+        "retries",
+        "seen_completed",
+        "timeouts",
+    )
+
+    def __init__(self, index: int, input: Any) -> None:  # noqa: A002 - the contract's word
+        self.index = index
+        self.input = input
+        self.details = ExecutionDetails()
+        self.retries = 0
+        self.timeouts = 0
+        self.refusals = 0
+        self.seen_completed = -1
+        self.deferred = False
+
+    @property
+    def priority(self) -> int:
+        """Lower runs first: one step per retry. A timeout keeps the priority."""
+        return -self.retries
+
+
+class Attempt:
+    """One try of one input, as the hooks see it. Read it, do not change it.
+
+    Attributes:
+        index: The input's place, from 0.
+        input: The input itself.
+        number: Which attempt of this input it is, from 1.
+        started_at: The loop's time when it started.
+        seconds: How long it took; None while it runs.
+        error: What it raised; None while it runs and after a success.
+        kind: What the error means; None for a success, a timeout or a cancellation.
+        retry_in: Seconds until the next attempt; None if there is none.
+    """
+
+    __slots__ = (
+        "begun",
+        "call",
+        "cancelled",
+        "error",
+        "grace",
+        "index",
+        "kind",
+        "number",
+        "observation",
+        "retry_in",
+        "seconds",
+        "started_at",
+        "task",
+        "ticket",
+    )
+
+    def __init__(self, call: Call, number: int, started_at: float) -> None:
+        self.call = call
+        self.index = call.index
+        self.number = number
+        self.started_at = started_at
+        self.seconds: float | None = None
+        self.error: BaseException | None = None
+        self.kind: FailureKind | None = None
+        self.retry_in: float | None = None
+        self.cancelled: Cancelled | None = None
+        self.grace: asyncio.TimerHandle | None = None
+        self.begun = False
+        self.task: asyncio.Task[None] | None = None
+        self.ticket: Ticket | None = None
+        self.observation: Observation | None = None
+
+    @property
+    def input(self) -> Any:
+        """The input this attempt is for."""
+        return self.call.input
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[InputT, OutputT]):
+    """An input that is done: completed with an output, or failed with an error.
+
+    Attributes:
+        index: The input's place, from 0.
+        input: The input itself.
+        output: What the function returned; the fallback value if it failed.
+        error: Why it failed; None if it completed.
+        details: Its status, every exception on the way, and the seconds it ran.
+    """
+
+    index: int
+    input: InputT
+    output: OutputT | Unset
+    error: Exception | None
+    details: ExecutionDetails

@@ -1,0 +1,182 @@
+"""What is in flight, how long has it been, and how is it brought down?
+
+Each attempt is a task, and the last thing it does is settle itself. One that is cancelled and
+does not end is abandoned after a grace, and settled in its place.
+
+Every attempt has the same time limit, so the oldest in flight is the next to reach it: one timer
+watches the oldest, instead of one timer for each.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from types import CoroutineType
+from typing import Any
+
+from limpet.errors import PermanentError
+from limpet.executors.attempts import Attempt, Call, Cancelled
+from limpet.executors.loops import silence
+from limpet.pacing import observation
+from limpet.pacing.observation import Observation
+from limpet.pacing.pacer import Ticket
+
+CANCEL_GRACE_S = 1.0
+"""How long a cancelled call may take to end before it is abandoned."""
+
+Settle = Callable[[Attempt, Any, BaseException | None], None]
+
+
+class NotAwaitableError(PermanentError, TypeError):
+    """The function is not an async one."""
+
+
+class Flight:
+    """The attempts under way.
+
+    Args:
+        function: What an attempt calls.
+        timeout_s: How long an attempt may take.
+        settle: Called once for each attempt, with its value or its error.
+        on_abandoned: Called when an attempt ignored its cancellation, before it is settled.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any], Awaitable[Any]],
+        timeout_s: float,
+        settle: Settle,
+        on_abandoned: Callable[[Attempt], None],
+    ) -> None:
+        self._function = function
+        self._timeout_s = timeout_s
+        self._settle = settle
+        self._on_abandoned = on_abandoned
+        # Invariant: insertion order is the order in which the attempts started.
+        self._attempts: dict[int, Attempt] = {}
+        self._watch: asyncio.TimerHandle | None = None
+        self.abandoned = 0
+        """How many ignored their cancellation and were left behind."""
+        self.given_up: set[asyncio.Task[None]] = set()
+        """Tasks that nobody waits for any more."""
+
+    def open(self) -> None:
+        """Bind to the running loop and to the caller's context."""
+        self._loop = asyncio.get_running_loop()
+        # Attempts start from within one another, but each must see the caller's context, not
+        # what an earlier attempt put into its own.
+        self._context = contextvars.copy_context()
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def ages(self) -> dict[int, float]:
+        """Return the seconds each attempt has been under way, the oldest first."""
+        if not self._attempts:
+            return {}
+        now = self._loop.time()
+        return {index: now - one.started_at for index, one in self._attempts.items()}
+
+    def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
+        """Start the call's next attempt, on the pacer's leave if there is a pacer."""
+        attempt = Attempt(call, len(call.details.exceptions) + 1, self._loop.time())
+        if ticket is not None:
+            attempt.ticket, attempt.observation = ticket, Observation()
+        self._attempts[call.index] = attempt
+        attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
+        if attempt.cancelled is not None:
+            attempt.task.cancel()  # an eager task that had itself cancelled
+        if self._watch is None:
+            self._watch_until(attempt.started_at + self._timeout_s)
+        return attempt
+
+    async def _fly(self, attempt: Attempt) -> None:
+        attempt.begun = True
+        if attempt.observation is not None:
+            observation.begin(attempt.observation)
+        value, error = None, None
+        try:
+            awaitable = self._function(attempt.call.input)
+            if type(awaitable) is not CoroutineType and not isawaitable(awaitable):
+                raise _not_awaitable(self._function, awaitable)  # noqa: TRY301 - fails this attempt
+            value = await awaitable
+        except BaseException as raised:  # noqa: BLE001 - settled like any other end
+            error = raised
+        self._land(attempt, value, error)
+
+    def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
+        if self._attempts.get(attempt.index) is not attempt:
+            return  # abandoned: whatever it says comes too late
+        del self._attempts[attempt.index]
+        if attempt.grace is not None:
+            attempt.grace.cancel()
+        attempt.seconds = seconds = self._loop.time() - attempt.started_at
+        attempt.call.details.execution_seconds += seconds
+        self._settle(attempt, value, error)
+
+    def cancel(self, index: int, why: Cancelled) -> bool:
+        """Cancel one attempt; tell whether it was in flight."""
+        attempt = self._attempts.get(index)
+        if attempt is None:
+            return False
+        attempt.cancelled = why
+        if attempt.task is not None:
+            attempt.task.cancel()
+        if not attempt.begun:
+            # A task that is cancelled before its first step never runs a line of ours.
+            self._land(attempt, None, None)
+        elif attempt.grace is None:
+            attempt.grace = self._loop.call_later(CANCEL_GRACE_S, self._abandon, attempt)
+        return True
+
+    def cancel_all(self) -> None:
+        """Cancel what is in flight, because the run stops."""
+        for index, attempt in list(self._attempts.items()):
+            if attempt.cancelled is None:
+                self.cancel(index, Cancelled.STOP)
+
+    def drop_all(self) -> None:
+        """Cancel what is in flight and wait for none of it."""
+        self.cancel_all()
+        for attempt in list(self._attempts.values()):
+            self._give_up(attempt)
+            self._land(attempt, None, None)
+
+    def close(self) -> None:
+        """Stop watching. What has been abandoned goes on until it ends by itself."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _abandon(self, attempt: Attempt) -> None:
+        if self._attempts.get(attempt.index) is attempt:
+            self._give_up(attempt)
+            self.abandoned += 1
+            self._on_abandoned(attempt)
+            self._land(attempt, None, None)
+
+    def _give_up(self, attempt: Attempt) -> None:
+        if attempt.task is not None:
+            silence(attempt.task)
+            self.given_up.add(attempt.task)
+
+    def _watch_until(self, deadline: float) -> None:
+        self._watch = self._loop.call_at(deadline, self._cancel_overdue)
+
+    def _cancel_overdue(self) -> None:
+        self._watch = None
+        now = self._loop.time()
+        for attempt in list(self._attempts.values()):
+            deadline = attempt.started_at + self._timeout_s
+            if deadline > now:
+                self._watch_until(deadline)
+                return
+            if attempt.cancelled is None:
+                self.cancel(attempt.index, Cancelled.TIMEOUT)
+
+
+def _not_awaitable(function: Any, result: Any) -> NotAwaitableError:
+    name = getattr(function, "__qualname__", None) or repr(function)
+    return NotAwaitableError(
+        f"{name} returned {type(result).__name__}, which cannot be awaited: AsyncExecutor needs "
+        f"an async function; for a plain one use SyncExecutor"
+    )

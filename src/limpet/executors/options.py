@@ -1,0 +1,47 @@
+"""The options of an AsyncExecutor, for those who pass them on."""
+
+import signal
+from typing import Any, Literal, TypedDict
+
+from limpet.executors.gate import CostOf
+from limpet.executors.hooks import OnAttempt, OnComplete
+from limpet.executors.retry import Backoff, Classify
+from limpet.pacing.pacer import Pacer
+from limpet.text import did_you_mean
+
+
+class ExecutorOptions(TypedDict, total=False):
+    """What an `AsyncExecutor` can be told, by name."""
+
+    concurrency: int | Literal["auto"]
+    tqdm_bar_format: str | None
+    max_retries: int
+    exit_on_error: bool
+    fallback_return_value: Any
+    termination_signal: signal.Signals | None
+    timeout: float | None
+    enable_dynamic_concurrency: bool
+    dynamic_initial_target: int | None
+    dynamic_window_seconds: float
+    dynamic_increase_step: float
+    dynamic_decrease_ratio: float
+    dynamic_inactive_check_interval: float
+    max_timeouts: int | None
+    max_concurrency: int
+    cost: CostOf | None
+    pacer: Pacer | None
+    classify: Classify | None
+    backoff: Backoff | None
+    on_complete: OnComplete | None
+    on_attempt_start: OnAttempt | None
+    on_attempt_end: OnAttempt | None
+
+
+def check_names(options: ExecutorOptions) -> None:
+    """Refuse an option that does not exist, and name the nearest that does."""
+    known = ExecutorOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"{name!r} is not an option of the executors{did_you_mean(name, known)}"
+            )

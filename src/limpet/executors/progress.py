@@ -1,0 +1,118 @@
+"""What does a person see while it runs?
+
+With a bar, messages go through the bar so that they never cut across it; without one they go to
+the log, where nobody sees a retry unless they asked for INFO. A bar that breaks, because the
+terminal is gone, is dropped: it must not take the run with it.
+"""
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from limpet.errors import InterruptedRunError, LimpetError
+from limpet.executors.attempts import Attempt, Call
+from limpet.text import one_line
+
+logger = logging.getLogger("limpet.executors")
+
+
+class Progress:
+    """A tqdm bar, or none where `bar_format` is None."""
+
+    def __init__(self, bar_format: str | None, total: int | None) -> None:
+        self._bar: Any = None
+        if bar_format is not None:
+            self._bar = _bar_class()(total=total, bar_format=bar_format)
+
+    def advance(self) -> None:
+        """One more input is done."""
+        if self._bar is not None:
+            self._with_bar(lambda bar: bar.update())
+
+    def close(self) -> None:
+        """Leave the bar as it is and end it."""
+        if self._bar is not None:
+            self._with_bar(lambda bar: bar.close())
+
+    def say_retry(self, call: Call, error: Exception, wait_s: float) -> None:
+        """An attempt failed, and there will be another."""
+        self._say(
+            logging.INFO,
+            "input %s failed (attempt %s): %s; trying again in %s s",
+            call.index,
+            len(call.details.exceptions),
+            error,
+            f"{wait_s:.2f}",
+        )
+
+    def say_failed(self, call: Call, error: Exception) -> None:
+        """An input failed for good."""
+        count = len(call.details.exceptions)
+        attempts = "1 attempt" if count == 1 else f"{count} attempts"
+        self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
+
+    def say_second_pass(self, count: int) -> None:
+        """Everything else is done: what failed in passing is tried once more."""
+        inputs = "1 input" if count == 1 else f"{count} inputs"
+        self._say(logging.INFO, "second pass: %s that failed in passing", inputs)
+
+    def say_abandoned(self, attempt: Attempt) -> None:
+        """A call would not end."""
+        self._say(
+            logging.WARNING,
+            "the call for input %s ignores its cancellation: it is left behind",
+            attempt.index,
+        )
+
+    def say_stop(self, reason: Exception, in_flight: int) -> None:
+        """The run stops early."""
+        if isinstance(reason, InterruptedRunError):
+            calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
+            more = f"{calls} in flight, signal again to stop now" if in_flight else str(reason)
+            self._say(logging.WARNING, "stopping: %s", more)
+        elif isinstance(reason, LimpetError) and reason.hint is not None:
+            self._say(logging.WARNING, "stopping: %s; %s", str(reason), reason.hint)
+
+    def log_fault(self, fault: BaseException, message: str, *values: object) -> None:
+        """Log a failure of user code beside the calls, with its traceback."""
+
+        def log() -> None:
+            logger.error(message, *(one_line(value) for value in values), exc_info=fault)
+
+        if self._bar is None:
+            log()
+        else:
+            # Log handlers write where they please: the bar steps aside meanwhile.
+            self._with_bar(lambda bar: _beside(bar, log))
+
+    def _say(self, level: int, message: str, *values: object) -> None:
+        if self._bar is None:
+            if logger.isEnabledFor(level):
+                logger.log(level, message, *(one_line(value) for value in values))
+            return
+        text = message % tuple(one_line(value) for value in values)
+        self._with_bar(lambda bar: bar.write(text, file=sys.stderr))
+
+    def _with_bar(self, act: Callable[[Any], object]) -> None:
+        try:
+            act(self._bar)
+        except Exception:
+            self._bar = None
+            logger.exception("the progress bar broke; the run goes on without it")
+
+
+def _bar_class() -> Any:
+    from tqdm import TqdmWarning  # noqa: PLC0415 - a fifth of our import time, seldom needed
+
+    with warnings.catch_warnings():
+        # In a notebook without widgets it asks for them each time; its bar of text is fine.
+        warnings.simplefilter("ignore", TqdmWarning)
+        from tqdm.auto import tqdm  # noqa: PLC0415
+    return tqdm
+
+
+def _beside(bar: Any, act: Callable[[], None]) -> None:
+    with bar.external_write_mode(file=sys.stderr):
+        act()

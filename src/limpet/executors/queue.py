@@ -1,0 +1,94 @@
+"""Which call is next, and which must still wait?
+
+Calls run in the order (priority, index), a retry being one priority step ahead of what it was. A
+fresh input always comes after everything taken before it: its priority is the lowest and its
+index the highest. So the queue never has to hold a fresh call; it is taken from the inputs when
+its turn has come, and only calls that come back are kept here.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+from limpet.executors.attempts import Call
+
+
+class CallQueue:
+    """Calls that come back: those ready to run, and those whose wait is not over."""
+
+    def __init__(self, on_due: Callable[[], None]) -> None:
+        self._on_due = on_due
+        self._ready: list[tuple[int, int, Call]] = []  # a heap by (priority, index)
+        self._waiting: list[tuple[float, int, Call]] = []  # a heap by (when it is due, index)
+        self._last: deque[Call] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._ready) + len(self._waiting) + len(self._last)
+
+    def put(self, call: Call) -> None:
+        """Have the call run as soon as its priority allows."""
+        heappush(self._ready, (call.priority, call.index, call))
+
+    def put_later(self, call: Call, wait_s: float) -> None:
+        """Have the call wait first, holding no one's place."""
+        if wait_s <= 0:
+            self.put(call)
+            return
+        due = asyncio.get_running_loop().time() + wait_s
+        heappush(self._waiting, (due, call.index, call))
+        if self._waiting[0][2] is call:
+            self._set_timer()
+
+    def put_last(self, call: Call) -> None:
+        """Have the call run when there is no other."""
+        self._last.append(call)
+
+    def pop_last(self) -> Call | None:
+        """Take the next of those that are to run when there is no other."""
+        return self._last.popleft() if self._last else None
+
+    def pop(self) -> Call | None:
+        """Take the next call that is ready."""
+        return heappop(self._ready)[2] if self._ready else None
+
+    def remove(self, index: int) -> Call | None:
+        """Take out one call by its index."""
+        heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
+        for heap in heaps:
+            for place, (_, at, call) in enumerate(heap):
+                if at == index:
+                    del heap[place]
+                    heapify(heap)
+                    self._set_timer()
+                    return call
+        for call in self._last:
+            if call.index == index:
+                self._last.remove(call)
+                return call
+        return None
+
+    def clear(self) -> None:
+        """Forget every call."""
+        self._ready.clear()
+        self._waiting.clear()
+        self._last.clear()
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._waiting:
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_at(self._waiting[0][0], self._wake)
+
+    def _wake(self) -> None:
+        # A loop fires timers up to one tick of its clock early: what it woke us for is due.
+        due = max(asyncio.get_running_loop().time(), self._waiting[0][0])
+        while self._waiting and self._waiting[0][0] <= due:
+            self.put(heappop(self._waiting)[2])
+        self._set_timer()
+        self._on_due()

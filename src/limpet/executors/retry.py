@@ -1,0 +1,89 @@
+"""Should a failed attempt be tried again, and when?"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from limpet.arguments import function, number_from, whole_number_from
+from limpet.executors.progress import Progress
+from limpet.pacing import signals
+from limpet.pacing.limits import number
+from limpet.pacing.signals import FailureKind, Signal
+
+Classify = Callable[[BaseException], Signal | FailureKind | str | None]
+"""The user's say on an error: a kind or a signal, or None for our own judgement."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Waits that grow: the n-th is drawn from 0 to `base_s` × 2ⁿ, never above `cap_s`.
+
+    The draw is over the whole range (full jitter), so that calls which failed together do not
+    come back together.
+    """
+
+    base_s: float = 0.1
+    cap_s: float = 8.0
+    rng: random.Random = field(default_factory=random.Random, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        number_from(0, base_s=self.base_s)
+        number_from(0, cap_s=self.cap_s)
+
+    def wait_s(self, retries: int) -> float:
+        """Return the wait before the next attempt after `retries` retries so far."""
+        # The exponent is bounded because 2.0 ** 1024 overflows long after the cap has been met.
+        return self.rng.uniform(0, min(self.cap_s, self.base_s * 2.0 ** min(retries, 60)))
+
+
+class RetryRules:
+    """Judges failed attempts, for the async and the sync executor alike."""
+
+    def __init__(self, max_retries: int, classify: Classify | None, backoff: Backoff) -> None:
+        self.max_retries = whole_number_from(0, max_retries=max_retries)
+        self._classify = None if classify is None else function(classify=classify)
+        if not isinstance(backoff, Backoff):
+            raise TypeError(f"backoff={backoff!r}: must be a Backoff or None")
+        self._backoff = backoff
+
+    def judge(
+        self, error: BaseException, retries: int, progress: Progress
+    ) -> tuple[Signal, float | None]:
+        """Say what an error means, and the seconds until the next attempt; None: there is none.
+
+        Args:
+            error: What the attempt raised.
+            retries: How often the call was tried again before.
+            progress: Where to report a fault of the user's own judgement.
+        """
+        signal = self._signal(error, progress)
+        again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
+        if not again or retries >= self.max_retries:
+            return signal, None
+        if signal.retry_after_s is not None:
+            return signal, signal.retry_after_s
+        return signal, self._backoff.wait_s(retries)
+
+    def _signal(self, error: BaseException, progress: Progress) -> Signal:
+        ours = signals.classify(error)
+        if self._classify is None:
+            return ours
+        try:
+            theirs = self._classify(error)
+            if theirs is None:
+                return ours
+            if isinstance(theirs, Signal):
+                wait = number(theirs.retry_after_s)
+                kind = FailureKind(theirs.kind)
+                return replace(theirs, kind=kind, retry_after_s=wait, limits=tuple(theirs.limits))
+            return replace(ours, kind=FailureKind(theirs))
+        except Exception as fault:  # noqa: BLE001 - logged; a faulty judge must not take the run down
+            progress.log_fault(
+                fault,
+                "classify=%s failed on %s or returned something else than a Signal, one of %s, "
+                "or None; using the built-in judgement",
+                self._classify,
+                error,
+                ", ".join(FailureKind),
+            )
+            return ours

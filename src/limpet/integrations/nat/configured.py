@@ -1,0 +1,80 @@
+"""A workflow as the configuration and the command line describe it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.integrations.nat.in_process import InProcessWorkflow
+from limpet.journal.fingerprint import digest
+from limpet.text import one_line
+from limpet.types import Item, Output
+from limpet.workflows.answer_path import ALL, AnswerPath
+from limpet.workflows.parsing import parse_json
+from limpet.workflows.protocol import Workflow
+
+_FLAG = "--result-json-path"
+
+
+class ConfiguredWorkflow:
+    """Another workflow, which the configuration is part of.
+
+    Args:
+        inner: What answers.
+        parts: The fingerprints of the configuration's blocks.
+        result_json_path: Where in its answer the answer is.
+
+    Attributes:
+        answered_before: Whether it answered in an earlier session.
+
+    Raises:
+        ConfigError: That is no path.
+    """
+
+    answered_before = False
+
+    def __init__(self, inner: Workflow, parts: Mapping[str, str], result_json_path: str) -> None:
+        self.name = inner.name
+        self.endpoint = inner.endpoint
+        self._inner = inner
+        self._parts = dict(parts)
+        try:
+            self._path = AnswerPath(result_json_path)
+        except LimpetError as error:
+            text = f"{_FLAG} {one_line(result_json_path)}: is no JSONPath"
+            raise ConfigError(text, hint="such as $.output") from error
+        if result_json_path != ALL:
+            self._parts["result_json_path"] = digest(result_json_path)
+
+    @property
+    def fingerprint(self) -> Mapping[str, str]:
+        """What the inner one's answers depend on, and the configuration."""
+        return {**self._inner.fingerprint, **self._parts}
+
+    def seen(self, item: Item) -> Any:
+        return self._inner.seen(item)
+
+    def check(self) -> None:
+        """Find out what can be found out without opening it. Raises as `open` does."""
+        if isinstance(self._inner, InProcessWorkflow):
+            self._inner.check()
+
+    async def open(self) -> None:
+        if hasattr(self._inner, "answered_before"):
+            self._inner.answered_before = self.answered_before
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def call(self, item: Item) -> Output:
+        output = await self._inner.call(item)
+        if self._path.path == ALL:
+            return output
+        value = output.value
+        if isinstance(value, str):
+            try:
+                value = parse_json(value.encode())
+            except ValueError as error:
+                shown = one_line(output.value)
+                raise PermanentError(f"{_FLAG}: the answer is {error}: {shown}") from None
+        return Output(self._path.find(value, _FLAG, one_line), output.usage, output.steps)

@@ -1,0 +1,175 @@
+"""How does the configuration's own workflow run in this process, through the installed toolkit?
+
+The toolkit is asked for what it does in `nat eval`: the workflow is built from the configuration
+once, and each item has a session of its own. The `eval:` block is kept from it, for it may name
+evaluators that the toolkit does not know.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import AsyncExitStack, contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from inspect import signature
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.text import one_line, text_of
+from limpet.types import Item, Output
+from limpet.workflows.usage import usage_of_steps
+
+
+def is_installed() -> bool:
+    """Tell whether the toolkit is installed."""
+    try:
+        return find_spec("nat.runtime.loader") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def check_installed(shown: str) -> None:
+    """Say what to do where the toolkit is not installed.
+
+    Raises:
+        ConfigError: It is not.
+    """
+    if not is_installed():
+        raise ConfigError(
+            f"{shown}: its workflow runs in the NeMo Agent Toolkit, which is not installed here",
+            hint="install it: pip install nvidia-nat   or serve the workflow: nat serve "
+            f"--config_file {shown}   and give its address: --endpoint http://localhost:8000",
+        )
+
+
+class InProcessWorkflow:
+    """The workflow of a configuration.
+
+    Args:
+        file: The configuration.
+        overrides: What the command line says: path and value.
+        name: What people call it.
+        per_input_user_id: Whether each item is asked by a user of its own.
+    """
+
+    endpoint = "workflow"
+
+    def __init__(
+        self,
+        file: Path,
+        overrides: tuple[tuple[str, Any], ...],
+        *,
+        name: str,
+        per_input_user_id: bool = True,
+    ) -> None:
+        self.name = name
+        self.fingerprint: Mapping[str, str] = {}  # the configuration's blocks say it all
+        self._file = file
+        self._overrides = overrides
+        self._per_input = per_input_user_id
+        self._stack = AsyncExitStack()
+        self._sessions: Any = None
+        self._pull: Any = None
+
+    def seen(self, item: Item) -> Any:
+        return item.input
+
+    def check(self) -> None:
+        """Let the toolkit read the configuration, and build nothing of it.
+
+        Raises:
+            LimpetError: It cannot be imported, or refuses the configuration.
+        """
+        with self._told():
+            self._read()
+
+    async def open(self) -> None:
+        with self._told():
+            try:
+                await self._build()
+            except (Exception, SystemExit):
+                await self._stack.aclose()
+                raise
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            raise LimpetError(
+                f"{self._file.name}: the toolkit cannot build its workflow: "
+                f"{type(error).__name__}: {one_line(text_of(error))}",
+                hint="nat run --config_file says more",
+            ) from error
+
+    def _read(self) -> Any:
+        loader = import_module("nat.runtime.loader")
+        loader.discover_and_register_plugins(loader.PluginTypes.CONFIG_OBJECT)
+        data = import_module("nat.utils.io.yaml_tools").yaml_load(self._file)
+        for path, value in self._overrides:
+            _put(data, path.split("."), value)
+        data.pop("eval", None)
+        config_of = import_module("nat.data_models.config").Config
+        validate = import_module("nat.utils.data_models.schema_validator").validate_schema
+        return validate(data, config_of)
+
+    async def _build(self) -> None:
+        config = self._read()
+        building = import_module("nat.builder.workflow_builder").WorkflowBuilder
+        builder = await self._stack.enter_async_context(building.from_config(config=config))
+        create = import_module("nat.runtime.session").SessionManager.create
+        told: dict[str, Any] = {"config": config, "shared_builder": builder}
+        if "max_concurrency" in signature(create).parameters:
+            told["max_concurrency"] = 0  # no limit, where the toolkit's own is 8: ours is kept
+        self._sessions = await create(**told)
+        shutdown = getattr(self._sessions, "shutdown", None)
+        if shutdown is not None:
+            self._stack.push_async_callback(shutdown)
+        self._pull = _pulling()
+
+    async def close(self) -> None:
+        await self._stack.aclose()
+        self._sessions = None
+
+    async def call(self, item: Item) -> Output:
+        user = f"nat_eval_user-{uuid4()}" if self._per_input else "nat_eval_user"
+        async with (
+            self._sessions.session(user_id=user) as session,
+            session.run(item.input) as runner,
+        ):
+            if not session.workflow.has_single_output:
+                raise PermanentError("the workflow has several outputs: only one is supported")
+            steps_to_come = asyncio.ensure_future(self._pull())
+            try:
+                value = await runner.result()
+                steps = await steps_to_come
+            finally:
+                steps_to_come.cancel()
+            return _output(runner, value, steps)
+
+
+def _pulling() -> Any:
+    for name in ("nat.builder.runtime_event_subscriber", "nat.eval.runtime_event_subscriber"):
+        try:
+            return import_module(name).pull_intermediate
+        except ImportError:
+            continue
+    raise LimpetError("this version of the toolkit hands out no intermediate steps")
+
+
+def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
+    try:
+        value = runner.convert(value, to_type=str)
+    except ValueError:
+        if isinstance(value, BaseModel):
+            value = value.model_dump_json(indent=2)  # the text that `nat eval` scores
+    return Output(value, usage_of_steps(steps), steps)
+
+
+def _put(data: Any, path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        data = data.setdefault(part, {})
+    data[path[-1]] = value

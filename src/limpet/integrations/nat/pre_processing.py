@@ -1,0 +1,85 @@
+"""What does `custom_pre_eval_process_function` do to an answer before it is scored?
+
+The answer on disk stays as the workflow gave it. Each evaluator sees what the function makes of it,
+and has the function's code in its fingerprint: edit the function, and the scores are made again.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from limpet.errors import PermanentError
+from limpet.evaluators.protocol import Evaluator, Scored, Scores
+from limpet.journal.code import code_parts
+from limpet.text import one_line
+
+
+@dataclass
+class EvalInputItem:
+    """What the function gets, by the names that the toolkit gives."""
+
+    id: Any
+    input_obj: Any
+    expected_output_obj: Any
+    output_obj: Any = None
+    expected_trajectory: list[Any] = field(default_factory=list)
+    trajectory: list[Any] = field(default_factory=list)
+    full_dataset_entry: Any = None
+
+    def copy_with_updates(self, **updates: Any) -> "EvalInputItem":
+        """Return a copy with other values."""
+        return replace(self, **updates)
+
+
+class PreProcessed:
+    """An evaluator that sees what a function has made of the answer.
+
+    Args:
+        inner: What scores.
+        function: What is called first.
+        expected_steps: The column of the expected steps.
+    """
+
+    def __init__(
+        self, inner: Evaluator, function: Callable[[Any], Any], expected_steps: str
+    ) -> None:
+        self.name = inner.name
+        self.endpoint = inner.endpoint
+        self._inner = inner
+        self._function = function
+        self._expected_steps = expected_steps
+        first = {f"before scoring: {name}": one for name, one in code_parts(function).items()}
+        self.fingerprint: Mapping[str, str] = {**inner.fingerprint, **first}
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.name}: {self._inner!r} after {self._function!r}>"
+
+    async def call(self, scored: Scored) -> Scores:
+        made = await asyncio.to_thread(self._function, self._item(scored))
+        if not hasattr(made, "output_obj"):
+            raise PermanentError(
+                f"custom_pre_eval_process_function returned {one_line(made)}, and not an item",
+                hint="return the item, with another output_obj",
+            )
+        return await self._inner.call(
+            replace(
+                scored,
+                output=made.output_obj,
+                expected=getattr(made, "expected_output_obj", scored.expected),
+                input=getattr(made, "input_obj", scored.input),
+                steps=getattr(made, "trajectory", scored.steps),
+            )
+        )
+
+    def _item(self, scored: Scored) -> EvalInputItem:
+        row = {} if scored.item is None else dict(scored.item.row)
+        return EvalInputItem(
+            id=None if scored.item is None else scored.item.id,
+            input_obj=scored.input,
+            expected_output_obj=scored.expected,
+            output_obj=scored.output,
+            expected_trajectory=row.get(self._expected_steps) or [],
+            trajectory=list(scored.steps),
+            full_dataset_entry=row,
+        )

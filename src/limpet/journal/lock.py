@@ -1,0 +1,162 @@
+"""Who may write?
+
+One process, the one that holds `flock` on the file LOCK. The lock dies with its process, however
+that ends, so there is nothing stale to clean up; the file stays, and its text says who holds it.
+"""
+
+import errno
+import json
+import os
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from weakref import WeakSet
+
+from limpet.errors import JournalError, RunIsLocked
+
+try:
+    import fcntl
+except ImportError:  # pragma: no cover - Windows, where no journal is written
+    fcntl = None  # type: ignore[assignment]
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_STARTED_AT = time.time()
+_held: WeakSet["Lock"] = WeakSet()
+
+
+class Lock:
+    """The right to write, from its making until `release`.
+
+    Attributes:
+        on_lost: Called in a forked child, which does not have the right.
+
+    Raises:
+        RunIsLocked: Another process has it, or this one has it already.
+        JournalError: This system or file system has no locks.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if fcntl is None:
+            raise JournalError(
+                f"{path}: a journal cannot be written on this system, which has no flock",
+                hint="use Linux or macOS; on Windows, WSL 2",
+            )
+        self._fd: int | None = None
+        self.on_lost: Callable[[], None] = lambda: None
+        fd = _taken(path)
+        try:
+            os.ftruncate(fd, 0)
+            who = {**_who_we_are(), "path": str(path.resolve())}
+            os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
+        except BaseException:
+            os.close(fd)
+            raise
+        self._fd = fd
+        _held.add(self)
+
+    def release(self) -> None:
+        """Let others write. The file stays: deleting it would let two in at once."""
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+            _held.discard(self)
+
+
+def _taken(path: Path) -> int:
+    """Return the file with the lock on it."""
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _take(fd, path)
+            if _lies_at(fd, path):
+                return fd
+        except BaseException:
+            os.close(fd)
+            raise
+        # Whoever had the lock moved the directory away: this is the lock of another place now.
+        os.close(fd)
+
+
+def _lies_at(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _take(fd: int, path: Path) -> None:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise _locked(path, holder(path)) from error
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS):
+            raise
+        raise JournalError(
+            f"{path}: this file system has no locks ({error.strerror})",
+            hint="write the journal to a local disk, and copy it afterwards",
+        ) from error
+
+
+def _locked(path: Path, who: dict[str, Any]) -> RunIsLocked:
+    if not who:
+        by, hint = "another process", "wait for it to end"
+    elif who.get("pid") == os.getpid() and who.get("boot_id") == _boot_id():
+        by, hint = "this very process", "close the other journal first"
+    elif who.get("boot_id") == _boot_id() and not _is_alive(who.get("pid")):
+        # It has ended, and the next one has not written its own name yet.
+        by, hint = "another process", "wait for it to end"
+    else:
+        by = f"process {who.get('pid')} on {who.get('host')}, started at {who.get('started')}"
+        hint = f"wait for it to end, or stop it: kill -INT {who.get('pid')}"
+    return RunIsLocked(f"{path.parent}: {by} is writing here", hint=hint, holder=who)
+
+
+def holder(path: Path) -> dict[str, Any]:
+    """Return what the lock's text says of who last took it; empty if it says nothing."""
+    try:
+        who = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return who if isinstance(who, dict) else {}
+
+
+def _who_we_are() -> dict[str, Any]:
+    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_STARTED_AT))
+    return {
+        "pid": os.getpid(),
+        "host": platform.node(),
+        "boot_id": _boot_id(),
+        "started": started,
+    }
+
+
+def _is_alive(pid: Any) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError, TypeError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _boot_id() -> str | None:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _let_go_after_fork() -> None:
+    # A forked child shares the lock: it would hold it after we are dead. Closing its copy does
+    # not unlock ours.
+    for lock in list(_held):
+        lock.release()
+        lock.on_lost()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)

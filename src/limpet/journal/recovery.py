@@ -1,0 +1,235 @@
+"""What of a column is good, and what is done about the rest before anything is appended?
+
+- A last line that lost only its line end gets it back.
+- Bytes after the last valid line are a torn tail: copied to `torn/`, synced, then cut off.
+- An invalid line before a valid one is damage: its bytes stay, it is said, its cell is not done.
+"""
+
+import logging
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from limpet.errors import JournalError
+from limpet.journal.files import make_directory, sync_directory, sync_file, write_all
+from limpet.journal.index import Index, IndexFile, Places, load_index
+from limpet.journal.layout import Layout
+from limpet.journal.lines import LineKind, kind_of
+from limpet.journal.scan import Scan, scan
+
+logger = logging.getLogger("limpet.journal")
+BUFFER_BYTES = 2**20
+
+IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
+
+
+@dataclass(slots=True)
+class ColumnState:
+    """What was found in a column, and what was done about it.
+
+    Attributes:
+        path: The column.
+        records: How many records count.
+        lines: How many lines there are, up to the last valid one.
+        bad_lines: The numbers of the invalid lines before a valid one, from 1.
+        torn_bytes: How many bytes came after the last valid line.
+        torn_to: Where they were set aside; None if there were none, or nothing was changed.
+        lacked_line_end: The last line had lost its line end, and nothing else.
+        index: Whether the index fitted; None: it was not looked at.
+    """
+
+    path: Path
+    records: int = 0
+    lines: int = 0
+    bad_lines: list[int] = field(default_factory=list)
+    torn_bytes: int = 0
+    torn_to: Path | None = None
+    lacked_line_end: bool = False
+    index: IndexState | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every byte of it is a whole line that counts."""
+        return not (self.bad_lines or self.torn_bytes or self.lacked_line_end)
+
+    def __str__(self) -> str:
+        is_story = self.lines and not self.records
+        parts = [f"{self.lines} lines" if is_story else f"{self.records} records"]
+        if self.bad_lines:
+            numbers = ", ".join(map(str, self.bad_lines[:10]))
+            more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
+            parts.append(f"{len(self.bad_lines)} bad lines ({numbers}{more})")
+        if self.torn_bytes:
+            where = "" if self.torn_to is None else f", set aside in {self.torn_to}"
+            parts.append(f"{self.torn_bytes} torn bytes at its end{where}")
+        if self.lacked_line_end:
+            parts.append("a last line without its line end")
+        if self.index is not None:
+            parts.append(f"index {self.index}")
+        return f"{self.path}: {'; '.join(parts)}"
+
+
+def read_column(
+    path: Path, index_path: Path | None, *, rebuild: IndexFile | None = None
+) -> tuple[Places, ColumnState, Scan]:
+    """Find where each record stands, from the index as far as it fits, then from the column.
+
+    Args:
+        path: The column.
+        index_path: Its index; None: every line is read and checked.
+        rebuild: The index to bring up to date; None: nothing is changed.
+    """
+    with path.open("rb", buffering=BUFFER_BYTES) as column:
+        index = None if index_path is None else load_index(index_path, column)
+        places = Places({})
+        if index is not None:
+            try:
+                places = index.places()
+            except (OSError, ValueError):  # somebody repairs or deletes it just now
+                index = None
+        size = os.fstat(column.fileno()).st_size
+        index_state = None if index_path is None else _index_state(index, index_path, size)
+        if rebuild is not None:
+            rebuild.go_on_from(index)
+        found = scan(
+            column,
+            places,
+            start=0 if index is None else index.end,
+            lines=0 if index is None else index.lines,
+            index=rebuild,
+        )
+    state = ColumnState(
+        path,
+        records=len(places.offsets),
+        lines=found.lines,
+        bad_lines=places.bad_lines,
+        torn_bytes=found.torn_bytes,
+        lacked_line_end=bool(found.torn_bytes) and lacks_line_end(path),
+        index=index_state,
+    )
+    return places, state, found
+
+
+def _index_state(index: Index | None, path: Path, size: int) -> IndexState:
+    if index is not None:
+        return "good" if index.reach == size else "behind"
+    if not size:
+        return "good"
+    return "wrong" if path.exists() and path.stat().st_size else "missing"
+
+
+def lacks_line_end(path: Path) -> bool:
+    """Tell whether the last line is whole but for its line end."""
+    line = _last_bytes(path)
+    if not line or line.endswith(b"\n"):
+        return False
+    kind = kind_of(line + b"\n")
+    # Of what others wrote, only an object is surely whole: a number may be half of another.
+    return kind is not LineKind.BAD and (kind is not LineKind.FOREIGN or line.startswith(b"{"))
+
+
+def _last_bytes(path: Path) -> bytes:
+    """Return the bytes after the last line end before the last byte."""
+    with path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        at, found = end, b""
+        while at > 0:
+            start = max(0, at - BUFFER_BYTES)
+            file.seek(start)
+            found = file.read(at - start) + found
+            cut = found.rfind(b"\n", 0, len(found) - 1)
+            if cut >= 0:
+                return found[cut + 1 :]
+            at = start
+        return found
+
+
+def recover(
+    layout: Layout,
+    path: Path,
+    fd: int,
+    index: IndexFile | None = None,
+    *,
+    strict: bool = False,
+    trusting: bool = True,
+    durable: bool = True,
+) -> tuple[Places, ColumnState]:
+    """Make a column ready to be appended to. The lock must be held.
+
+    Args:
+        layout: Where the index and torn bytes go.
+        path: The column.
+        fd: The same file, open for appending.
+        index: Its index, to bring up to date; None: it has none.
+        strict: Refuse a column with bad lines.
+        trusting: Believe the index as far as it proves right; else read every line.
+        durable: Return only when all that counts is on the disk.
+
+    Raises:
+        JournalError: There are bad lines, and `strict` forbids them.
+    """
+    if strict:
+        _refuse_bad_lines(path)
+    lacked = lacks_line_end(path)
+    if lacked:
+        write_all(fd, [b"\n"])
+        sync_file(fd)
+    index_path = layout.index(path) if index is not None and trusting else None
+    places, state, found = read_column(path, index_path, rebuild=index)
+    state.lacked_line_end = lacked
+    if found.torn_bytes:
+        state.torn_to = set_aside(layout, path, found.end)
+        os.ftruncate(fd, found.end)
+    if durable and found.end:
+        # Whoever wrote it may have been killed before its own sync: what counts must stay.
+        sync_file(fd)
+    if not state.is_sound:
+        logger.warning("%s", state)
+    return places, state
+
+
+def recover_story(layout: Layout, path: Path, fd: int) -> ColumnState:
+    """Make the story ready to be appended to, by its last line alone: it may be very long."""
+    state, last = ColumnState(path), _last_bytes(path)
+    if last and not last.endswith(b"\n"):
+        if lacks_line_end(path):
+            state.lacked_line_end = True
+            write_all(fd, [b"\n"])
+        else:
+            end = os.fstat(fd).st_size - len(last)
+            state.torn_bytes, state.torn_to = len(last), set_aside(layout, path, end)
+            os.ftruncate(fd, end)
+        logger.warning("%s", state)
+    return state
+
+
+def _refuse_bad_lines(path: Path) -> None:
+    _, state, _ = read_column(path, None)  # every line, whatever the index says
+    if state.bad_lines:
+        raise JournalError(
+            str(state),
+            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
+        )
+
+
+def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
+    """Copy a file's bytes from `start` on to `torn/`, and return when they are on the disk."""
+    make_directory(layout.torn)
+    at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    for number in range(10**6):
+        copy = layout.torn / f"{path.name}.{at}.{number}"
+        try:
+            to = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            continue
+        with path.open("rb") as source, os.fdopen(to, "wb") as target:
+            source.seek(start)
+            shutil.copyfileobj(source, target)
+            target.flush()
+            sync_file(target.fileno())
+        sync_directory(layout.torn)
+        return copy
+    raise JournalError(f"{layout.torn}: it is full of torn bytes", hint="look at them, move them")

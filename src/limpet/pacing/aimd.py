@@ -1,0 +1,143 @@
+"""How many calls at once, when all we see is success, timeout and refusal?"""
+
+from collections import deque
+from collections.abc import Callable
+
+from limpet.arguments import number_from, positive_number, share, whole_number_from
+from limpet.pacing.clock import now
+
+
+class ConcurrencyController:
+    """Additive increase, multiplicative decrease (AIMD) of a target concurrency.
+
+    Feedback is gathered in windows. A window without an error or a timeout adds `increase_step`;
+    a window with any multiplies by `decrease_ratio`. `collapse_error_threshold` errors within
+    `collapse_window_seconds` drop the target to 1 at once. The target stays within
+    [1, max_concurrency].
+
+    In the steady state, with step a, ratio b and a share r of windows that see an error, gains
+    and losses balance where `a(1-r) = (1-b)·r·C`, so the target hovers around
+
+        C = a(1-r) / ((1-b)r)
+
+    With a=1 and b=0.5 that is 18 at one bad window in ten, 2 at one in two, and one call at a
+    time from two in three on.
+
+    Args:
+        max_concurrency: The target never exceeds it.
+        initial_target: Where to start.
+        window_seconds: How long feedback is gathered before the target moves.
+        increase_step: What a clean window adds.
+        decrease_ratio: What a window with an error or timeout multiplies by.
+        inactive_check_interval: Accepted for compatibility and readable; nothing polls, since
+            a change of target is announced to whoever subscribed.
+        smoothing_factor: The weight of the newest latency in `smoothed_latency_seconds`.
+        collapse_window_seconds: How close together errors must be for a collapse.
+        collapse_error_threshold: How many errors make a collapse.
+
+    Raises:
+        ValueError: An argument is out of its range.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_concurrency: int,
+        initial_target: float,
+        window_seconds: float = 5,
+        increase_step: float = 0.5,
+        decrease_ratio: float = 0.5,
+        inactive_check_interval: float = 1.0,
+        smoothing_factor: float = 0.2,
+        collapse_window_seconds: float = 15,
+        collapse_error_threshold: int = 2,
+    ) -> None:
+        self.max_concurrency = whole_number_from(1, max_concurrency=max_concurrency)
+        self.window_seconds = positive_number(window_seconds=window_seconds)
+        self.increase_step = number_from(0, increase_step=increase_step)
+        self.decrease_ratio = share(decrease_ratio=decrease_ratio)
+        self.inactive_check_interval = positive_number(
+            inactive_check_interval=inactive_check_interval
+        )
+        self.smoothing_factor = share(smoothing_factor=smoothing_factor)
+        self.collapse_window_seconds = positive_number(
+            collapse_window_seconds=collapse_window_seconds
+        )
+        self.collapse_error_threshold = whole_number_from(
+            1, collapse_error_threshold=collapse_error_threshold
+        )
+        self._target = self._clamped(positive_number(initial_target=initial_target))
+        self._smoothed_latency: float | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self.start()
+
+    def start(self) -> None:
+        """Begin a fresh feedback window, keeping the target learned so far.
+
+        A run calls this first: the time since the construction, perhaps by another clock, is no
+        feedback.
+        """
+        self._window_started_at = now()
+        self._trouble = False
+        self._errors: deque[float] = deque(maxlen=self.collapse_error_threshold)
+
+    @property
+    def target_concurrency(self) -> int:
+        """How many calls may be in flight now."""
+        return int(self._target)
+
+    @property
+    def smoothed_latency_seconds(self) -> float | None:
+        """The exponentially weighted latency of successes; None before the first."""
+        return self._smoothed_latency
+
+    def record_success(self, latency_seconds: float) -> None:
+        """Tell of a call that succeeded, and how long it took."""
+        if self._smoothed_latency is None:
+            self._smoothed_latency = float(latency_seconds)
+        else:
+            gap = latency_seconds - self._smoothed_latency
+            self._smoothed_latency += self.smoothing_factor * gap
+        self._end_window_if_due(now())
+
+    def record_timeout(self) -> None:
+        """Tell of a call that did not end in time."""
+        self._trouble = True
+        self._end_window_if_due(now())
+
+    def record_error(self) -> None:
+        """Tell of a call the provider refused."""
+        at = now()
+        self._trouble = True
+        self._errors.append(at)
+        full = len(self._errors) == self.collapse_error_threshold
+        if full and at - self._errors[0] <= self.collapse_window_seconds:
+            self._move_to(1.0)
+        self._end_window_if_due(at)
+
+    def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have `listener` called whenever the target changes; returns how to unsubscribe."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _end_window_if_due(self, at: float) -> None:
+        if at - self._window_started_at < self.window_seconds:
+            return
+        if self._trouble:
+            self._move_to(self._target * self.decrease_ratio)
+        else:
+            self._move_to(self._target + self.increase_step)
+        self._window_started_at = at
+        self._trouble = False
+
+    def _move_to(self, target: float) -> None:
+        before = self.target_concurrency
+        # Clamped where it is stored, not where it is read: a target that had silently grown far
+        # beyond the maximum would shrug off the next decreases.
+        self._target = self._clamped(target)
+        if self.target_concurrency != before:
+            for listener in list(self._listeners):
+                listener()
+
+    def _clamped(self, target: float) -> float:
+        return min(max(1.0, float(target)), float(self.max_concurrency))

@@ -1,0 +1,342 @@
+"""When may the next call to this endpoint start?
+
+The arithmetic is in `adaptive`; here calls queue for their turn, first come, first served, and
+are woken when something changed or their time has come. Nothing polls.
+"""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from limpet.arguments import whole_number_from
+from limpet.errors import LimpetError
+from limpet.pacing import clock, memory
+from limpet.pacing.adaptive import AdaptiveLimits
+from limpet.pacing.limits import Limit, number, read_limits
+from limpet.pacing.shapes import lower_cased
+from limpet.pacing.signals import LONGEST_WAIT_S
+from limpet.pacing.state import PaceEvent, PacerState, describe
+from limpet.pacing.traffic import Sent
+
+logger = logging.getLogger("limpet.pacing")
+
+MAX_IN_FLIGHT = 1000
+MOST_USAGES = 20
+Cost = float | Mapping[str, float]
+
+
+class Ticket:
+    """Leave for one call. Settle it once, by what became of the call.
+
+    One that is dropped without a word is settled as failed, so that its place is not lost.
+    """
+
+    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent")
+
+    def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
+        self._pacer = pacer
+        self._limits = limits
+        self._sent: Sent | None = sent
+
+    def ok(self, *, headers: object = None, usage: object = None) -> None:
+        """The call was answered; what its response said helps the pacer."""
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_ok(sent, headers, usage)  # noqa: SLF001 - its other half
+
+    def refused(
+        self,
+        *,
+        retry_after: float | None = None,
+        headers: object = None,
+        limits: tuple[Limit, ...] = (),
+    ) -> bool:
+        """The call was refused; returns whether other calls get through meanwhile."""
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self._pacer._settle_refused(sent, retry_after, headers, limits)  # noqa: SLF001
+
+    def failed(self, *, timeout: bool = False) -> bool:
+        """The call failed; returns whether to charge it: in an outage, it is not its own fault."""
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self._pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
+
+    def void(self) -> None:
+        """The call was not made, or cancelled by ourselves: it says nothing of the endpoint."""
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_void(sent)  # noqa: SLF001
+
+    def _take(self) -> Sent:
+        if self._sent is None:
+            raise LimpetError("this ticket is settled already")
+        asyncio.get_running_loop()  # off the loop this raises, and the ticket stays good
+        sent, self._sent = self._sent, None
+        return sent
+
+    def _is_current(self) -> bool:
+        """Tell whether the pacer still is on the event loop that this ticket is from."""
+        return self._pacer._limits is self._limits  # noqa: SLF001
+
+    def __del__(self) -> None:
+        if self._sent is not None and self._is_current():
+            self._pacer._settle_dropped(self._sent)  # noqa: SLF001
+
+
+class _Waiter:
+    __slots__ = ("cost", "costs", "future", "owner")
+
+    def __init__(self, cost: float, costs: Mapping[str, float], owner: object) -> None:
+        self.cost = cost
+        self.costs = costs
+        self.owner = owner
+        self.future: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+
+
+class Pacer:
+    """Paces the calls to one endpoint: finds its limit and stays just under it.
+
+    Args:
+        key: What is paced: a provider, an account and a model; shown in messages.
+        max_in_flight: Calls in flight at most, whatever the endpoint would take.
+        clock: The time in seconds; None: the running loop's.
+    """
+
+    def __init__(
+        self,
+        key: str = "",
+        *,
+        max_in_flight: int = MAX_IN_FLIGHT,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        self.key = key
+        self.max_in_flight = whole_number_from(1, max_in_flight=max_in_flight)
+        self._given_clock = clock
+        self._limits: AdaptiveLimits | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiters: deque[_Waiter] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._memory: dict[str, Any] = {}
+        self._listeners: list[Callable[[PaceEvent], None]] = []
+        self._told: tuple[object, ...] = ()
+        self._counts = {"sent": 0, "refused": 0, "failed": 0}
+        self._usage: dict[str, float] = {}
+
+    # ---- asking -----------------------------------------------------------------------------
+
+    async def acquire(self, cost: Cost = 1, *, owner: object = None) -> Ticket:
+        """Wait for leave to make one call.
+
+        Args:
+            cost: What the call is expected to cost: a number of tokens, or a mapping by
+                dimension (`{"tokens": 900, "requests": 1}`).
+            owner: Who asks. Failures of one owner, however many, are no outage.
+        """
+        ticket = self.acquire_nowait(cost, owner=owner)
+        if ticket is not None:
+            return ticket
+        waiter = _Waiter(*_priced(cost), owner)
+        self._waiters.append(waiter)
+        self._set_timer()
+        try:
+            return await waiter.future
+        except asyncio.CancelledError:
+            if waiter.future.done() and not waiter.future.cancelled():
+                waiter.future.result().void()  # granted and cancelled in the same turn
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
+                self._grant()
+            raise
+
+    def acquire_nowait(self, cost: Cost = 1, *, owner: object = None) -> Ticket | None:
+        """Return leave for one call if it can be had at once and nobody waits for it."""
+        limits = self._bound()
+        if self._waiters:
+            return None
+        amount, costs = _priced(cost)
+        if limits.wait_s(amount, costs) != 0:
+            return None
+        return self._issue(limits, amount, costs, owner)
+
+    def _issue(
+        self, limits: AdaptiveLimits, cost: float, costs: Mapping[str, float], owner: object
+    ) -> Ticket:
+        self._counts["sent"] += 1
+        sent = limits.send(cost, costs, object() if owner is None else owner)
+        return Ticket(self, limits, sent)
+
+    def _grant(self) -> None:
+        """Give leave to whoever is first in line, as far as it goes; set the timer for the rest."""
+        limits = self._bound()
+        while self._waiters:
+            first = self._waiters[0]
+            if first.future.done():  # cancelled, and not yet awake to leave by itself
+                self._waiters.popleft()
+                continue
+            if limits.wait_s(first.cost, first.costs) != 0:
+                break
+            self._waiters.popleft()
+            first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
+        self._set_timer()
+
+    def _grant_in_time(self, due: float) -> None:
+        assert self._loop is not None
+        self._bound().timer_late_s = max(0.0, self._loop.time() - due)
+        self._grant()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if not self._waiters:
+            return
+        limits, first = self._bound(), self._waiters[0]
+        wait = limits.wait_s(first.cost, first.costs)
+        if wait is not None:
+            assert self._loop is not None
+            # A hair later than asked: a timer may fire a tick early, and would find nothing yet.
+            due = self._loop.time() + wait + 1e-6
+            self._timer = self._loop.call_at(due, self._grant_in_time, due)
+
+    def _bound(self) -> AdaptiveLimits:
+        """Return the limits, on the clock of the loop that runs now."""
+        loop = asyncio.get_running_loop()
+        if self._limits is not None and loop is self._loop:
+            return self._limits
+        busy = self._waiters or (self._limits is not None and self._limits.in_flight)
+        if busy and not self._is_over():
+            raise LimpetError(
+                f"the pacer {self.key!r} is in use on another event loop",
+                hint="use one pacer per event loop",
+            )
+        learned = self.memory
+        self._waiters.clear()  # of a loop that was closed without them
+        self._loop = loop
+        self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
+        memory.restore(self._limits, learned)
+        return self._limits
+
+    def _is_over(self) -> bool:
+        return self._loop is None or self._loop.is_closed()
+
+    # ---- settling -----------------------------------------------------------------------------
+
+    def _settle_ok(self, sent: Sent, headers: object, usage: object) -> None:
+        limits = self._bound()
+        limits.ok(sent, self._read(headers))
+        if isinstance(usage, Mapping):
+            for name, amount in list(usage.items())[:MOST_USAGES]:
+                if name in self._usage or len(self._usage) < MOST_USAGES:
+                    self._usage[str(name)] = self._usage.get(str(name), 0) + (number(amount) or 0)
+        self._after("answered")
+
+    def _settle_refused(
+        self,
+        sent: Sent,
+        retry_after: float | None,
+        headers: object,
+        told: tuple[Limit, ...],
+    ) -> bool:
+        self._counts["refused"] += 1
+        wait = min(number(retry_after) or 0.0, LONGEST_WAIT_S)
+        others = self._bound().refused(sent, wait, [*told, *self._read(headers)])
+        self._after("refused")
+        return others
+
+    def _settle_failed(self, sent: Sent, *, timeout: bool) -> bool:
+        self._counts["failed"] += 1
+        charged = self._bound().failed(sent, timeout=timeout)
+        self._after("failed")
+        return charged
+
+    def _settle_void(self, sent: Sent) -> None:
+        self._counts["sent"] -= 1
+        self._bound().unsend(sent)
+        self._after("void")
+
+    def _settle_dropped(self, sent: Sent) -> None:
+        # Perhaps in another thread, or in the middle of anything: wherever the collector ran.
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._settle_failed(sent, timeout=False))
+
+    def _read(self, headers: object) -> list[Limit]:
+        return [] if headers is None else read_limits(lower_cased(headers), clock.wall_time)
+
+    def _after(self, what: str) -> None:
+        self._grant()
+        if self._listeners:
+            self._tell(what)
+
+    # ---- explaining itself ----------------------------------------------------------------------
+
+    @property
+    def state(self) -> PacerState:
+        """What it knows, and why it waits."""
+        return describe(self._limits, len(self._waiters), self._counts, self._usage)
+
+    @property
+    def blocked(self) -> bool:
+        """Nothing gets through, and only probes are sent."""
+        return self._limits is not None and self._limits.blocked is not None
+
+    @property
+    def blocked_s(self) -> float:
+        """For how many seconds nothing has got through; 0 while calls do."""
+        limits = self._limits
+        return limits.clock() - limits.breaker.since if limits and limits.blocked else 0.0
+
+    def subscribe(self, listener: Callable[[PaceEvent], None]) -> Callable[[], None]:
+        """Have `listener` called at every change of pace; returns how to unsubscribe."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def _tell(self, what: str) -> None:
+        assert self._limits is not None
+        state = self.state
+        shown = (state.binding, state.rate, state.in_flight_cap, state.per_minute, state.blocked)
+        if shown == self._told:
+            return
+        self._told = shown
+        event = PaceEvent(self._limits.clock(), self.key, what, state)
+        for listener in list(self._listeners):
+            try:
+                listener(event)
+            except Exception:
+                logger.exception("a listener of the pacer %r failed", self.key)
+
+    # ---- remembering ----------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """What it learned, as plain JSON: give it to a later pacer of the same endpoint."""
+        return dict(self._memory) if self._limits is None else memory.save(self._limits)
+
+    @memory.setter
+    def memory(self, learned: Mapping[str, Any]) -> None:
+        self._memory = dict(learned)
+        if self._limits is not None:
+            memory.restore(self._limits, self._memory)
+
+
+def _priced(cost: object) -> tuple[float, Mapping[str, float]]:
+    """Return the cost by which the rate is paced, and the cost of each dimension by its name.
+
+    An estimate is user code's: one that makes no sense counts as one request.
+    """
+    if isinstance(cost, Mapping):
+        amounts = {str(name): number(amount) for name, amount in cost.items()}
+        known = {name: amount for name, amount in amounts.items() if amount is not None}
+        tokens = known.get("tokens") or math.fsum(
+            amount for name, amount in known.items() if "tokens" in name
+        )
+        return tokens or 1.0, {"requests": 1.0, **known}
+    amount = number(cost)
+    if not amount or amount == 1:
+        return 1.0, {"requests": 1.0}
+    return amount, {"requests": 1.0, "tokens": amount}

@@ -1,0 +1,54 @@
+"""What is it doing, when it takes longer than a moment and there is nothing to count?"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from limpet.report.terminal import talk
+from limpet.report.words import duration
+
+_MOMENT_S = 1.0
+FRAMES_PER_S = 5
+
+
+class Waiting:
+    """A line that says what is being waited for, once that takes longer than a moment.
+
+    Args:
+        what: What is being done, for a person.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = time.monotonic()
+
+    def __call__(self) -> RenderableType:
+        seconds = time.monotonic() - self._began
+        if seconds < _MOMENT_S:
+            return Group()  # not even an empty line
+        return Text(f"{self._what} … {duration(seconds)}", "dim", no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Say on a terminal what takes its time; nothing is left of it.
+
+    Args:
+        what: What is being done, for a person.
+    """
+    if not talk().is_terminal:
+        yield
+        return
+    with Live(
+        console=talk(),
+        refresh_per_second=FRAMES_PER_S,
+        transient=True,
+        get_renderable=Waiting(what),
+        redirect_stdout=False,  # stdout is data
+        redirect_stderr=False,
+    ):
+        yield

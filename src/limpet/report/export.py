@@ -1,0 +1,164 @@
+"""How do the results of a run become a table for others?
+
+The columns are those of `EvaluationResult.to_dataframe`, one row for each item in each trial.
+"""
+
+import csv
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.journal.encoding import encode
+from limpet.journal.files import CHUNK_BYTES, replace_file
+from limpet.run.reading import RunReader
+from limpet.run.reading.items import ReadItem
+from limpet.run.results import told_by
+
+_FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
+_TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def columns_of(reader: RunReader) -> list[str]:
+    """Return the names of all columns."""
+    parts = [
+        one.name if part is None else f"{one.name}.{part}"
+        for one in reader.scores
+        for part in one.parts()
+    ]
+    return [*_FIRST, *parts]
+
+
+def _row(item: ReadItem, columns: Sequence[str]) -> dict[str, Any]:
+    known = {name: getattr(item, name) for name in _FIRST}
+    known["error"] = None if item.error is None else item.error.get("message")
+    for name, score in item.scores.items():
+        for part, value in told_by(score):
+            known[name if part is None else f"{name}.{part}"] = value
+    return {name: known.get(name) for name in columns}
+
+
+def as_jsonl(reader: RunReader) -> Iterator[bytes]:
+    """Yield a JSON object for each item; values stay as they are."""
+    columns = columns_of(reader)
+    for item in reader.items():
+        yield encode(_row(item, columns))[0] + b"\n"
+
+
+def as_csv(reader: RunReader) -> Iterator[bytes]:
+    """Yield the lines of a CSV file."""
+    columns = columns_of(reader)
+    yield _csv_line(map(_safe, columns))
+    for item in reader.items():
+        yield _csv_line(map(_csv_cell, _row(item, columns).values()))
+
+
+def _csv_line(cells: Iterator[Any]) -> bytes:
+    text = io.StringIO()
+    # With this line end, a cell that holds a lone \r is quoted too; the line itself ends in \n.
+    csv.writer(text, lineterminator="\r\n").writerow(cells)
+    return (text.getvalue()[:-2] + "\n").encode("utf-8", "backslashreplace")
+
+
+def _csv_cell(value: Any) -> Any:
+    cell = _flat(value)
+    return _safe(cell) if isinstance(cell, str) else cell
+
+
+def _safe(text: str) -> str:
+    # A spreadsheet takes such a text for a formula, and runs it: a model's answer must not.
+    return f"'{text}" if text.startswith(_FORMULA) else text
+
+
+def _flat(value: Any) -> Any:
+    """Return a value for one cell: numbers and texts as they are, the rest as JSON text."""
+    if isinstance(value, bool):
+        return int(value)
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    return encode(value)[0].decode()
+
+
+def write_parquet(reader: RunReader, path: Path) -> None:
+    """Write a Parquet file: scores are numbers, the rest text.
+
+    Raises:
+        LimpetError: duckdb is not there, or refuses.
+    """
+    try:
+        duckdb = import_module("duckdb")
+    except ImportError as error:
+        raise LimpetError(
+            f"writing Parquet needs duckdb, which cannot be imported ({error})",
+            hint="pip install 'limpet[data]'",
+        ) from error
+    columns = columns_of(reader)
+    with tempfile.TemporaryDirectory(prefix="limpet-") as place:
+        lines, table = Path(place) / "rows.jsonl", Path(place) / "rows.parquet"
+        types = _types(reader, columns)
+        longest = _write_rows(reader, columns, types, lines)
+        try:
+            with duckdb.connect(":memory:") as connection:
+                connection.execute(_copy_query(columns, types, longest, lines, table))
+        except duckdb.Error as error:
+            raise LimpetError(f"{path}: duckdb could not write it: {error}") from error
+        replace_file(path, _chunks(table))
+
+
+def _write_rows(reader: RunReader, columns: Sequence[str], types: Sequence[str], path: Path) -> int:
+    """Write what duckdb will read, and return the length of the longest line."""
+    longest = 0
+    with path.open("wb") as file:
+        for item in reader.items():
+            cells = map(_parquet_cell, types, _row(item, columns).values())
+            # By number: a column of the table may have any name, also one that comes twice.
+            line = encode({f"c{number}": cell for number, cell in enumerate(cells)})[0] + b"\n"
+            longest = max(longest, len(line))
+            file.write(line)
+    return longest
+
+
+def _parquet_cell(kind: str, value: Any) -> Any:
+    cell = _flat(value)
+    if cell is None or kind != "VARCHAR":
+        return cell
+    # Neither a lone surrogate nor a NUL can stand in a text of Parquet.
+    return str(cell).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _types(reader: RunReader, columns: Sequence[str]) -> list[str]:
+    """Return each column's type: scores are numbers, but where an evaluator gives labels."""
+    texts = {name for item in reader.items() for name, one in _row(item, columns).items()
+             if isinstance(one, str)}  # fmt: skip
+    known = (_TYPES.get(name, "VARCHAR" if name in _FIRST else "DOUBLE") for name in columns)
+    return ["VARCHAR" if name in texts else kind for name, kind in zip(columns, known, strict=True)]
+
+
+def _copy_query(
+    columns: Sequence[str], kinds: Sequence[str], longest: int, rows: Path, to: Path
+) -> str:
+    types = ", ".join(f"c{number}: '{kind}'" for number, kind in enumerate(kinds))
+    names = ", ".join(f"c{number} AS {_quoted(name)}" for number, name in enumerate(columns))
+    source = (
+        f"read_json({_text(rows)}, format='newline_delimited', columns={{{types}}}, "
+        f"maximum_object_size={max(longest * 2, 2**24)})"
+    )
+    return f"COPY (SELECT {names} FROM {source}) TO {_text(to)} (FORMAT parquet)"  # noqa: S608
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            yield chunk

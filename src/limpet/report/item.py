@@ -1,0 +1,139 @@
+"""What is there to say about one item?"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from limpet.journal.lines import Entry
+from limpet.report.items import item_data, shown, values_words
+from limpet.report.jsonl import json_line
+from limpet.report.tables import Indented
+from limpet.report.times import moment
+from limpet.report.words import by_class, count, duration
+from limpet.run.reading.whole import WholeItem
+from limpet.run.scoring import ANSWER
+from limpet.text import harmless, one_line
+
+_MOST_TEXT = 20_000
+_MOST_STEPS = 50
+
+
+class ItemScreen:
+    """One item, whole, below each other: texts as long as they are."""
+
+    def __init__(self, whole: WholeItem) -> None:
+        self._whole = whole
+
+    def __rich_console__(self, _: Console, __: ConsoleOptions) -> RenderResult:
+        whole, item = self._whole, self._whole.item
+        yield Text(one_line(item.id), style="bold") + Text(
+            f": {_in_short(whole)}", style="not bold"
+        )
+        for name, value in item.row.items():
+            if name != "id":
+                yield from _field(one_line(name), value)
+        if not item.row and item.input is not None:
+            yield from _field("input", item.input)
+        if item.error is not None:
+            yield from _field("error", item.error.get("message", ""))
+        elif item.status == "completed":
+            yield from _field("output", item.output, style="bold")
+        if item.steps:
+            yield Text("steps", style="cyan")
+            for number, step in enumerate(item.steps[:_MOST_STEPS], 1):
+                yield Indented(f"{number}. {shown(step)}")
+            if len(item.steps) > _MOST_STEPS:
+                yield Indented(f"… and {len(item.steps) - _MOST_STEPS:,} more")
+        yield from self._scores()
+        yield from self._attempts()
+        yield from self._earlier()
+
+    def _scores(self) -> Iterator[Any]:
+        for name, entry in self._whole.scores.items():
+            yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
+            for line in _why(entry.record):
+                yield Indented(line)
+        for name, error in self._whole.item.score_errors.items():
+            words = f"failed, {error.get('class')}: {error.get('message')}"
+            yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
+
+    def _attempts(self) -> Iterator[Any]:
+        attempts = self._whole.failed_attempts
+        if attempts:
+            yield Text("failed attempts", style="cyan")
+        for one in attempts:
+            when = f"{moment(str(one['at']))}  " if "at" in one else ""
+            what = f"{one.get('step', '')} {one.get('attempt', '')}  {one.get('class', '')}"
+            yield Indented(f"{when}{one_line(what)}: {_message(one)}")
+
+    def _earlier(self) -> Iterator[Any]:
+        if self._whole.earlier:
+            yield Text("earlier answers, by other code or to another row", style="cyan")
+        for one in self._whole.earlier:
+            when = moment(str(one.entry.facts.get("at", "")))
+            scores = ", ".join(
+                f"{one_line(name)} {values_words(entry.record)}"
+                for name, entry in one.scores.items()
+            )
+            said = f"{when}  {shown(_answer(one.entry))}" + (f"  ({scores})" if scores else "")
+            yield Indented(said)
+
+
+def _in_short(whole: WholeItem) -> str:
+    item = whole.item
+    said = [item.status]
+    said += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
+    said += [count(item.attempts, "attempt")] if item.attempts else []
+    said += [duration(item.seconds)] if item.seconds else []
+    said += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
+    said += [moment(item.at)] if item.at else []
+    return " · ".join(said)
+
+
+def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
+    text = value if isinstance(value, str) else json_line(value)
+    text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
+    yield Text(name, style="cyan")
+    yield Indented(text, style)
+
+
+def _why(record: Mapping[str, Any]) -> Iterator[str]:
+    parts = record["scores"].items() if "scores" in record else [("", record)]
+    for part, one in parts:
+        for name in ("reasoning", "details"):
+            if one.get(name):
+                label = " ".join(filter(None, (one_line(part), name)))
+                text = one[name] if isinstance(one[name], str) else json_line(one[name])
+                yield f"{label}: {harmless(text[:_MOST_TEXT])}"
+
+
+def _message(attempt: Mapping[str, Any]) -> str:
+    return one_line(f"{attempt.get('type', '')}: {attempt.get('message', '')}")
+
+
+def _answer(entry: Entry) -> Any:
+    record = entry.record
+    if not isinstance(record, Mapping):
+        return record
+    return record[ANSWER] if ANSWER in record else record.get("output")
+
+
+def whole_data(whole: WholeItem) -> dict[str, Any]:
+    """Return all about one item, for machines."""
+    return {
+        **item_data(whole.item),
+        "row": dict(whole.item.row),
+        "steps": list(whole.item.steps),
+        "in_flight": list(whole.in_flight),
+        "failed_attempts": [dict(one) for one in whole.failed_attempts],
+        "earlier": [
+            {
+                "at": one.entry.facts.get("at"),
+                "output": _answer(one.entry),
+                "scores": {name: entry.record for name, entry in one.scores.items()},
+            }
+            for one in whole.earlier
+        ],
+    }

@@ -1,0 +1,126 @@
+"""What came out for the items of a run, as a table for a person and as data for a machine?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from limpet.report.jsonl import json_line
+from limpet.report.tables import cell, plain_table
+from limpet.report.words import mean
+from limpet.run.reading.items import ReadItem
+from limpet.run.results import told_by, values_of
+from limpet.text import one_line
+
+
+def shown(value: Any) -> str:
+    """Return any value on one line, with nothing a terminal would obey."""
+    if value is None:
+        return ""
+    return one_line(value if isinstance(value, str) else json_line(value))
+
+
+def items_table(items: Sequence[ReadItem], evaluators: Sequence[str]) -> Table:
+    """Return items with what was asked, what came out, and each evaluator's score."""
+    table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
+    for one in items:
+        scores = [cell(score_words(one, name)) for name in evaluators]
+        table.add_row(cell(one_line(one.id)), cell(shown(one.input)), _output(one), *scores)
+    return table
+
+
+def scores_table(items: Sequence[ReadItem], evaluator: str) -> Table:
+    """Return items with one evaluator's score and its reason."""
+    table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
+    for one in items:
+        cells = [cell(score_words(one, evaluator)), cell(reason_of(one, evaluator))]
+        table.add_row(cell(one_line(one.id)), _output(one), *cells)
+    return table
+
+
+def failures_table(items: Sequence[ReadItem]) -> Table:
+    """Return what failed, with why: a row for each step of an item."""
+    table = plain_table("id", "step", "class", "message", fixed=["step", "class"])
+    for one in items:
+        for step, error in failures_of(one):
+            kind, message = one_line(error.get("class", "")), one_line(error.get("message", ""))
+            table.add_row(*map(cell, (one_line(one.id), one_line(step), kind, message)))
+    return table
+
+
+def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the steps that failed for an item, with their errors."""
+    if item.error is not None:
+        yield "workflow", item.error
+    yield from item.score_errors.items()
+
+
+def _output(item: ReadItem) -> Text:
+    if item.status == "completed":
+        return cell(shown(item.output))
+    if item.error is None:
+        return cell(item.status, style="dim")
+    message = one_line(f"{item.error.get('class')}: {item.error.get('message')}")
+    return cell(f"failed, {message}", style="yellow")
+
+
+def score_words(item: ReadItem, evaluator: str) -> str:
+    """Return an evaluator's score of an item in a few words; a dash if there is none."""
+    if evaluator in item.score_errors:
+        return "failed"
+    score = item.scores.get(evaluator)
+    return "–" if score is None else values_words(score)
+
+
+def values_words(score: Mapping[str, Any]) -> str:
+    """Return the values of a score: `0.5`, or `style 1, tone 0.5`."""
+    label = score.get("label") if score.get("score") is not None else None
+    words = [
+        _number(value) if part is None else f"{one_line(part)} {_number(value)}"
+        for part, value in told_by(score)
+    ]
+    return ", ".join(words) + (f" ({one_line(label)})" if label else "")
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
+
+
+def reason_of(item: ReadItem, evaluator: str) -> str:
+    """Return why an item has its score, or why it has none."""
+    error = item.score_errors.get(evaluator)
+    if error is not None:
+        return one_line(f"{error.get('class')}: {error.get('message')}")
+    reason = item.scores.get(evaluator, {}).get("reasoning")
+    return shown(reason) if reason else ""
+
+
+def lowest(item: ReadItem, evaluator: str) -> float | None:
+    """Return the lowest of an evaluator's values for an item; None if it has none."""
+    score = item.scores.get(evaluator)
+    if score is None:
+        return None
+    numbers = [float(one) for _, one in values_of(score) if isinstance(one, (int, float))]
+    return min(numbers, default=None)
+
+
+def item_data(item: ReadItem) -> dict[str, Any]:
+    """Return an item for machines."""
+    return {
+        "id": item.id,
+        "trial": item.trial,
+        "status": item.status,
+        "input": item.input,
+        "expected": item.expected,
+        "output": item.output,
+        "scores": item.scores,
+        "error": item.error,
+        "score_errors": item.score_errors,
+        "attempts": item.attempts,
+        "seconds": item.seconds,
+        "usage": dict(item.usage),
+        "at": item.at or None,
+    }

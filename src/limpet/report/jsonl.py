@@ -1,0 +1,15 @@
+"""How is a value printed as JSON, on one line that no terminal obeys?"""
+
+import json
+from typing import Any
+
+from limpet.journal.encoding import encode
+
+
+def json_line(value: Any) -> str:
+    """Return a value as JSON. What a terminal would obey is escaped, as JSON may."""
+    text = encode(value)[0].decode()
+    if text.isprintable():
+        return text
+    # Outside of its texts, JSON on one line has only printable characters.
+    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)

@@ -1,0 +1,112 @@
+"""How does a person watch a run?
+
+Each way is a tally that also says what it counts: a live table on a terminal, a line a minute
+where there is none, and nothing at all. For machines there is `events`.
+"""
+
+import signal
+import threading
+from typing import Self
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from limpet.errors import InterruptedRunError, LimpetError
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.report.busy import FRAMES_PER_S, Waiting
+from limpet.report.progress import ProgressTable, progress_line
+from limpet.report.terminal import talk
+from limpet.report.words import count
+from limpet.run.plans import Plan
+from limpet.run.tally import Tally
+from limpet.text import harmless, text_of
+
+
+class View(Tally):
+    """Says nothing; and what all of them share."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Leave the terminal clean, and to others. More than once does no harm."""
+
+
+class TalkingView(View):
+    """Says what is planned, and that it stops."""
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        talk().print(Text(harmless(str(plan)), style="dim"))
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        talk().print(Text(f"stopping: {self._why(reason)}", style="yellow"))
+
+    def _why(self, reason: Exception) -> str:
+        if isinstance(reason, InterruptedRunError):
+            flying = count(self.snapshot().in_flight, "call")
+            if reason.signum in (None, signal.SIGINT):
+                return f"{flying} in flight, press again to stop now"
+            return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
+        hint = reason.hint if isinstance(reason, LimpetError) else None
+        return harmless(text_of(reason) + (f"; {hint}" if hint else ""))
+
+
+class LiveView(TalkingView):
+    """A table that is drawn a few times a second, however much happens."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._looking = Waiting("looking at what is there")
+        self._writing: Waiting | None = None
+        self._live = Live(
+            console=talk(),
+            refresh_per_second=FRAMES_PER_S,
+            transient=True,
+            get_renderable=self._draw,
+            vertical_overflow="crop",
+        )
+
+    def _draw(self) -> RenderableType:
+        if self.plan is None:
+            return self._looking()
+        now = self.snapshot()
+        if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
+            return ProgressTable(now)
+        self._writing = self._writing or Waiting("reading it all back and writing the files")
+        return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def end(self) -> None:
+        self._live.stop()
+
+
+class LineView(TalkingView):
+    """A line now and then, for logs."""
+
+    def __init__(self, every_s: float = 60.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._say, name="limpet-lines", daemon=True)
+
+    def _say(self) -> None:
+        while not self._over.wait(self._every_s):
+            if self.plan is not None:
+                talk().print(Text(progress_line(self.snapshot())))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()

@@ -1,0 +1,26 @@
+"""How do the results of a run become the files of `nat eval`?"""
+
+from pathlib import Path
+
+from limpet.journal.files import make_directory
+from limpet.journal.layout import Layout
+from limpet.run.asked import Asked
+from limpet.run.outputs import write_outputs
+from limpet.run.reading import RunReader
+from limpet.run.redaction import Redaction
+
+
+def names_of(reader: RunReader) -> list[str]:
+    """Return which files will be written."""
+    return [f"{step}_output.json" for step in ("workflow", *reader.evaluators)] + ["summary.json"]
+
+
+def write_nat(reader: RunReader, directory: Path) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
+    items = list(reader.items())
+    asked = [Asked(one.as_item, one.trial, "", 0, one.id) for one in items]
+    make_directory(directory)
+    # What is on disk has no secrets any more.
+    nothing_secret = Redaction({})
+    summary = reader.summary()
+    write_outputs(Layout(directory), asked, items, summary, nothing_secret)

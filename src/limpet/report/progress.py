@@ -1,0 +1,124 @@
+"""What does a run under way look like on a terminal?"""
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from limpet.report.words import by_class, count, duration
+from limpet.run.snapshot import Snapshot, StepSnapshot
+from limpet.text import one_line
+
+_WIDE, _ROOMY, _TIGHT = 100, 64, 36
+_OLD_S = 10.0
+
+
+class ProgressTable:
+    """A snapshot, drawn for whatever width there is when it is drawn."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        said = notes(self._snapshot, tell_flight=width < _ROOMY)
+        steps = self._snapshot.steps
+        # One line less than there is: a table that fills the screen cannot be wiped away.
+        room = max(1, console.height - len(said) - 1)
+        if len(steps) > room:
+            said.insert(0, f"… {len(steps) - room + 1} more steps")
+            steps = steps[: room - 1]
+        parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
+        for line in said[: max(1, console.height - 1 - len(steps))]:
+            parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
+        yield Group(*parts)
+
+
+def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True, overflow="ellipsis", max_width=max(8, width // 4))
+    if width >= _ROOMY:
+        table.add_column(width=min(40, width // 3))
+    table.add_column(justify="right", no_wrap=True)
+    if width >= _TIGHT:
+        table.add_column(justify="right", no_wrap=True)
+    if width >= _ROOMY:
+        table.add_column(justify="right", no_wrap=True)
+    if width >= _WIDE:
+        table.add_column(no_wrap=True, overflow="ellipsis")
+    for step in steps:
+        cells: list[RenderableType] = [Text(one_line(step.name))]
+        if width >= _ROOMY:
+            cells.append(bar(step))
+        cells.append(Text(f"{step.kept + step.done:,}/{step.total:,}"))
+        if width >= _TIGHT:
+            cells.append(Text(f"{rate_of(step)}/s" if rate_of(step) else ""))
+        if width >= _ROOMY:
+            flying = len(step.in_flight)
+            cells.append(Text(f"{flying:,} in flight" if flying else ""))
+        if width >= _WIDE:
+            pace = step.pace if step.left and not snapshot.stopping else ""
+            cells.append(Text(pace, style="dim"))
+        table.add_row(*cells)
+    return table
+
+
+def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
+    """Return how far a step is; None for `width`: as wide as its column."""
+    style = "yellow" if step.failed else "green"
+    return ProgressBar(
+        max(step.total, 1), step.ended, width=width, complete_style=style, finished_style=style
+    )
+
+
+def rate_of(step: StepSnapshot) -> str:
+    """Return how many end per second; empty if there is nothing to tell."""
+    if not step.left or not step.rate:
+        return ""
+    return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
+
+
+def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
+    """Return what else there is to say, a line each.
+
+    Args:
+        snapshot: How the run stands.
+        tell_flight: Say how many calls are in flight, too.
+    """
+    retries = sum(step.retries for step in snapshot.steps)
+    said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
+    said += [count(retries, "retry", "retries")] if retries else []
+    failed = [step for step in snapshot.steps if step.failed]
+    said += [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+    tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
+    said += [count(tokens, "token")] if tokens else []
+    said.append(f"{duration(snapshot.seconds)} so far")
+    left_s = snapshot.left_s
+    if left_s and not snapshot.stopping:
+        said.append(f"about {duration(left_s)} left")
+    lines = [" · ".join(said)]
+    oldest = max(
+        (call for step in snapshot.steps for call in step.in_flight),
+        key=lambda call: call.seconds,
+        default=None,
+    )
+    if oldest is not None and oldest.seconds >= _OLD_S:
+        again = f" (attempt {oldest.attempt})" if oldest.attempt > 1 else ""
+        lines.append(
+            f"oldest call in flight: {one_line(oldest.id)}{again}, {duration(oldest.seconds)}"
+        )
+    return lines
+
+
+def progress_line(snapshot: Snapshot) -> str:
+    """Return a snapshot in one line, for a log."""
+    steps = [
+        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
+    ]
+    said = [", ".join(steps)]
+    first = snapshot.steps[0] if snapshot.steps else None
+    if first is not None and first.pace and first.left:
+        said.append(first.pace)
+    return " · ".join([*said, *notes(snapshot, tell_flight=True)])

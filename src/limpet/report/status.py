@@ -1,0 +1,171 @@
+"""How far is a run, said to a person and to a machine?"""
+
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from limpet.journal.story import Started
+from limpet.report.events import as_data
+from limpet.report.progress import bar, rate_of
+from limpet.report.tables import cell, plain_table
+from limpet.report.times import ago, moment
+from limpet.report.words import by_class, count, duration
+from limpet.run.reading import RunReader
+from limpet.run.snapshot import Snapshot, StepSnapshot
+from limpet.text import harmless, one_line
+
+_STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
+_MOST_CALLS, _OLDEST = 5, 3
+_ROOMY = 80
+
+
+class StatusScreen:
+    """A run as it stands, drawn for whatever width there is."""
+
+    def __init__(self, reader: RunReader) -> None:
+        self._reader = reader
+        self._snapshot = reader.snapshot()
+        self._cut_off = reader.cut_off_calls()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        reader, state = self._reader, self._reader.state
+        title = Text(f"{one_line(str(reader.path))}: ", style="bold")
+        yield title + Text(state_words(reader, self._snapshot), style=_STYLES[state])
+        yield Text("")
+        with_bar = console.is_terminal and options.max_width >= _ROOMY
+        yield _steps(self._snapshot, with_bar=with_bar)
+        yield Text("")
+        for line in _lines(reader, self._snapshot, self._cut_off):
+            yield Text(line)
+
+
+def state_words(reader: RunReader, snapshot: Snapshot) -> str:
+    """Return how a run stands, in a few words."""
+    failed = sum(sum(step.failed.values()) for step in snapshot.steps)
+    state = reader.state
+    return f"{state}, {failed:,} failed" if failed else state
+
+
+def _steps(snapshot: Snapshot, *, with_bar: bool) -> Any:
+    steps = snapshot.steps
+    names = ["step", *([""] if with_bar else []), "done"]
+    optional = {
+        "failed": [_some(sum(step.failed.values())) for step in steps],
+        "retries": [_some(step.retries) for step in steps],
+        "in flight": [_some(len(step.in_flight)) for step in steps],
+        "/s": [rate_of(step) for step in steps],
+    }
+    shown = {name: cells for name, cells in optional.items() if any(cells)}
+    table = plain_table(*names, *shown, fixed=[""], numbers=["done", *shown])
+    for number, step in enumerate(steps):
+        drawn = [bar(step, width=20)] if with_bar else []
+        done = f"{step.kept + step.done:,}/{step.total:,}"
+        cells = [column[number] for column in shown.values()]
+        table.add_row(cell(one_line(step.name)), *drawn, done, *cells)
+    return table
+
+
+def _some(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
+    for step in snapshot.steps:
+        if step.failed:
+            yield f"{one_line(step.name)} failed: {by_class(step.failed)}"
+        if step.pace and step.left:
+            yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
+        yield from _oldest(step)
+    if cut_off:
+        ids = ", ".join(one_line(one.id) for one in cut_off[:_MOST_CALLS])
+        more = f" and {len(cut_off) - _MOST_CALLS:,} more" if len(cut_off) > _MOST_CALLS else ""
+        what = f"{count(len(cut_off), 'call')} in flight when it was cut off"
+        yield f"{what}, perhaps paid for: {ids}{more}"
+    tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
+    if tokens:
+        yield f"{count(tokens, 'token')} in this session"
+    yield _times(reader, snapshot)
+    if reader.is_running and reader.holder is not None:
+        who = reader.holder
+        where = f"process {who.pid} on {one_line(who.host)}"
+        yield f"worked on by {where}, started {moment(who.started)}"
+    yield from map(one_line, reader.remarks)
+    yield _how_to_go_on(reader, snapshot)
+
+
+def _oldest(step: StepSnapshot) -> Iterator[str]:
+    calls = step.in_flight[:_OLDEST]
+    if calls:
+        shown = (
+            f"{one_line(call.id)} {duration(call.seconds)}"
+            + (f" (attempt {call.attempt})" if call.attempt > 1 else "")
+            for call in calls
+        )
+        yield f"{one_line(step.name)}, oldest calls: {', '.join(shown)}"
+
+
+def _times(reader: RunReader, snapshot: Snapshot) -> str:
+    session = f"session {len(reader.sessions)}" if reader.sessions else "no session is known"
+    said = [session]
+    if reader.began_at:
+        said.append(f"began {moment(reader.began_at)}")
+    if reader.is_running:
+        said.append(f"{duration(snapshot.seconds)} so far")
+        if snapshot.left_s and not snapshot.stopping:
+            said.append(f"about {duration(snapshot.left_s)} left")
+    elif reader.last_at:
+        said.append(f"last worked on {ago(reader.last_at)}, after {duration(snapshot.seconds)}")
+    return " · ".join(said)
+
+
+def _how_to_go_on(reader: RunReader, snapshot: Snapshot) -> str:
+    run = shlex.quote(harmless(str(reader.path)))
+    if snapshot.stopping:
+        return "it is stopping: calls in flight may end"
+    if reader.state == "running":
+        return f"watch it: limpet status {run} --watch"
+    if reader.state in ("stopped", "cut off"):
+        return "go on: run the same again; what is done is kept"
+    if any(step.failed for step in snapshot.steps):
+        return f"see why: limpet show {run} --failed; to try again, run the same again"
+    return f"look at it: limpet show {run}"
+
+
+def status_line(reader: RunReader, snapshot: Snapshot) -> str:
+    """Return a run in one line, for a log. It changes only when something has happened."""
+    steps = [
+        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
+    ]
+    said = [f"{reader.state}: {', '.join(steps)}"]
+    said += [
+        f"{one_line(step.name)} failed: {by_class(step.failed)}"
+        for step in snapshot.steps
+        if step.failed
+    ]
+    said += [f"{snapshot.in_flight:,} in flight"] if snapshot.in_flight else []
+    return " · ".join(said)
+
+
+def status_data(reader: RunReader) -> dict[str, Any]:
+    """Return a run as it stands, for machines."""
+    who = reader.holder
+    return {
+        "run": str(reader.path),
+        "kind": reader.kind,
+        "state": reader.state,
+        "sessions": len(reader.sessions),
+        "began": reader.began_at or None,
+        "last_at": reader.last_at or None,
+        "holder": None
+        if who is None
+        else {"pid": who.pid, "host": who.host, "started": who.started, "alive": who.is_alive},
+        **as_data(reader.snapshot()),
+        "cut_off_calls": [
+            {"step": one.step, "id": one.id, "attempt": one.attempt, "at": one.at}
+            for one in reader.cut_off_calls()
+        ],
+        "remarks": reader.remarks,
+    }

@@ -1,0 +1,65 @@
+"""What came out of a run, for a person at a terminal?"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from limpet.report.tables import plain_table
+from limpet.report.words import by_class, count, duration, mean
+from limpet.text import one_line
+
+_HEADS = ("done", "failed", "not run", "mean")
+
+
+def summary_table(summary: Mapping[str, Any]) -> Table:
+    """Return the steps of a run with what became of their cells, and the means."""
+    rows = list(_rows(summary))
+    # What is empty in every row is left out: narrow terminals need the room.
+    told = [name for name in _HEADS if any(row[name] for _, row in rows)]
+    table = plain_table("step", *told, numbers=told)
+    for step, row in rows:
+        table.add_row(Text(step), *(row[name] for name in told))
+    return table
+
+
+def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
+    asked = summary["n"]
+    yield "workflow", _counts(summary["workflow"], asked)
+    for name, numbers in summary["evaluators"].items():
+        yield one_line(name), {**_counts(numbers, asked), "mean": mean(numbers["mean"])}
+        for part, value in numbers.get("means", {}).items():
+            yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), "mean": mean(value)}
+
+
+def _counts(numbers: Mapping[str, Any], asked: int) -> dict[str, str]:
+    failed, not_run = sum(numbers["failed"].values()), numbers["not_run"]
+    return {
+        "done": f"{numbers['completed']:,}/{asked:,}",
+        "failed": f"{failed:,}" if failed else "",
+        "not run": f"{not_run:,}" if not_run else "",
+        "mean": "",
+    }
+
+
+def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
+    """Return what else there is to say of a run that has ended, a line each."""
+    said = [f"took {duration(seconds)}"]
+    usage = summary["workflow"].get("usage", {})
+    if usage.get("total_tokens"):
+        said.append(count(usage["total_tokens"], "token"))
+    if usage.get("cost"):
+        said.append(f"cost {usage['cost']:,.4g}")
+    lines = [" · ".join(said)]
+    models = summary["workflow"].get("models", {})
+    if len(models) > 1:
+        each = (f"{one_line(name)} {one.get('total_tokens', 0):,}" for name, one in models.items())
+        lines.append(f"tokens by model: {', '.join(each)}")
+    if bad := summary.get("bad_rows"):
+        lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
+    steps = {"workflow": summary["workflow"], **summary["evaluators"]}
+    for name, numbers in steps.items():
+        if numbers["failed"]:
+            lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")
+    return lines

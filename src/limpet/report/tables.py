@@ -1,0 +1,74 @@
+"""How does a table fit, on a narrow terminal and in a pipe?"""
+
+import io
+import os
+import sys
+from collections.abc import Iterable
+from textwrap import indent
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from limpet.report.terminal import data
+
+_WIDE = 2_000
+"""Where nobody looks, nothing is cut for want of room."""
+
+
+def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str] = ()) -> Table:
+    """Return a table with a calm head.
+
+    Args:
+        columns: Their names.
+        fixed: Which of them keep their width where there is not enough room for all.
+        numbers: Which of them stand on the right, and keep their width.
+    """
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0),
+        header_style="bold",
+    )  # fmt: skip
+    for name in columns:
+        is_number = name in numbers
+        # Those that may wrap are narrowed first; their cells do not wrap, but end in "…".
+        table.add_column(
+            cell(name),
+            justify="right" if is_number else "left",
+            no_wrap=is_number or name in fixed,
+        )
+    return table
+
+
+def cell(text: str, style: str = "") -> Text:
+    """Return what stands in a table: one line, cut where there is no room."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+class Indented:
+    """A text under its heading: it wraps where somebody looks, and stays as it is in a pipe."""
+
+    def __init__(self, text: str, style: str = "") -> None:
+        self._text = text
+        self._style = style
+
+    def __rich_console__(self, console: Console, _: ConsoleOptions) -> RenderResult:
+        if console.is_terminal:
+            yield Padding(Text(self._text, style=self._style), (0, 0, 0, 2))
+        else:
+            yield Text(indent(self._text, "  "), no_wrap=True, overflow="ignore")
+
+
+def put(renderable: RenderableType) -> None:
+    """Print on stdout: as wide as the terminal, or as it needs where there is none."""
+    console = data()
+    if console.is_terminal:
+        console.print(renderable, soft_wrap=False)
+        return
+    # The console of stdout is 80 wide where there is no terminal, and cannot be told otherwise.
+    text = io.StringIO()
+    width = console.width if "COLUMNS" in os.environ else _WIDE
+    Console(file=text, width=width, highlight=False, markup=False, emoji=False).print(renderable)
+    for line in text.getvalue().splitlines():
+        sys.stdout.write(f"{line.rstrip()}\n")

@@ -1,0 +1,77 @@
+"""Do the results on disk still belong to this function?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from limpet.errors import FunctionChangedError
+from limpet.journal.code import changed_parts, code_parts
+from limpet.journal.fingerprint import digest
+
+OnChange = Literal["redo", "keep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a function is: one hash, and the parts it is made of."""
+
+    whole: str
+    parts: dict[str, str]
+
+
+def fingerprint_of(function: Any, version: str | None) -> Fingerprint:
+    """Return a function's fingerprint: of its code, or of the version that was declared."""
+    parts = code_parts(function) if version is None else {"version": digest(version)}
+    return Fingerprint(digest(parts), parts)
+
+
+def settle_change(
+    about: dict[str, Any],
+    now: Fingerprint,
+    done_under: Callable[[str], set[int]],
+    asked: int,
+    on_change: OnChange | None,
+) -> list[str]:
+    """Return, for each input, the fingerprint of the function whose result counts.
+
+    Args:
+        about: What the journal knows of earlier runs; brought up to date.
+        now: The function as it is.
+        done_under: Which of the inputs have a result under a fingerprint.
+        asked: How many inputs there are.
+        on_change: What to do about results of another function.
+
+    Raises:
+        FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
+    """
+    known: dict[str, dict[str, str]] = about.setdefault("functions", {})
+    decided: dict[str, OnChange] = about.setdefault("decided", {})
+    here = done_under(now.whole)
+    elsewhere: dict[int, str] = {}
+    if len(here) < asked:
+        for other in reversed(known):  # the latest first
+            if other != now.whole:
+                elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
+    choice = on_change or decided.get(now.whole)
+    if elsewhere and choice is None:
+        latest = next(reversed(elsewhere.values()))
+        raise _changed(known[latest], now, len(elsewhere), asked)
+    if elsewhere and on_change is not None:
+        decided[now.whole] = on_change  # an interrupted run goes on as it was decided
+    known.pop(now.whole, None)
+    known[now.whole] = now.parts  # to the end: it is the latest now
+    if choice == "keep":
+        return [elsewhere.get(place, now.whole) for place in range(asked)]
+    return [now.whole] * asked
+
+
+def _changed(
+    before: Mapping[str, str], now: Fingerprint, done: int, asked: int
+) -> FunctionChangedError:
+    names = ", ".join(changed_parts(before, now.parts)) or "its version"
+    return FunctionChangedError(
+        f"the function changed since the results of {done:,} of {asked:,} inputs were made: "
+        f"{names}",
+        hint='on_change="redo" makes them again (the old ones stay in the file); '
+        'on_change="keep" keeps them and runs only what is missing',
+    )

@@ -1,0 +1,47 @@
+"""Was all of this done before?
+
+Looking up every cell of a hundred thousand items takes seconds. A run that ended with nothing left
+to do writes down what it was asked, as one hash, and how large its columns were: asked the same
+again, with the same columns, there is nothing to look up.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from limpet.evaluators.protocol import Evaluator
+from limpet.journal.encoding import encode_canonical
+from limpet.journal.journal import Journal
+from limpet.types import Item
+from limpet.workflows.protocol import Workflow
+
+
+def asked_hash(
+    items: Sequence[Item],
+    workflow: Workflow,
+    evaluators: Sequence[Evaluator],
+    trials: int,
+    options: Sequence[Any],
+) -> str:
+    """Return a hash of everything that decides which cells there are, and of the files' shape."""
+    steps = [[one.name, dict(one.fingerprint)] for one in evaluators]
+    rows = [[one.id, one.input, one.expected, dict(one.row)] for one in items]
+    content = encode_canonical([dict(workflow.fingerprint), steps, trials, list(options), rows])
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def sizes_of(journal: Journal, steps: Sequence[str]) -> dict[str, list[int]]:
+    """Return how many records each column has, and how many bytes."""
+    columns = {step: journal.column(step) for step in steps}
+    return {step: [len(column), column.path.stat().st_size] for step, column in columns.items()}
+
+
+def is_complete(
+    journal: Journal, about: Mapping[str, Any], asked: str, steps: Sequence[str]
+) -> bool:
+    """Tell whether a run that was asked the same ended with nothing left to do, and still is so."""
+    known = about.get("complete", {})
+    if known.get("asked") != asked or known.get("columns") != sizes_of(journal, steps):
+        return False
+    files = ["summary.json", *(f"{step}_output.json" for step in steps)]
+    return all((journal.layout.home / name).exists() for name in files)

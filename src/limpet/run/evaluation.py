@@ -1,0 +1,281 @@
+"""One evaluation: what is asked, what is on disk, doing the rest, and what came out."""
+
+import functools
+import json
+import logging
+import os
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import DiskFullError, FunctionChangedError, JournalError
+from limpet.evaluators.protocol import Evaluator
+from limpet.executors.interrupts import hearing
+from limpet.journal.column import Column, ColumnReader, read_failures
+from limpet.journal.files import NO_SPACE
+from limpet.journal.fingerprint import digest
+from limpet.journal.journal import Journal, read_about
+from limpet.journal.layout import directory_at
+from limpet.journal.lines import Entry
+from limpet.run.asked import write_asked
+from limpet.run.completion import asked_hash, is_complete, sizes_of
+from limpet.run.lookup import Lookup
+from limpet.run.outputs import write_outputs
+from limpet.run.pipeline import WORKFLOW, Pipeline
+from limpet.run.plans import Plan, StepPlan
+from limpet.run.redaction import Redaction
+from limpet.run.request import Request
+from limpet.run.results import EvaluationResult, ItemResult, read_answers
+from limpet.run.scoring import scoring_of
+from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.run.summary import summarise
+from limpet.text import text_of
+
+logger = logging.getLogger("limpet.run")
+
+
+class Evaluation:
+    """One session of a run, from opening its journal to reading back its results.
+
+    `open` and `finish` read and write files; `conduct` runs on an event loop.
+
+    Attributes:
+        plan: What will be done; there from `open` on.
+    """
+
+    plan: Plan
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._journal: Journal | None = None
+        self._about: dict[str, Any] | None = None
+        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._pipeline: Pipeline | None = None
+        self._lookup: Lookup | None = None
+
+    # ---- before ---------------------------------------------------------------------------------
+
+    def look(self) -> Plan:
+        """Make the plan, and change nothing: no lock, no file."""
+        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
+        steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
+        columns = {
+            step: ColumnReader(layout.column(step), layout.index(layout.column(step)))
+            for step in steps
+        }
+        about = read_about(layout)
+        try:
+            return Lookup(self._request, columns, layout, about).plan
+        except FunctionChangedError as error:
+            if isinstance(error.plan, Plan):
+                return error.plan
+            raise
+
+    def open(self) -> None:
+        """Take the lock, recover what is there, and make the plan."""
+        request = self._request
+        path = request.run
+        if path is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
+            path = Path(self._temporary.name) / "run"
+        layout = directory_at(path)
+        self._journal = journal = Journal(layout, durability=request.durability)
+        self._layout = journal.layout
+        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._columns = {step: journal.column(step) for step in self._steps}
+        about = journal.about()
+        # Whoever has a configuration may read in it what the files are to look like.
+        shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
+        self._hash = asked_hash(
+            request.items, request.workflow, request.evaluators, request.trials, shape
+        )
+        if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
+            self.plan = self._nothing_to_do()
+        else:
+            about.pop("complete", None)  # until it is so again
+            self._lookup = Lookup(request, self._columns, self._layout, about)
+            self.plan = self._lookup.plan
+            self._pipeline = Pipeline(
+                journal,
+                request.workflow,
+                self._scores,
+                request.options,
+                request.step_filter,
+                request.watcher,
+                request.stop_grace_s,
+                request.on_item_complete,
+                request.prices,
+            )
+            self._pipeline.left = self._lookup.left
+            if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
+                # Then a request that is refused for its form is a matter of its item.
+                request.workflow.answered_before = True
+        logger.info("%s", self.plan)
+        say_unfinished(journal, about, self._columns.values())
+        known = about.setdefault("evaluators", {})
+        known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        if request.configuration is not None:
+            about["configuration"] = Redaction().plain(dict(request.configuration))
+        if self._lookup is not None:
+            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
+        begin_session(journal, about, "evaluation", self.plan, self._columns)
+        self._about = about
+        if request.watcher is not None:
+            request.watcher.planned(self.plan)
+
+    def _nothing_to_do(self) -> Plan:
+        request = self._request
+        cells = len(request.items) * request.trials
+        evaluators = [StepPlan(one.name, cells, 0) for one in request.evaluators]
+        return Plan(
+            len(request.items), request.trials, StepPlan(WORKFLOW, cells, 0), tuple(evaluators)
+        )
+
+    # ---- the work -------------------------------------------------------------------------------
+
+    async def conduct(self) -> None:
+        """Do what is missing."""
+        if self._pipeline is not None and self._lookup is not None:
+            await self._pipeline.conduct(self._lookup.missing, self._lookup.unscored)
+
+    @contextmanager
+    def hearing_signals(self) -> Iterator[None]:
+        """Stop at the first SIGINT, SIGTERM or SIGHUP, and at once at the second.
+
+        The files at the end are written whatever comes, until a third.
+        """
+        asked = self._request.options.get("termination_signal", signal.SIGINT)
+        with ExitStack() as stack:
+            for signum in (asked, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+                stack.enter_context(hearing(signum, functools.partial(self.stop, signum)))
+            yield
+
+    def stop(self, signum: int | None = None) -> None:
+        """Stop, from another thread or a signal's handler."""
+        if self._pipeline is not None:
+            self._pipeline.stop(signum)
+
+    # ---- after ----------------------------------------------------------------------------------
+
+    def finish(self) -> EvaluationResult:
+        """Read everything back, and write the files for others."""
+        run = None if self._temporary is not None else str(self._layout.home)
+        if self._pipeline is None or self._lookup is None:
+            summary = _read_summary(self._layout.home / "summary.json")
+            return EvaluationResult(self._read_later, summary, self.plan, run)
+        assert self._journal is not None
+        self._journal.drain()  # what still waits to be written counts too
+        reason = self._pipeline.stop_reason
+        items = self._read()
+        summary = summarise(items, [one.name for one in self._request.evaluators])
+        redaction = self._pipeline.redaction
+        summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
+        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
+        failure = self._write_outputs(items, summary, redaction)
+        reason = reason or failure
+        steps = [summary["workflow"], *summary["evaluators"].values()]
+        done = failure is None and all(step["completed"] == len(items) for step in steps)
+        if done and self._about is not None:
+            sizes = sizes_of(self._journal, self._steps)
+            self._about["complete"] = {"asked": self._hash, "columns": sizes}
+        return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+
+    def hand_over(self, result: EvaluationResult) -> None:
+        """Let others do what they do with the files, while nobody else can move or change them."""
+        if self._request.on_end is None or self._about is None:
+            return
+        complete = self._about.pop("complete", None)  # until that is done, too
+        if self._request.on_end(result) is not False and complete is not None:
+            self._about["complete"] = complete
+
+    def _write_outputs(
+        self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
+    ) -> JournalError | None:
+        """Write the files for others; return why they could not be written, if so."""
+        assert self._lookup is not None
+        try:
+            write_outputs(
+                self._layout,
+                self._lookup.asked,
+                items,
+                redaction.plain(summary),
+                redaction,
+                bare=self._request.bare_outputs,
+                step_filter=self._request.step_filter,
+            )
+        except OSError as error:
+            kind = DiskFullError if error.errno in NO_SPACE else JournalError
+            failure = kind(
+                f"{self._layout.home}: the files for others could not be written: {error.strerror}",
+                hint="the results are in the columns; make room and run it again",
+            )
+            logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
+            return failure
+        return None
+
+    def _read_later(self) -> list[ItemResult]:
+        about = read_about(self._layout)
+        self._lookup = Lookup(self._request, self._columns, self._layout, about)
+        return self._read()
+
+    def _read(self) -> list[ItemResult]:
+        assert self._lookup is not None
+        failures = read_failures(self._layout.failures)
+        calls = [(asked, cell.key) for asked, cell in self._lookup.calls]
+        items = read_answers(self._columns[WORKFLOW], calls, failures)
+        for evaluator, fingerprint in self._scores:
+            column = self._columns[evaluator.name]
+            self._read_scores(items, evaluator, fingerprint, column, failures)
+        return items
+
+    def _read_scores(
+        self,
+        items: Sequence[ItemResult],
+        evaluator: Evaluator,
+        fingerprint: str,
+        column: Column,
+        failures: Mapping[tuple[str, str], Entry],
+    ) -> None:
+        assert self._lookup is not None
+        places: dict[str, int] = {}
+        for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
+            if item.status == "completed":
+                key = scoring_of(asked, item.entry, evaluator, fingerprint).cell.key
+                places[key] = place
+        read = set()
+        for key, entry in column.read_many(places):
+            items[places[key]].scores[evaluator.name] = entry.record
+            read.add(key)
+        for key, place in places.items():
+            if key not in read and (evaluator.name, key) in failures:
+                error = failures[evaluator.name, key].record["error"]
+                items[place].score_errors[evaluator.name] = error
+
+    def _close_journal(self) -> None:
+        if self._journal is None:
+            return
+        journal, self._journal = self._journal, None
+        close_session(journal, self._about)
+
+    def close(self) -> None:
+        """Let go of everything."""
+        try:
+            with self.hearing_signals():
+                self._close_journal()
+        finally:
+            if self._temporary is not None:
+                self._temporary.cleanup()
+
+
+def _read_summary(path: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise JournalError(
+            f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
+        ) from error
+    return dict(summary)

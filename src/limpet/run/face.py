@@ -1,0 +1,258 @@
+"""Dataset → workflow → evaluators: every cell durable."""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack, cast
+
+from limpet.arguments import whole_number_from
+from limpet.datasets import Dataset, load
+from limpet.evaluators import as_evaluators
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.loops import run_here, run_in_thread, running_loop
+from limpet.executors.options import ExecutorOptions
+from limpet.executors.threads import Threads, to_its_end
+from limpet.journal.writer import Durability
+from limpet.run.change import OnChange
+from limpet.run.evaluation import Evaluation
+from limpet.run.notebook import NotebookView, in_notebook
+from limpet.run.plans import Plan
+from limpet.run.request import OnEnd, OnItem, Request
+from limpet.run.results import EvaluationResult
+from limpet.run.usage import Prices, check_prices
+from limpet.run.watcher import Watcher
+from limpet.text import did_you_mean
+from limpet.workflows import as_workflow
+
+TIMEOUT_S = 600
+
+
+class DatasetOptions(TypedDict, total=False):
+    """How the dataset is read: see `limpet.datasets.load`."""
+
+    id: str | None
+    input: str | None
+    expected: str | None
+    on_bad_row: Literal["raise", "skip"]
+    filter: Mapping[str, Any] | None
+    limit: int | None
+    sample: int | None
+    shuffle: bool
+    seed: int
+    sheet: str | None
+
+
+class RunOptions(TypedDict, total=False):
+    """How the run behaves."""
+
+    version: str | None
+    on_change: OnChange | None
+    retry_failed: bool
+    durability: Durability
+    write_output: bool
+    step_filter: Sequence[str] | None
+    bare_outputs: bool
+    on_item_complete: OnItem | None
+    on_end: OnEnd | None
+    watcher: Watcher | None
+    stop_grace_s: float
+    configuration: Mapping[str, Any] | None
+    prices: Prices | None
+
+
+class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
+    """Everything an evaluation can be told by name."""
+
+
+def evaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> EvaluationResult:
+    """Run a workflow over a dataset, score what comes out, and never lose a finished answer.
+
+    Run again, it goes on where it stopped; after an edit it runs only what the edit touched.
+
+    Args:
+        dataset: A path, rows, a DataFrame, or a function that returns one of them.
+        workflow: A function, plain or async, a class, "module:name", or a Workflow.
+        evaluators: Functions or evaluators; a mapping gives them their names.
+        run: The run's directory; None: `runs/` and the workflow's name.
+        trials: How often each item is asked.
+        **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
+            `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
+            workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
+            `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
+            called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
+            the result when all files are written, before the run is unlocked; `watcher` is told
+            of all that happens; `stop_grace_s` is how long calls in flight may go on after an
+            interrupt; `configuration` is written into `run.json`; `prices` are what a million
+            tokens cost, by model); and those of `AsyncExecutor`, with `concurrency="auto"` and
+            `timeout=600`.
+
+    Raises:
+        DatasetError: The dataset cannot be used as it is.
+        FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
+        JournalError: The run's directory cannot be used as it is.
+    """
+    with _shown(options) as told:
+        return _evaluate(dataset, workflow, evaluators, run, trials, told)
+
+
+def _evaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> EvaluationResult:
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        return _conducted(evaluation)
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+def _conducted(evaluation: Evaluation) -> EvaluationResult:
+    evaluation.open()
+    with evaluation.hearing_signals():
+        if running_loop() is None:
+            run_here(evaluation.conduct(), given_up=list)
+        else:  # a notebook
+            work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
+            run_in_thread(work, on_interrupt=evaluation.stop)
+        result = evaluation.finish()
+    evaluation.hand_over(result)
+    return result
+
+
+async def aevaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> EvaluationResult:
+    """Do what `evaluate` does, on the running event loop."""
+    with _shown(options) as told:
+        return await _aevaluate(dataset, workflow, evaluators, run, trials, told)
+
+
+async def _aevaluate(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> EvaluationResult:
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        await to_its_end(threads.run(lambda _: evaluation.open(), None))
+        with evaluation.hearing_signals():
+            try:
+                await evaluation.conduct()
+            except asyncio.CancelledError:
+                # Stopped is not lost: what is finished is in the files all the same.
+                await to_its_end(threads.run(lambda _: _ended(evaluation), None))
+                raise
+            return await to_its_end(threads.run(lambda _: _ended(evaluation), None))
+    finally:
+        await to_its_end(threads.run(lambda _: evaluation.close(), None))
+        threads.close()
+
+
+def _ended(evaluation: Evaluation) -> EvaluationResult:
+    result = evaluation.finish()
+    evaluation.hand_over(result)
+    return result
+
+
+def plan(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    **options: Unpack[EvaluationOptions],
+) -> Plan:
+    """Say what `evaluate` would do, and do nothing."""
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        return evaluation.look()
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+def _evaluation(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any],
+    run: str | Path | None,
+    trials: int,
+    options: EvaluationOptions,
+) -> tuple[Evaluation, Threads]:
+    _check_names(options)
+    whole_number_from(1, trials=trials)
+    if options.get("on_change") not in (None, "redo", "keep"):
+        raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
+    if options.get("prices") is not None:
+        check_prices(cast("Prices", options["prices"]))
+    told = cast("dict[str, Any]", options)
+    behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
+    flow = as_workflow(workflow, version=behaviour.pop("version", None))
+    keep = behaviour.pop("write_output", True)
+    threads = Threads()
+    executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
+    executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
+    AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
+    rows = _dataset(dataset, told)
+    request = Request(
+        list(rows),
+        flow,
+        as_evaluators(evaluators, threads=threads),
+        (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,
+        trials,
+        options=executing,
+        bad_rows=rows.bad_rows,
+        **behaviour,
+    )
+    return Evaluation(request), threads
+
+
+@contextmanager
+def _shown(options: EvaluationOptions) -> Iterator[EvaluationOptions]:
+    """Show a live table where a notebook runs us and nobody else watches."""
+    if options.get("watcher") is not None or not in_notebook():
+        yield options
+        return
+    with NotebookView() as view:
+        told = options.copy()
+        told["watcher"] = view
+        yield told
+
+
+async def _nothing(_: Any) -> None:
+    """Stand in for a step."""
+
+
+def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:
+    if isinstance(dataset, Dataset):
+        return dataset
+    reading: Any = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
+    return load(dataset, **reading)
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    known = EvaluationOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name!r} is not an option of evaluate{did_you_mean(name, known)}")

@@ -1,0 +1,172 @@
+"""One map with a journal: what is kept, what is missing, and what came out."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from limpet.executors.attempts import Finished
+from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
+from limpet.executors.inputs import NumberedInputs
+from limpet.executors.options import ExecutorOptions
+from limpet.journal.encoding import encode
+from limpet.journal.fingerprint import digest, output_key
+from limpet.journal.journal import Journal
+from limpet.journal.lines import Entry
+from limpet.journal.plain import NotPlainError, told_apart
+from limpet.journal.writer import Durability
+from limpet.run.change import OnChange, fingerprint_of, settle_change
+from limpet.run.identity import Identity, identify
+from limpet.run.keeping import Keeping
+from limpet.run.mapping import Mapping
+from limpet.run.plans import Plan, StepPlan
+from limpet.run.result import MapResult
+from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.types import Cell, CellStatus
+
+logger = logging.getLogger("limpet.run")
+STEP = "map"
+
+
+class KeptMapping(Mapping):
+    """One map, with a journal."""
+
+    def __init__(
+        self,
+        fn: Any,
+        inputs: list[Any],
+        options: ExecutorOptions,
+        path: str | Path,
+        key: Callable[[Any], Any] | None,
+        version: str | None,
+        on_change: OnChange | None,
+        durability: Durability,
+    ) -> None:
+        super().__init__(fn, inputs, options)
+        self._path = path
+        self._all = inputs
+        self._identify_by = key
+        self._version = version
+        self._on_change = on_change
+        self._durability = durability
+        self._journal: Journal | None = None
+        self._about: dict[str, Any] | None = None
+        self._kept: dict[int, Entry] = {}
+
+    def open(self) -> None:
+        self._identities = identify(self._all, self._identify_by)
+        fingerprint_now = fingerprint_of(self._fn, self._version)
+        self._journal = journal = Journal(self._path, durability=self._durability)
+        self._column = column = journal.column(STEP)
+        about = journal.about()
+        fingerprints = settle_change(
+            about,
+            fingerprint_now,
+            lambda whole: {
+                place
+                for place, one in enumerate(self._identities)
+                if self._key(one, whole) in column
+            },
+            len(self._all),
+            self._on_change,
+        )
+        self._keys = list(map(self._key, self._identities, fingerprints))
+        say_unfinished(journal, about, [column])
+        places = {key: index for index, key in enumerate(self._keys)}
+        self._kept = {places[key]: entry for key, entry in column.read_many(self._keys)}
+        self._missing = [index for index in range(len(self._all)) if index not in self._kept]
+        kept, missing = len(self._kept), len(self._missing)
+        plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
+        begin_session(journal, about, STEP, plan, {STEP: column})
+        self._about = about
+        self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
+        logger.info("%s: %s kept, %s to run", self._path, len(self._kept), len(self._missing))
+        cells = {
+            index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
+            for index in self._missing
+        }
+        self._keeping = Keeping(journal, STEP, lambda index, _: cells[index], self._record_of)
+        options = self._options
+        if not self._missing:
+            options = {**options, "tqdm_bar_format": None}
+        self.executor = self._keeping.executor(self._threads.as_async(self._fn), options)
+
+    @staticmethod
+    def _key(identity: Identity, fingerprint: str) -> str:
+        return output_key(identity.content, fingerprint, 0, identity.occurrence)
+
+    def _record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        record = {"output": finished.output} if finished.error is None else {}
+        if self._is_as_it_was(finished.index, finished.input):
+            record = {"input": finished.input, **record}
+        return record
+
+    def _is_as_it_was(self, index: int, one: Any) -> bool:
+        """Tell whether an input can be recorded: the function may have changed it meanwhile."""
+        try:
+            if self._identify_by is None:
+                return bool(digest(told_apart(one)) == self._identities[index].content)
+            encode(one)
+        except NotPlainError:
+            return False
+        return True
+
+    def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
+        # The outputs are read back, not taken as they are: a finished run and a resumed one are
+        # the same thing.
+        self._close_journal()  # first: what still waited to be written counts too
+        fallback = self._options.get("fallback_return_value", UNSET)
+        result: MapResult[Any, Any] = MapResult(
+            [fallback] * len(self._all),
+            [ExecutionDetails() for _ in self._all],
+            kept=len(self._kept),
+            stop_reason=self.executor.stop_reason,
+        )
+        for index, entry in self._kept.items():
+            _restore(result, index, entry)
+        fresh = {self._keys[index]: index for index in self._missing}
+        read = {fresh[key]: entry for key, entry in self._column.read_many(fresh)}
+        for place, index in enumerate(self._missing):
+            result.details[index] = details[place]
+            if index in read:
+                result.outputs[index] = read[index].record["output"]
+            else:
+                self._note_failure(result, index)
+        if self._keeping.error is not None:
+            raise self._keeping.error
+        return self._checked(result)
+
+    def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:
+        details = result.details[index]
+        lost = self._keeping.lost.get(index)
+        if lost is not None and details.status is not ExecutionStatus.FAILED:
+            details.log_exception(lost)
+            details.fail()
+        if details.status is ExecutionStatus.FAILED:
+            output, error = result.outputs[index], details.exceptions[-1]
+            result.failures.append(Finished(index, self._all[index], output, error, details))
+        else:
+            # It may have run, but it is not on disk: it will run again.
+            details.status = ExecutionStatus.DID_NOT_RUN
+
+    def _close_journal(self) -> None:
+        if self._journal is None:
+            return
+        journal, self._journal = self._journal, None
+        close_session(journal, self._about)
+
+    def close(self) -> None:
+        try:
+            self._close_journal()
+        finally:
+            super().close()
+
+
+def _restore(result: MapResult[Any, Any], index: int, entry: Entry) -> None:
+    details = result.details[index]
+    retried = entry.facts["status"] == CellStatus.COMPLETED_WITH_RETRIES
+    details.status = (
+        ExecutionStatus.COMPLETED_WITH_RETRIES if retried else ExecutionStatus.COMPLETED
+    )
+    details.execution_seconds = entry.facts.get("seconds", 0)
+    result.outputs[index] = entry.record["output"]

@@ -1,0 +1,341 @@
+"""How do items pass through the workflow and its evaluators at the same time?
+
+Each step is an executor of its own with its own pacer, and between them run belts: a slow judge
+does not hold the workflow until its belt is full, nor the other way round. A cell passes on when
+it is on disk, and not before.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from inspect import isawaitable
+from typing import Any
+
+from limpet.errors import LimpetError, PermanentError
+from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.protocol import Evaluator, Scores
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.attempts import Finished
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.executors.options import ExecutorOptions
+from limpet.journal.column import Column
+from limpet.journal.encoding import kept_form
+from limpet.journal.journal import Journal
+from limpet.journal.lines import Entry
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from limpet.run.asked import Asked
+from limpet.run.belt import Belt
+from limpet.run.held_open import HeldOpen
+from limpet.run.keeping import Keeping
+from limpet.run.pace_story import tell_pace
+from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
+from limpet.run.redaction import Redaction
+from limpet.run.request import OnItem
+from limpet.run.scoring import Scoring, scoring_of
+from limpet.run.stopping import Stopping
+from limpet.run.usage import Prices, usage_facts
+from limpet.run.watcher import Watcher
+from limpet.text import one_line
+from limpet.types import Output
+from limpet.workflows.protocol import Workflow
+
+_BELT = 256
+_CHUNK = 500
+_BUILT_IN_CONCURRENCY = 32  # they call no provider
+WORKFLOW = "workflow"
+_MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
+
+logger = logging.getLogger("limpet.run")
+
+
+class Pipeline:
+    """One session of a run: the steps, the belts between them, and what stopped it.
+
+    Args:
+        journal: Where everything goes.
+        workflow: What answers.
+        evaluators: What scores, each with its fingerprint.
+        options: For the executors.
+        step_filter: Which types of steps are kept; None: all.
+        watcher: Told of what happens.
+        stop_grace_s: How long calls in flight may go on once it is asked to stop.
+        on_item_complete: Told of each item when its answer or failure is on disk.
+        prices: What a million tokens cost, by model.
+
+    Attributes:
+        keepings: What each step could not record.
+        left: Steps and keys that failed before and are not to be tried again.
+        redaction: What keeps secrets from being written.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        workflow: Workflow,
+        evaluators: Sequence[tuple[Evaluator, str]],
+        options: ExecutorOptions,
+        step_filter: Sequence[str] | None = None,
+        watcher: Watcher | None = None,
+        stop_grace_s: float = STOP_GRACE_S,
+        on_item_complete: OnItem | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        self.redaction = Redaction()
+        self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
+        self._watcher = watcher
+        self._on_item_complete = on_item_complete
+        self._prices = prices
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._journal = journal
+        self._workflow = workflow
+        self._held = HeldOpen(workflow, self._break_off)
+        self._answering: AsyncExecutor[Any, Any] | None = None
+        self._evaluators = evaluators
+        # The run hears the signals itself: its steps have to stop together.
+        self._options: ExecutorOptions = {**options, "termination_signal": None}
+        self._step_filter = step_filter
+        self.left: frozenset[tuple[str, str]] = frozenset()
+        self._pacers: dict[str, Pacer] = {}
+        self._answers: Column = journal.column(WORKFLOW)
+        self._belts: dict[str, Belt[Scoring]] = {}
+        self.keepings: list[Keeping] = []
+
+    @property
+    def stop_reason(self) -> Exception | None:
+        """Why it stopped before all cells were done; None if it did not."""
+        return self._stopping.reason
+
+    async def conduct(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+        """Do what is missing.
+
+        Args:
+            calls: What the workflow has to answer.
+            kept: Answers that are on disk, of which some scores may be missing.
+        """
+        self._belts = {one.name: Belt(_BELT) for one, _ in self._evaluators}
+        self._stopping.loop = asyncio.get_running_loop()
+        if calls and not await self._opened():
+            return
+        self.redaction.look_again()  # setting up may have made secrets known
+        if self.stop_reason is not None:  # interrupted meanwhile
+            await self._held.close()
+            return
+        try:
+            async with asyncio.TaskGroup() as group:
+                for evaluator, _ in self._evaluators:
+                    group.create_task(self._score(evaluator))
+                group.create_task(self._feed(calls, kept))
+        except BaseExceptionGroup as group_of_errors:
+            raise _the_only(group_of_errors) from None
+        finally:
+            for unsubscribe in self._unsubscribe:
+                unsubscribe()
+            await self._held.close()
+
+    async def _opened(self) -> bool:
+        """Open the workflow; tell whether that was not interrupted."""
+        self._stopping.opening = self._held
+        try:
+            await self._held.open()
+        except asyncio.CancelledError:
+            if self.stop_reason is None:
+                raise  # not by us
+            return False
+        finally:
+            self._stopping.opening = None
+        return True
+
+    def _break_off(self) -> None:
+        """Ask the workflow no more: it broke down. What it answered can still be scored."""
+        reason = LimpetError(
+            "the workflow broke down: something that its set-up started has failed",
+            hint="what failed is logged; run it again to go on",
+        )
+        if self._answering is None:
+            self._stopping.because(reason)
+        else:  # nothing, if it has answered all
+            self._answering.stop(reason, grace_s=0.0)
+
+    def stop(self, signum: int | None = None) -> None:
+        """Stop, from any thread."""
+        self._stopping.ask(signum)
+
+    async def _feed(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._answer(calls))
+                group.create_task(self._pass_on_kept(kept))
+        finally:
+            for belt in self._belts.values():
+                await belt.end()
+
+    # ---- the workflow ---------------------------------------------------------------------------
+
+    async def _answer(self, calls: Sequence[Call]) -> None:
+        if not calls or self.stop_reason is not None:
+            return
+
+        hook = self._options.get("on_complete")
+
+        async def answer(call: Call) -> Output:
+            with _kept_in("the workflow"):
+                return await self._workflow.call(call[0].item)
+
+        async def pass_on(finished: Finished[Call, Output]) -> None:
+            if hook is not None and isawaitable(answered := hook(finished)):
+                await answered
+            await self._tell_item(finished)
+            if finished.error is None and self._evaluators:
+                record = kept_form(self.redaction.plain(self._record_of(finished)))
+                for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
+                    await self._belts[name].put(scoring)
+
+        keeping = Keeping(
+            self._journal,
+            WORKFLOW,
+            lambda _, call: call[1],
+            self._record_of,
+            facts_of=self._usage_of,
+            redaction=self.redaction,
+            watcher=self._watcher,
+        )
+        options: ExecutorOptions = {**self._options, "on_complete": pass_on}
+        if options.get("concurrency") == "auto" and options.get("pacer") is None:
+            options["pacer"] = self._pacer_of(self._workflow.endpoint)
+        self._watch_pace(WORKFLOW, options.get("pacer"))
+        self._answering = keeping.executor(answer, options)
+        await self._run(keeping, self._answering, calls)
+
+    async def _tell_item(self, finished: Finished[Call, Output]) -> None:
+        if self._on_item_complete is None:
+            return
+        try:
+            told = self._on_item_complete(item_told(finished))
+            if isawaitable(told):
+                await told
+        except Exception:  # whoever looks on must not keep the item from its scores
+            logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
+
+    def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
+        output = finished.output
+        return usage_facts(output.usage, self._prices) if isinstance(output, Output) else None
+
+    def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        asked, _ = finished.input
+        if finished.error is not None or not isinstance(finished.output, Output):
+            return {"id": asked.public_id}
+        steps = kept_steps(finished.output.steps, self._step_filter)
+        return answer_record(asked, finished.output.value, steps)
+
+    async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
+        """Put on the belts what is on disk and has no score yet."""
+        for at in range(0, len(kept), _CHUNK):
+            chunk = kept[at : at + _CHUNK]
+            for name, scoring in await asyncio.to_thread(self._missing_scores, chunk):
+                await self._belts[name].put(scoring)
+
+    def _missing_scores(self, calls: Sequence[Call]) -> list[tuple[str, Scoring]]:
+        by_key = {cell.key: asked for asked, cell in calls}
+        missing: list[tuple[str, Scoring]] = []
+        for key, entry in self._answers.read_many(by_key):
+            missing += self._missing_for(by_key[key], entry)
+        return missing
+
+    def _missing_for(self, asked: Asked, entry: Entry) -> Iterable[tuple[str, Scoring]]:
+        for evaluator, fingerprint in self._evaluators:
+            scoring = scoring_of(asked, entry, evaluator, fingerprint)
+            cell = scoring.cell
+            left = (cell.step, cell.key) in self.left
+            if not left and cell.key not in self._journal.column(evaluator.name):
+                yield evaluator.name, scoring
+
+    # ---- the evaluators -------------------------------------------------------------------------
+
+    async def _score(self, evaluator: Evaluator) -> None:
+        belt = self._belts[evaluator.name]
+
+        async def score(scoring: Scoring) -> Scores:
+            with _kept_in("the evaluator"):
+                return await evaluator.call(scoring.scored)
+
+        keeping = Keeping(
+            self._journal,
+            evaluator.name,
+            lambda _, scoring: scoring.cell,
+            score_record,
+            permanent="evaluator",
+            facts_of=lambda finished: finished.input.facts,
+            redaction=self.redaction,
+            costs=not isinstance(evaluator, BuiltIn),
+            watcher=self._watcher,
+        )
+        options: ExecutorOptions = {**self._options}
+        options.pop("on_complete", None)
+        options.pop("pacer", None)  # the workflow's
+        options["classify"] = options.get("classify") or _of_own_code
+        if isinstance(evaluator, BuiltIn):
+            options["concurrency"] = _BUILT_IN_CONCURRENCY
+        elif evaluator.endpoint is not None:
+            options["pacer"] = self._pacer_of(evaluator.endpoint)
+        executor = keeping.executor(score, options)
+        self._watch_pace(evaluator.name, executor.pacer)
+        try:
+            await self._run(keeping, executor, belt)
+        finally:
+            belt.stop()
+
+    def _pacer_of(self, endpoint: str) -> Pacer:
+        """Return the pacer of an endpoint: all who call it share one."""
+        if endpoint not in self._pacers:
+            most = self._options.get("max_concurrency", MAX_IN_FLIGHT)
+            self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
+        return self._pacers[endpoint]
+
+    def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
+        if pacer is None:
+            return
+        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+        if self._watcher is not None:
+            self._watcher.paced(step, pacer)
+
+    # ---- both -----------------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        keeping: Keeping,
+        executor: AsyncExecutor[Any, Any],
+        inputs: Iterable[Any] | AsyncIterable[Any],
+    ) -> None:
+        self.keepings.append(keeping)
+        self._stopping.executors.append(executor)
+        async for _ in executor.stream(inputs):
+            pass
+        reason = keeping.error or executor.stop_reason
+        if reason is None or not self._stopping.because(reason):
+            return
+        if self._options.get("exit_on_error"):
+            for other in self._stopping.executors:
+                other.stop(reason)
+
+
+def _of_own_code(error: BaseException) -> str | None:
+    """Call an evaluator's own mistakes permanent: trying ten times would only take longer."""
+    return "permanent" if isinstance(error, _MISTAKES) else None
+
+
+@contextmanager
+def _kept_in(who: str) -> Iterator[None]:
+    """Keep user code that wants to end the process from doing so: only its cell fails."""
+    try:
+        yield
+    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise PermanentError(f"{who} raised {type(error).__name__}: {error}") from error
+
+
+def _the_only(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,99 @@
+"""Does somebody work on this run just now?
+
+Only the lock itself knows for sure, and asking it would do harm: whoever reads would hold it for a
+moment, and a writer that starts in that moment would be refused. `/proc/locks` can be read without
+harm, but names a file by a device number that is not the file's own on btrfs and overlays. So we
+take the word of the lock's text: who took it last. That process is alive if there is one of its
+number, on this machine, since the same start of the system, and it is no younger than the lock's
+text says: a number that was given to another process since is told by that.
+
+A process that is alive may have let go of the lock; then its session has ended, in `run.json`.
+"""
+
+import os
+import platform
+import time
+from calendar import timegm
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limpet.journal.lock import holder as text_of_lock
+
+_PROC = Path("/proc")
+_SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who took a run's lock last.
+
+    Attributes:
+        pid: Its process.
+        host: Its machine.
+        started: When that process started.
+        is_alive: Whether it still runs; None: on another machine, and nobody can tell.
+    """
+
+    pid: int
+    host: str
+    started: str
+    is_alive: bool | None
+
+
+def holder_of(lock: Path) -> Holder | None:
+    """Return who took a lock last; None if nobody ever did. The lock is not touched."""
+    who = text_of_lock(lock)
+    pid = who.get("pid")
+    if not isinstance(pid, int):
+        return None
+    started = str(who.get("started", ""))
+    if who.get("path", str(lock.resolve())) != str(lock.resolve()):
+        return None  # a copy of a run, or one that was moved: nobody holds this one
+    return Holder(pid, str(who.get("host", "")), started, _is_alive(pid, who, started))
+
+
+def _is_alive(pid: int, who: dict[str, Any], started: str) -> bool | None:
+    if who.get("host") != platform.node():
+        return None
+    boot_id = who.get("boot_id")
+    if boot_id is not None and boot_id != _read(_PROC / "sys/kernel/random/boot_id"):
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        pass
+    except (OSError, OverflowError):
+        return False
+    born = _born_at(pid)
+    claimed = _seconds(started)
+    return born is None or claimed is None or born <= claimed + _SLACK_S
+
+
+def _born_at(pid: int) -> float | None:
+    """Return when a process started; None where the system does not say."""
+    stat = _read(_PROC / str(pid) / "stat")
+    with suppress(IndexError, ValueError):
+        # After the name, which may hold anything: the state is field 3, the start field 22.
+        fields = stat.rpartition(")")[2].split()
+        if fields[0] == "Z":  # dead, and its parent has not noticed yet: its lock is gone
+            return float("inf")
+        ticks = int(fields[19])
+        up_s = float(_read(_PROC / "uptime").split()[0])
+        return time.time() - up_s + ticks / os.sysconf("SC_CLK_TCK")
+    return None
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return float(timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
+    except ValueError:
+        return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,171 @@
+"""How far is a run, by its files alone?
+
+What was there when the session began, and what it plans, stands in `run.json`; what there is now,
+in the columns. So only their indexes are read, the story of this session, and the beginnings of the
+last lines; never a trace.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from limpet.journal.story import Started, Story
+from limpet.run.reading.column import FactsReader
+from limpet.run.reading.failures import FailuresReader
+from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.snapshot import InFlight, StepSnapshot
+
+_WINDOW_S = 30.0
+_MOST_RECENT = 2_000
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a session is about, and what its files say.
+
+    Attributes:
+        session: The last one, as `run.json` tells; empty: nothing is known of it.
+        columns: Each step's, the first step first.
+        asked: The keys that count now; None: nobody left a note.
+        failures: Of all sessions.
+        story: Of this session; None: it is not wanted.
+        is_running: Whether somebody works on it.
+        used: What the calls of this session used, by step, and how many were counted.
+    """
+
+    session: Mapping[str, Any]
+    columns: Mapping[str, FactsReader]
+    asked: Sequence[bytes] | None
+    failures: FailuresReader
+    story: Story | None
+    is_running: bool
+    used: dict[str, tuple[int, Counter[str]]]
+
+    def steps(self) -> tuple[StepSnapshot, ...]:
+        """Return how each step stands."""
+        shots: list[StepSnapshot] = []
+        lost = 0
+        total = self.total
+        for number, name in enumerate(self.columns):
+            shot = self._step(name, total - lost, is_first=number == 0)
+            shots.append(shot)
+            if number == 0:  # what has no answer gets no score
+                lost = sum(shot.failed.values())
+        return tuple(shots)
+
+    @property
+    def total(self) -> int:
+        """How many cells each step has."""
+        if self.asked is not None:
+            return len(self.asked)
+        if "items" in self.session:
+            return int(self.session["items"]) * int(self.session.get("trials", 1))
+        return max(map(len, self.columns.values()), default=0)
+
+    def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
+        column = self.columns[name]
+        began_with: Mapping[str, Any] = self.session.get("steps", {}).get(name, {})
+        records_at = began_with.get("records_at")
+        if is_first and self.asked is not None:
+            have = sum(map(column.has, self.asked))
+            kept = min(began_with.get("kept", have), have)
+        elif records_at is not None:
+            kept = min(began_with.get("kept", 0), total)
+            have = min(total, kept + max(0, len(column) - records_at))
+        else:  # an older run: all there is, was there
+            have = kept = min(total, len(column))
+        failed = self._failed(name, is_first=is_first)
+        story = self.story
+        return StepSnapshot(
+            name,
+            total,
+            kept,
+            have - kept,
+            failed,
+            0 if story is None else story.retries[name],
+            self._in_flight(name) if self.is_running else (),
+            self._rate(name) if self.is_running and have < total else 0.0,
+            self._pace(name),
+            {} if records_at is None or story is None else self._tokens(name, records_at),
+        )
+
+    def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
+        """Count what failed in this session; of a run that rests, whatever has no answer yet."""
+        column = self.columns[name]
+        asked = None if self.asked is None or not is_first else set(self.asked)
+        start = 0 if asked is not None and not self.is_running else self._failures_at
+        failed: Counter[str] = Counter()
+        for text, one in self.failures.of(name, start):
+            key = bytes.fromhex(text)
+            if not column.has(key) and (asked is None or key in asked):
+                failed[one.kind] += 1
+        return dict(failed)
+
+    @property
+    def _failures_at(self) -> int:
+        return int(self.session.get("failures_at", 0))
+
+    def unfinished(self) -> list[Started]:
+        """Return the calls that started and have no end, the oldest first."""
+        if self.story is None:
+            return []
+        failed_now = {
+            (step, key)
+            for (step, key), one in self.failures.latest.items()
+            if one.offset >= self._failures_at
+        }
+        # What has ended is forgotten, so that a long session is not gone through each second.
+        self.story.begun = {
+            place: one
+            for place, one in self.story.begun.items()
+            if place not in failed_now and not self._has(one)
+        }
+        return list(self.story.begun.values())
+
+    def _has(self, call: Started) -> bool:
+        column = self.columns.get(call.step)
+        return column is not None and column.has(bytes.fromhex(call.key))
+
+    def _in_flight(self, name: str) -> tuple[InFlight, ...]:
+        calls = [one for one in self.unfinished() if one.step == name]
+        flying = [InFlight(one.id, one.attempt, age_s(one.at) or 0.0) for one in calls]
+        return tuple(sorted(flying, key=lambda one: -one.seconds))
+
+    def _rate(self, name: str) -> float:
+        """Return how many cells ended per second, of late."""
+        now = time.time()
+        began = seconds_of(self.session.get("began")) or now - _WINDOW_S
+        since = max(now - _WINDOW_S, began)
+        column, ended = self.columns[name], 0
+        for key in column.latest():
+            at = seconds_of((column.facts(key) or {}).get("at"))
+            if at is None or at < since:
+                break
+            ended += 1
+            if ended == _MOST_RECENT:
+                since = at
+                break
+        if ended < _MOST_RECENT:
+            failed = [one for _, one in self.failures.of(name, self._failures_at)]
+            ended += sum((seconds_of(one.facts.get("at")) or 0.0) >= since for one in failed)
+        return ended / (now - since) if now > since else 0.0
+
+    def _pace(self, name: str) -> str:
+        if self.story is None or not self.is_running:
+            return ""
+        return str(self.story.pace.get(name, {}).get("words", ""))
+
+    def _tokens(self, name: str, records_at: int) -> dict[str, float]:
+        """Add up what the calls of this session used; what was counted before is not read again."""
+        column = self.columns[name]
+        counted, used = self.used.get(name, (records_at, Counter[str]()))
+        # A step whose first call reported nothing is not asked a hundred thousand times.
+        first = next(column.keys(records_at), None)
+        if first is not None and column.usage(first) is not None:
+            for usage in filter(None, map(column.usage, column.keys(counted))):
+                for kind, number in usage.items():
+                    used[kind] += number
+        self.used[name] = (len(column), used)
+        return dict(used)

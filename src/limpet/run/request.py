@@ -1,0 +1,48 @@
+"""What was an evaluation asked to do?"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from limpet.evaluators.protocol import Evaluator
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.executors.options import ExecutorOptions
+from limpet.journal.writer import Durability
+from limpet.run.change import OnChange
+from limpet.run.results import EvaluationResult, ItemResult
+from limpet.run.usage import Prices
+from limpet.run.watcher import Watcher
+from limpet.types import Item
+from limpet.workflows.protocol import Workflow
+
+OnItem = Callable[[ItemResult], Awaitable[None] | None]
+"""Told of an item that has its answer, or has failed, when that is on disk."""
+
+OnEnd = Callable[[EvaluationResult], bool | None]
+"""Told of what came out when all files are written, while the run is still locked. Returns False
+if what it does failed: then the run is not complete, and does it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an evaluation was asked to do."""
+
+    items: Sequence[Item]
+    workflow: Workflow
+    evaluators: Sequence[Evaluator]
+    run: Path | None
+    trials: int = 1
+    on_change: OnChange | None = None
+    retry_failed: bool = True
+    durability: Durability = "sync"
+    step_filter: Sequence[str] | None = None
+    bare_outputs: bool = False
+    on_item_complete: OnItem | None = None
+    on_end: OnEnd | None = None
+    watcher: Watcher | None = None
+    stop_grace_s: float = STOP_GRACE_S
+    configuration: Mapping[str, Any] | None = None
+    prices: Prices | None = None
+    bad_rows: Sequence[Any] = ()
+    options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -1,0 +1,78 @@
+"""How does a session stop before its end: all its steps together, and why?"""
+
+import asyncio
+import signal
+from typing import Any
+
+from limpet.errors import InterruptedRunError
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.journal.journal import Journal
+from limpet.run.held_open import HeldOpen
+from limpet.run.redaction import Redaction
+from limpet.run.watcher import Watcher
+from limpet.text import text_of
+
+
+class Stopping:
+    """Stops the steps of a session when it is asked to, and says so.
+
+    Args:
+        journal: Where it is told.
+        redaction: What keeps secrets from being told.
+        watcher: Told too.
+        grace_s: How long calls in flight may go on once it is asked.
+
+    Attributes:
+        reason: Why it stopped before all cells were done; None if it did not.
+        loop: The event loop of the session, once it runs.
+        executors: Those of the steps.
+        opening: The workflow, while it is being opened.
+    """
+
+    def __init__(
+        self, journal: Journal, redaction: Redaction, watcher: Watcher | None, grace_s: float
+    ) -> None:
+        self.reason: Exception | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.executors: list[AsyncExecutor[Any, Any]] = []
+        self.opening: HeldOpen | None = None
+        self._journal = journal
+        self._redaction = redaction
+        self._watcher = watcher
+        self._grace_s = grace_s
+        self._asked = 0
+
+    def ask(self, signum: int | None = None) -> None:
+        """Stop, from any thread: asked once, calls in flight may end; asked again, at once.
+
+        SIGTERM is the wish of a machine that will not wait long: then the grace is short.
+        """
+        reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
+        reason.signum = signum
+        self._asked += 1
+        grace_s = self._grace_s if self._asked == 1 else 0.0
+        if signum not in (None, signal.SIGINT):
+            grace_s = min(grace_s, STOP_GRACE_S)
+        if not grace_s:
+            self._journal.hurry()
+        # Said at once, and not by the event loop: user code may be blocking it.
+        self.because(reason)
+        if self.loop is not None and not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
+
+    def because(self, reason: Exception) -> bool:
+        """Say why it stops; return False if that has been said already."""
+        if self.reason is not None:
+            return False
+        self.reason = reason
+        self._journal.tell("stopping", reason=self._redaction.text(text_of(reason)))
+        if self._watcher is not None:
+            self._watcher.stopping(reason)
+        return True
+
+    def _stop_all(self, reason: Exception, grace_s: float) -> None:
+        if self.opening is not None:
+            self.opening.give_up_opening()  # nothing has been sent yet
+        for executor in self.executors:
+            executor.stop(reason, grace_s=grace_s)

@@ -1,0 +1,70 @@
+"""The numbers of a run: over what was scored, with the counts beside them."""
+
+import math
+import platform
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Any
+
+from limpet.run.results import ItemResult, values_of
+from limpet.run.usage import sum_models, sum_usage
+
+
+def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
+    """Return the summary of a run. A failure is counted, and never a score."""
+    answered = [one for one in items if one.status == "completed"]
+    return {
+        "n": len(items),
+        "workflow": {
+            "completed": len(answered),
+            "failed": dict(Counter(one.error["class"] for one in items if one.error)),
+            "not_run": sum(one.status == "not run" for one in items),
+            "seconds": math.fsum(one.seconds for one in items),
+            "usage": sum_usage(one.entry.facts for one in answered),
+            **({"models": models} if (models := _models(answered)) else {}),
+            **({"llm_latency_p95": latency} if (latency := _latency(answered)) else {}),
+        },
+        "evaluators": {name: _of_evaluator(items, name) for name in evaluators},
+        "versions": {"limpet": version("limpet"), "python": platform.python_version()},
+    }
+
+
+def _models(items: Sequence[ItemResult]) -> dict[str, dict[str, float]]:
+    return sum_models(one.entry.facts for one in items)
+
+
+def _latency(items: Sequence[ItemResult]) -> float | None:
+    """Return the 95th percentile of the items' own, as each of them tells only that."""
+    times = [one.entry.facts.get("times", {}).get("llm_latency") for one in items]
+    known = sorted(one for one in times if one is not None)
+    return known[math.ceil(0.95 * len(known)) - 1] if known else None
+
+
+def _of_evaluator(items: Sequence[ItemResult], name: str) -> dict[str, Any]:
+    values: defaultdict[str | None, list[float]] = defaultdict(list)
+    labels: Counter[str] = Counter()
+    for one in items:
+        score = one.scores.get(name, {"scores": {}})
+        for part, value in values_of(score):
+            if value is not None:
+                values[part].append(float(value))
+        if label := score.get("label"):
+            labels[label] += 1
+    completed = sum(name in one.scores for one in items)
+    failed = Counter(one.score_errors[name]["class"] for one in items if name in one.score_errors)
+    summary: dict[str, Any] = {
+        "completed": completed,
+        "failed": dict(failed),
+        "not_run": len(items) - completed - failed.total(),
+        "mean": _mean(values.pop(None, [])),
+    }
+    if values:
+        summary["means"] = {part: _mean(some) for part, some in values.items()}
+    if labels:
+        summary["labels"] = dict(labels)
+    return summary
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None

@@ -1,0 +1,28 @@
+"""What is evaluated."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from limpet.workflows.protocol import Workflow
+from limpet.workflows.python import as_workflow
+
+if TYPE_CHECKING:
+    from limpet.workflows.json_http import http
+    from limpet.workflows.nat_agent import nat
+
+__all__ = ["Workflow", "as_workflow", "http", "nat"]
+
+_LAZY = {"http": "json_http", "nat": "nat_agent"}
+
+
+def __getattr__(name: str) -> object:
+    # What lies behind these imports an HTTP client, and a run of plain functions needs none.
+    if name not in _LAZY:
+        raise AttributeError(f"module 'limpet.workflows' has no attribute {name!r}")
+    value = getattr(import_module(f"limpet.workflows.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

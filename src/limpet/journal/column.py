@@ -12,6 +12,7 @@ from typing import Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import JournalError
+from limpet.foreign import is_interrupt, itself
 from limpet.journal.index import (
     KEY_BYTES,
     MOST_GENERATIONS,
@@ -246,8 +247,10 @@ def _not_encoded(outcome: Outcome, error: NotPlainError) -> Outcome:
 
 def _repr(value: Any) -> str:
     try:
-        return repr(value)[:_LONGEST_REPR]
-    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        return itself(str, repr(value))[:_LONGEST_REPR]
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 
 

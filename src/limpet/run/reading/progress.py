@@ -16,6 +16,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.times import age_s, seconds_of
 from limpet.run.snapshot import InFlight, StepSnapshot
+from limpet.run.usage import add_counts, bounded
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
@@ -165,7 +166,6 @@ class Progress:
         first = next(column.keys(records_at), None)
         if first is not None and column.usage(first) is not None:
             for usage in filter(None, map(column.usage, column.keys(counted))):
-                for kind, number in usage.items():
-                    used[kind] += number
+                add_counts(used, usage)
         self.used[name] = (len(column), used)
-        return dict(used)
+        return bounded(used)

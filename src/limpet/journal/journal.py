@@ -11,7 +11,14 @@ from typing import Any, Self
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.journal.column import Column
 from limpet.journal.encoding import encode
-from limpet.journal.files import NO_SPACE, make_directory, open_for_append, replace_file
+from limpet.journal.files import (
+    NO_SPACE,
+    make_directory,
+    open_for_append,
+    open_to_read,
+    read_whole,
+    replace_file,
+)
 from limpet.journal.filesystems import doubt_about
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
@@ -201,7 +208,7 @@ def _refuse_what_is_not_ours(layout: Layout) -> None:
         if names and layout.lock.name not in names and not layout.columns():
             raise _not_ours(layout.home)
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             if not any(line.startswith(PREFIX) for line in file):
                 raise _not_ours(path)
 
@@ -220,7 +227,7 @@ def read_about(layout: Layout) -> dict[str, Any]:
         JournalError: It is not what it should be.
     """
     try:
-        known = json.loads(layout.about.read_bytes())
+        known = json.loads(read_whole(layout.about))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

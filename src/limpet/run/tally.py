@@ -95,7 +95,7 @@ class _Step:
         self.kept = kept
         self.done = self.retries = 0
         self.failed: Counter[str] = Counter()
-        self.tokens: Counter[str] = Counter()
+        self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float]] = {}
         self.pacer: Pacer | None = None
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])

@@ -4,8 +4,8 @@ Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot
 `models`, the same counts by model, and `times`, as `nat eval` knows them.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, MutableMapping
 from math import isfinite
 from typing import Any
 
@@ -91,7 +91,7 @@ def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | 
 
 def sum_usage(facts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Add up what cells used."""
-    usage: Counter[str] = Counter()
+    usage: dict[str, float] = {}
     for one in facts:
         add_counts(usage, one.get("usage", {}))
     return bounded(usage)
@@ -99,18 +99,18 @@ def sum_usage(facts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 
 def sum_models(facts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
     """Add up what cells used, model by model."""
-    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    models: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for one in facts:
         for model, counts in one.get("models", {}).items():
             add_counts(models[model], counts)
     return {model: bounded(counts) for model, counts in models.items()}
 
 
-def add_counts(total: Counter[str], counts: Mapping[str, Any]) -> None:
+def add_counts(total: MutableMapping[str, float], counts: Mapping[str, Any]) -> None:
     """Add the counts that are numbers, each as far as a float goes."""
     for name, one in counts.items():
         if isinstance(one, (int, float)) and is_bounded(one):
-            have = total[name]
+            have = total.get(name, 0)
             total[name] = have + one if is_bounded(have) else have
 
 

@@ -42,7 +42,7 @@ class Progress:
     failures: FailuresReader
     story: Story | None
     is_running: bool
-    used: dict[str, tuple[int, Counter[str]]]
+    used: dict[str, tuple[int, dict[str, float]]]
 
     def steps(self) -> tuple[StepSnapshot, ...]:
         """Return how each step stands."""
@@ -161,7 +161,7 @@ class Progress:
     def _tokens(self, name: str, records_at: int) -> dict[str, float]:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
-        counted, used = self.used.get(name, (records_at, Counter[str]()))
+        counted, used = self.used.get(name, (records_at, {}))
         # A step whose first call reported nothing is not asked a hundred thousand times.
         first = next(column.keys(records_at), None)
         if first is not None and column.usage(first) is not None:

@@ -126,7 +126,8 @@ def test_a_score_that_bites_fails_its_own_cell(kind, base, tmp_path):
     found = fared(result.items)
     assert found["fine"] == found["fine, too"] == SCORED
     for status, scored, failed in found.values():
-        assert status == "completed" and len(scored) + len(failed) == 1
+        assert status == "completed"
+        assert len(scored) + len(failed) == 1
     assert result.stop_reason is None
 
 

@@ -83,7 +83,8 @@ def test_what_is_replaced_whole_takes_the_place_of_a_link(kind, name, tmp_path):
     more = [*ROWS, {"id": "c", "input": "c"}]
     limpet.evaluate(more, answer, [good], tmp_path / "run", version="1")
     assert outside.read_bytes() == before
-    assert (tmp_path / "run" / name).is_file() and not (tmp_path / "run" / name).is_symlink()
+    assert (tmp_path / "run" / name).is_file()
+    assert not (tmp_path / "run" / name).is_symlink()
 
 
 def test_a_temporary_file_that_is_a_link_leads_nowhere(tmp_path):

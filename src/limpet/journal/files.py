@@ -68,6 +68,8 @@ def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
         JournalError: It is a directory, a pipe or a device.
         OSError: What the system said.
     """
+    if fcntl is None:  # pragma: no cover - Windows, which has no such pipes
+        return path.open("rb", buffering)
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         what = _what_else(fd)

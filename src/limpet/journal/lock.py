@@ -25,7 +25,7 @@ except ImportError:  # pragma: no cover - Windows, where no journal is written
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
-_PATIENCE_S = 0.02  # for those who only ask whether it is held: see `is_held`
+_PATIENCE_S = 0.05  # for those who only ask whether it is held: see `is_held`
 _STARTED_AT = time.time()
 _held: WeakSet["Lock"] = WeakSet()
 

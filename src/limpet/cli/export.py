@@ -48,10 +48,7 @@ def command(
                 raise click.UsageError(f"--to {form} needs --output, {what}")
             to_terminal = sys.stdout.isatty()
             for line in _LINES[form](reader):
-                shown = (
-                    _for_terminal(form, line.decode("utf-8", "replace")) if to_terminal else line
-                )
-                sys.stdout.buffer.write(shown)
+                sys.stdout.buffer.write(_for_terminal(form, line) if to_terminal else line)
             return DONE
         _check(reader, form, output, force=force)
         try:
@@ -65,8 +62,9 @@ def command(
     return DONE
 
 
-def _for_terminal(form: str, line: str) -> bytes:
+def _for_terminal(form: str, encoded: bytes) -> bytes:
     """Return a line with nothing that a terminal would obey: a model said it."""
+    line = encoded.decode("utf-8", "replace")
     if form == "jsonl":  # it stays JSON, and means the same
         return f"{escaped(line[:-1])}\n".encode()
     return harmless(line).encode()

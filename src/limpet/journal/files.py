@@ -68,9 +68,9 @@ def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
         JournalError: It is a directory, a pipe or a device.
         OSError: What the system said.
     """
-    if fcntl is None:  # pragma: no cover - Windows, which has no such pipes
-        return path.open("rb", buffering)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    # By name: Windows, where a journal is only read, lacks some of them and needs another.
+    wanted = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+    fd = os.open(path, sum(getattr(os, name, 0) for name in wanted) | os.O_RDONLY)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         what = _what_else(fd)
         os.close(fd)

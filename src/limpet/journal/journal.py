@@ -147,10 +147,15 @@ class Journal:
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
-    def hurry(self) -> None:
-        """Wait no longer for room on a full disk. What cannot be written runs again."""
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the disk is full, and what is finished waits for room."""
+        return self._writer is not None and self._writer.waits_for_room
+
+    def hurry(self, within_s: float = 0.0) -> None:
+        """Wait no longer than that for room on a full disk. What cannot be written runs again."""
         if self._writer is not None:
-            self._writer.hurry()
+            self._writer.hurry(within_s)
 
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""

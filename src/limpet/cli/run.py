@@ -233,7 +233,7 @@ def _say_ended(ended: _Ended, view: View) -> int:
         if ended.why:
             talk().print(Text(harmless(ended.why), style="yellow"))
         for line in ended.next:  # whole lines, to be copied into a shell
-            talk().print(Text(line), soft_wrap=True)
+            talk().print(Text(harmless(line)), soft_wrap=True)
         if unsaid is not None:
             raise unsaid
     elif ended.why and not isinstance(view, EventView):

@@ -14,6 +14,7 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scores
+from limpet.foreign import itself
 from limpet.text import one_line
 from limpet.types import Score
 
@@ -47,7 +48,7 @@ def _as_score(value: Any, who: str) -> Score:
     if isinstance(value, str):
         if not value:
             raise PermanentError(f"{who} returned an empty text, which is no label; {_DO}")
-        return Score(None, label=str(value))
+        return Score(None, label=itself(str, value))
     return Score(_number(value, who))
 
 
@@ -67,12 +68,12 @@ def _number(value: Any, who: str) -> float | bool:
         what = "None" if value is None else f"a {type(value).__name__} ({one_line(value)})"
         raise PermanentError(f"{who} returned {what}; {_DO}")
     try:
-        number = float(value)
+        number = itself(float, value)
     except (OverflowError, ValueError):  # wider than a float; a signalling NaN
         number = math.nan
     if not math.isfinite(number):
         raise PermanentError(f"{who} returned {one_line(value)}, which is no score; {_DO}")
-    return int(value) if isinstance(value, Integral) else number
+    return itself(int, value) if isinstance(value, Integral) else number
 
 
 def _checked(score: Score, who: str) -> Score:

@@ -17,6 +17,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.executors.attempts import Attempt, Call, Cancelled
 from limpet.executors.loops import silence
+from limpet.foreign import readable
 from limpet.pacing import observation
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
@@ -101,7 +102,7 @@ class Flight:
                 raise _not_awaitable(self._function, awaitable)  # noqa: TRY301 - fails this attempt
             value = await awaitable
         except BaseException as raised:  # noqa: BLE001 - settled like any other end
-            error = raised
+            error = readable(raised)
         self._land(attempt, value, error)
 
     def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:

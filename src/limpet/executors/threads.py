@@ -12,7 +12,10 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
+from types import GeneratorType
 from typing import Any, TypeVar
+
+from limpet.text import one_line
 
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
@@ -30,6 +33,13 @@ def is_async(function: Any) -> bool:
     )
 
 
+def is_awaitable(value: Any) -> bool:
+    """Tell whether a value can be awaited, by its type alone: the value itself is not looked at."""
+    if type(value) is GeneratorType:
+        return inspect.isawaitable(value)
+    return issubclass(type(value), Awaitable)
+
+
 class Threads:
     """Threads that wait for work, and as many more as there is work for."""
 
@@ -45,7 +55,7 @@ class Threads:
         async def in_thread(payload: Any) -> Any:
             value = await self.run(function, payload)
             # A plain function may hand out a coroutine: a lambda around an async one.
-            return await value if inspect.isawaitable(value) else value
+            return await value if is_awaitable(value) else value
 
         return in_thread
 
@@ -85,8 +95,8 @@ class Threads:
             return
         if error is None:
             done.set_result(value)
-        elif isinstance(error, StopIteration):  # a future refuses to carry it
-            done.set_exception(RuntimeError(f"the function raised {error!r}"))
+        elif issubclass(type(error), StopIteration):  # a future refuses to carry it
+            done.set_exception(RuntimeError(f"the function raised {one_line(error)}"))
         else:
             done.set_exception(error)
 

@@ -12,6 +12,8 @@ from typing import Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import JournalError
+from limpet.foreign import is_interrupt, itself
+from limpet.journal.files import open_to_read
 from limpet.journal.index import (
     KEY_BYTES,
     MOST_GENERATIONS,
@@ -69,7 +71,7 @@ class ColumnReader:
 
     def refresh(self) -> None:
         """Read what was appended since."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_to_read(self.path) as file:
             if os.fstat(file.fileno()).st_size < self._end:  # it was replaced, or repaired
                 self._places, self._end = Places({}), 0
             known = 0 if self._end == 0 else self.state.lines
@@ -87,7 +89,7 @@ class ColumnReader:
     def ids(self) -> set[str]:
         """Return the ids of all items that have a record here, under whatever key."""
         found: set[str] = set()
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             for offset in sorted(self._places.offsets.values()):
                 file.seek(offset)
                 found.add(id_of(file.readline()))
@@ -106,7 +108,7 @@ class ColumnReader:
         wanted = [(offsets.get(fromhex(key)), key) for key in keys]
         if not offsets:
             return
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             at = 0
             for offset, key in sorted((place, key) for place, key in wanted if place is not None):
                 if offset != at:
@@ -246,8 +248,10 @@ def _not_encoded(outcome: Outcome, error: NotPlainError) -> Outcome:
 
 def _repr(value: Any) -> str:
     try:
-        return repr(value)[:_LONGEST_REPR]
-    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        return itself(str, repr(value))[:_LONGEST_REPR]
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 
 
@@ -272,7 +276,7 @@ def _failure_line(outcome: Outcome) -> bytes:
 def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
     """Return the latest failure of each step and key, as others left it."""
     failures: dict[tuple[str, str], Entry] = {}
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_to_read(path) as file:
         for line in file:
             if is_whole(line):
                 entry = decode_line(line)

@@ -19,8 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+from limpet.errors import JournalError
 from limpet.journal.checksum import crc32
-from limpet.journal.files import make_directory, write_all
+from limpet.journal.files import make_directory, open_own, open_to_read, write_all
 from limpet.journal.lines import KEY, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
@@ -68,7 +69,9 @@ class IndexFile:
         self._fd = -1
         try:
             make_directory(path.parent)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._fd = open_own(path, os.O_APPEND)
+        except JournalError as error:
+            self._give_up(str(error))
         except OSError as error:
             self._give_up(error.strerror)
 
@@ -172,7 +175,7 @@ class Index:
 
     def _chunks(self) -> Iterator[bytes]:
         left = self.lines * ENTRY_BYTES
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             while left:
                 chunk = file.read(min(_CHUNK, left))
                 if not chunk:
@@ -213,7 +216,7 @@ def load_index(path: Path, column: BinaryIO) -> Index | None:
     """Return as much of the index as proves right; None if there is none or it is wrong."""
     size = os.fstat(column.fileno()).st_size
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             known = _lines_within(file, size)
             if not known:
                 return None
@@ -225,7 +228,7 @@ def load_index(path: Path, column: BinaryIO) -> Index | None:
             if not lines:
                 return Index(path, 0, 0, 0, reach)
             last = _mark_at(file, lines - 1)
-    except (OSError, ValueError):
+    except (OSError, ValueError, JournalError):
         return None
     column.seek(last.offset)
     if not _is_line_of(last, column.read(last.length)):

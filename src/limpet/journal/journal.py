@@ -11,7 +11,14 @@ from typing import Any, Self
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.journal.column import Column
 from limpet.journal.encoding import encode
-from limpet.journal.files import NO_SPACE, make_directory, open_for_append, replace_file
+from limpet.journal.files import (
+    NO_SPACE,
+    make_directory,
+    open_for_append,
+    open_to_read,
+    read_whole,
+    replace_file,
+)
 from limpet.journal.filesystems import doubt_about
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
@@ -140,10 +147,15 @@ class Journal:
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
-    def hurry(self) -> None:
-        """Wait no longer for room on a full disk. What cannot be written runs again."""
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the disk is full, and what is finished waits for room."""
+        return self._writer is not None and self._writer.waits_for_room
+
+    def hurry(self, within_s: float = 0.0) -> None:
+        """Wait no longer than that for room on a full disk. What cannot be written runs again."""
         if self._writer is not None:
-            self._writer.hurry()
+            self._writer.hurry(within_s)
 
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""
@@ -201,7 +213,7 @@ def _refuse_what_is_not_ours(layout: Layout) -> None:
         if names and layout.lock.name not in names and not layout.columns():
             raise _not_ours(layout.home)
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             if not any(line.startswith(PREFIX) for line in file):
                 raise _not_ours(path)
 
@@ -220,7 +232,7 @@ def read_about(layout: Layout) -> dict[str, Any]:
         JournalError: It is not what it should be.
     """
     try:
-        known = json.loads(layout.about.read_bytes())
+        known = json.loads(read_whole(layout.about))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

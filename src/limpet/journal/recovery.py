@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Literal
 
 from limpet.errors import JournalError
-from limpet.journal.files import make_directory, sync_directory, sync_file, write_all
+from limpet.journal.files import (
+    make_directory,
+    open_to_read,
+    sync_directory,
+    sync_file,
+    write_all,
+)
 from limpet.journal.index import Index, IndexFile, Places, load_index
 from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, kind_of
@@ -82,7 +88,7 @@ def read_column(
         index_path: Its index; None: every line is read and checked.
         rebuild: The index to bring up to date; None: nothing is changed.
     """
-    with path.open("rb", buffering=BUFFER_BYTES) as column:
+    with open_to_read(path, BUFFER_BYTES) as column:
         index = None if index_path is None else load_index(index_path, column)
         places = Places({})
         if index is not None:

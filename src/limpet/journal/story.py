@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from limpet.errors import JournalError
+from limpet.journal.files import open_to_read
+
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
 _STARTED = b'"event":"started"'
 
@@ -56,7 +59,7 @@ class Story:
 
     def refresh(self) -> None:
         """Read what was told since. A last line that is not ended waits for the next time."""
-        with contextlib.suppress(FileNotFoundError), self._events.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_to_read(self._events) as file:
             file.seek(self._end)
             while lines := file.readlines(_GROUP_BYTES):
                 if not lines[-1].endswith(b"\n"):
@@ -99,7 +102,7 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """Yield what the story tells of failed attempts at some items, oldest first."""
     # Most lines are of other items: they are not even parsed.
     needles = [orjson.dumps(id_) for id_ in ids]
-    with contextlib.suppress(FileNotFoundError), events.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for line in file:
             if b'"event":"failed"' in line and any(one in line for one in needles):
                 event = _event_of(line)
@@ -109,7 +112,7 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
 
 def last_told(events: Path) -> str:
     """Return when the story last told anything, from its last lines alone; empty: never."""
-    with contextlib.suppress(OSError), events.open("rb") as file:
+    with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         for line in reversed(file.read().splitlines()):

@@ -32,6 +32,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Literal
 
@@ -54,6 +55,7 @@ MOST_WAITING_BYTES = 64 * 2**20
 INTERVAL_S = 1.0
 PATIENCE_S = 600.0
 _RETRY_S = 1.0
+_STEP_S = 0.1
 _GATHER_BYTES = 2**18
 
 
@@ -88,6 +90,7 @@ class Writer:
         self._room_lock = threading.Lock()
         self._broken: JournalError | None = None
         self._full_since: float | None = None
+        self._give_up_at = inf  # however long `patience_s` is
         self._story_has_gap = False
         self._closing = threading.Event()
         self._refuses = False  # broken or closing; one look instead of two, for each record
@@ -154,9 +157,14 @@ class Writer:
             hint='start children with the "spawn" method, and append in the parent',
         )
 
-    def hurry(self) -> None:
-        """Wait no longer for room on a full disk: whoever waits is told within a second."""
-        self._patience_s = 0.0
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the disk is full, and records wait for room."""
+        return self._full_since is not None
+
+    def hurry(self, within_s: float) -> None:
+        """Wait no longer than that for room on a full disk: then whoever waits is told."""
+        self._give_up_at = min(self._give_up_at, time.monotonic() + within_s)
 
     def drain(self) -> None:
         """Return when all that was put so far has its answer. Blocks for as long as that takes."""
@@ -319,9 +327,16 @@ class Writer:
             self._tell(full)
         if self._durability == "interval":
             self._sync_if_due(is_end=False)
-        if time.monotonic() - self._full_since >= self._patience_s:
+        now = time.monotonic()
+        left_s = min(self._full_since + self._patience_s, self._give_up_at) - now
+        if left_s <= 0:
             return False
-        return not self._closing.wait(_RETRY_S)
+        # By short steps: it may be told meanwhile that it has to hurry.
+        until = now + min(_RETRY_S, left_s)
+        while (step_s := min(until, self._give_up_at) - time.monotonic()) > 0:
+            if self._closing.wait(min(step_s, _STEP_S)):
+                return False
+        return True
 
     def _make_durable(self, tape: Tape, jobs: list[Job]) -> bool:
         if tape.is_story or self._durability == "flush":

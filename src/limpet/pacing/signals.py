@@ -18,6 +18,7 @@ from limpet.errors import (
     SetupError,
     TransientError,
 )
+from limpet.foreign import is_interrupt
 from limpet.pacing import clock, shapes
 from limpet.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
@@ -127,7 +128,9 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = N
     """
     try:
         found = _first_recognised(error, wall_clock or clock.wall_time, set())
-    except Exception:  # noqa: BLE001 - an exception may be hostile in ways nobody foresees
+    except BaseException as odd:  # an exception may be hostile in ways nobody foresees
+        if is_interrupt(odd):
+            raise
         found = None
     return found or Signal(FailureKind.TRANSIENT)
 

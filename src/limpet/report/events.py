@@ -8,7 +8,7 @@ from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
 
-from limpet.journal.encoding import encode
+from limpet.report.jsonl import json_line
 from limpet.report.live import View
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan
@@ -60,7 +60,7 @@ class EventView(View):
         if self._out is None:
             return
         try:
-            self._out.write(encode(event)[0].decode("utf-8", "backslashreplace") + "\n")
+            self._out.write(json_line(event) + "\n")
             self._out.flush()
         except (OSError, ValueError):  # whoever read it is gone; the run goes on
             self._out = None

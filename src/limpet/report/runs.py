@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from limpet.errors import LimpetError
+from limpet.journal.files import read_whole
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago
 from limpet.report.words import mean
@@ -55,9 +56,9 @@ def _means(reader: RunReader) -> dict[str, float | None]:
     if reader.state not in ("finished", "stopped"):
         return {}  # those on disk are of an earlier session
     try:
-        summary = json.loads((reader.layout.home / "summary.json").read_bytes())
+        summary = json.loads(read_whole(reader.layout.home / "summary.json"))
         return {name: one.get("mean") for name, one in summary["evaluators"].items()}
-    except (OSError, ValueError, KeyError, AttributeError, TypeError):
+    except (OSError, LimpetError, ValueError, KeyError, AttributeError, TypeError):
         return {}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from limpet.journal.files import make_directory, replace_file
+from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.fingerprint import Occurrences, digest, output_key
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -56,7 +56,7 @@ def write_asked(layout: Layout, keys: Sequence[str]) -> None:
 def read_asked(layout: Layout) -> list[bytes] | None:
     """Return the keys that count now, in the order of the dataset; None if nobody left a note."""
     try:
-        raw = layout.asked.read_bytes()
+        raw = read_whole(layout.asked)
     except FileNotFoundError:
         return None
     return [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]

@@ -15,7 +15,7 @@ from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.interrupts import hearing
 from limpet.journal.column import Column, ColumnReader, read_failures
-from limpet.journal.files import NO_SPACE
+from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
@@ -273,8 +273,8 @@ class Evaluation:
 
 def _read_summary(path: Path) -> dict[str, Any]:
     try:
-        summary = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        summary = json.loads(read_whole(path))
+    except (OSError, ValueError, JournalError) as error:
         raise JournalError(
             f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
         ) from error

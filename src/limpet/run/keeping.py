@@ -204,7 +204,7 @@ def _met(attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.number,
         "class": kind_name,
         "type": type(attempt.error).__name__,
-        "message": text_of(attempt.error)[:1000] if attempt.error else "",
+        "message": "" if attempt.error is None else text_of(attempt.error)[:1000],
         "seconds": round(attempt.seconds or 0.0, 6),
     }
     if attempt.retry_in is not None:

@@ -19,6 +19,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
+from limpet.foreign import is_interrupt, readable
 from limpet.journal.column import Column
 from limpet.journal.encoding import kept_form
 from limpet.journal.journal import Journal
@@ -36,7 +37,7 @@ from limpet.run.scoring import Scoring, scoring_of
 from limpet.run.stopping import Stopping
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
-from limpet.text import one_line
+from limpet.text import one_line, text_of
 from limpet.types import Output
 from limpet.workflows.protocol import Workflow
 
@@ -329,10 +330,13 @@ def _kept_in(who: str) -> Iterator[None]:
     """Keep user code that wants to end the process from doing so: only its cell fails."""
     try:
         yield
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+    except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        raise PermanentError(f"{who} raised {type(error).__name__}: {error}") from error
+        if is_interrupt(error):
+            raise
+        why = f"{type(error).__name__}: {text_of(error)}"
+        raise PermanentError(f"{who} raised {why}") from readable(error)
 
 
 def _the_only(error: BaseException) -> BaseException:

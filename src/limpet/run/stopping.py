@@ -1,6 +1,8 @@
 """How does a session stop before its end: all its steps together, and why?"""
 
 import asyncio
+import logging
+import math
 import signal
 from typing import Any
 
@@ -12,6 +14,8 @@ from limpet.run.held_open import HeldOpen
 from limpet.run.redaction import Redaction
 from limpet.run.watcher import Watcher
 from limpet.text import text_of
+
+logger = logging.getLogger("limpet.run")
 
 
 class Stopping:
@@ -46,7 +50,8 @@ class Stopping:
     def ask(self, signum: int | None = None) -> None:
         """Stop, from any thread: asked once, calls in flight may end; asked again, at once.
 
-        SIGTERM is the wish of a machine that will not wait long: then the grace is short.
+        SIGTERM is the wish of a machine that will not wait long: then the grace is short. What is
+        finished and cannot be written, as the disk is full, waits for room no longer than that.
         """
         reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
         reason.signum = signum
@@ -54,10 +59,14 @@ class Stopping:
         grace_s = self._grace_s if self._asked == 1 else 0.0
         if signum not in (None, signal.SIGINT):
             grace_s = min(grace_s, STOP_GRACE_S)
-        if not grace_s:
-            self._journal.hurry()
+        # Sooner than the calls, so that those who wait for it are told before they are cancelled.
+        room_s = grace_s / 2
+        if room_s < math.inf:
+            self._journal.hurry(room_s)
         # Said at once, and not by the event loop: user code may be blocking it.
         self.because(reason)
+        if self._journal.waits_for_room:
+            logger.warning("what is finished waits for room on the disk%s", _how_long(room_s))
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
@@ -76,3 +85,9 @@ class Stopping:
             self.opening.give_up_opening()  # nothing has been sent yet
         for executor in self.executors:
             executor.stop(reason, grace_s=grace_s)
+
+
+def _how_long(room_s: float) -> str:
+    if room_s == math.inf:
+        return "; make some, or stop it again to give that up"
+    return f", {room_s:g} s at most" if room_s else " no longer"

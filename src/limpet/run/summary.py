@@ -4,11 +4,12 @@ import math
 import platform
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
 from limpet.run.results import ItemResult, values_of
-from limpet.run.usage import sum_models, sum_usage
+from limpet.run.usage import is_bounded, sum_models, sum_usage
 
 
 def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def _models(items: Sequence[ItemResult]) -> dict[str, dict[str, float]]:
 def _latency(items: Sequence[ItemResult]) -> float | None:
     """Return the 95th percentile of the items' own, as each of them tells only that."""
     times = [one.entry.facts.get("times", {}).get("llm_latency") for one in items]
-    known = sorted(one for one in times if one is not None)
+    known = sorted(one for one in times if isinstance(one, (int, float)) and is_bounded(one))
     return known[math.ceil(0.95 * len(known)) - 1] if known else None
 
 
@@ -67,4 +68,9 @@ def _of_evaluator(items: Sequence[ItemResult], name: str) -> dict[str, Any]:
 
 
 def _mean(values: Sequence[float]) -> float | None:
-    return math.fsum(values) / len(values) if values else None
+    if not values:
+        return None
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:  # the sum is beyond 1e308, and the mean is not
+        return float(sum(map(Fraction, values)) / len(values))

@@ -2,12 +2,11 @@
 
 import functools
 import importlib
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.executors.threads import Threads, is_async
+from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.journal.code import code_parts
 from limpet.journal.fingerprint import digest
 from limpet.types import Item, Output
@@ -107,7 +106,7 @@ class FunctionWorkflow:
 
     async def _run(self, function: Any) -> Any:
         value = function() if self._is_async else await self._threads.run(_call, function)
-        return await value if inspect.isawaitable(value) else value
+        return await value if is_awaitable(value) else value
 
     async def close(self) -> None:
         self._threads.close()
@@ -178,7 +177,7 @@ def _whole(item: Item) -> list[Any]:
 async def _maybe(instance: Any, method: str) -> None:
     if callable(found := getattr(instance, method, None)):
         value = found()
-        if inspect.isawaitable(value):
+        if is_awaitable(value):
             await value
 
 

@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
+from limpet.journal.files import open_to_read
 from limpet.journal.lines import KEY, Entry, decode_line, is_whole
 
 _HEAD_BYTES = 1_000
@@ -94,7 +95,7 @@ class FactsReader(ColumnReader):
 
     def _opened(self) -> BinaryIO | None:
         with suppress(FileNotFoundError):
-            self._file = self.path.open("rb")
+            self._file = open_to_read(self.path)
         return self._file
 
 

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import Any, Self
 
+from limpet.errors import JournalError
+from limpet.journal.files import read_whole
 from limpet.journal.story import Story, last_told
 from limpet.run.asked import read_asked
 from limpet.run.reading.choice import layout_of_run
@@ -86,10 +88,10 @@ class RunFiles:
     def _read_about(self) -> dict[str, Any]:
         self.remarks = []
         try:
-            about = json.loads(self.layout.about.read_bytes())
+            about = json.loads(read_whole(self.layout.about))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, JournalError) as error:
             self.remarks.append(f"run.json cannot be read, so less is known: {error}")
             return {}
         return about if isinstance(about, dict) else {}

@@ -16,6 +16,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.times import age_s, seconds_of
 from limpet.run.snapshot import InFlight, StepSnapshot
+from limpet.run.usage import add_counts, bounded
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
@@ -41,7 +42,7 @@ class Progress:
     failures: FailuresReader
     story: Story | None
     is_running: bool
-    used: dict[str, tuple[int, Counter[str]]]
+    used: dict[str, tuple[int, dict[str, float]]]
 
     def steps(self) -> tuple[StepSnapshot, ...]:
         """Return how each step stands."""
@@ -160,12 +161,11 @@ class Progress:
     def _tokens(self, name: str, records_at: int) -> dict[str, float]:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
-        counted, used = self.used.get(name, (records_at, Counter[str]()))
+        counted, used = self.used.get(name, (records_at, {}))
         # A step whose first call reported nothing is not asked a hundred thousand times.
         first = next(column.keys(records_at), None)
         if first is not None and column.usage(first) is not None:
             for usage in filter(None, map(column.usage, column.keys(counted))):
-                for kind, number in usage.items():
-                    used[kind] += number
+                add_counts(used, usage)
         self.used[name] = (len(column), used)
-        return dict(used)
+        return bounded(used)

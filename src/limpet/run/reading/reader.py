@@ -4,7 +4,6 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +37,7 @@ class RunReader(RunFiles):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._used: dict[str, tuple[int, Counter[str]]] = {}
+        self._used: dict[str, tuple[int, dict[str, float]]] = {}
 
     def refresh(self) -> None:
         """Read what happened since."""

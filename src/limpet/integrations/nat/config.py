@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from limpet.config.config import Prepared
+from limpet.config.credentials import Literals
+from limpet.config.environment import substitute
 from limpet.config.findings import Findings
 from limpet.config.tree import Tree
 from limpet.datasets import Dataset
@@ -105,6 +107,7 @@ class NatConfig:
             "max_timeouts": _TIMEOUTS if flags.max_retries is None else flags.max_retries,
             # In this process the toolkit sets no limit, and an agent may well take long.
             "timeout": flags.endpoint_timeout_s,
+            "secrets": Literals(substitute(self.tree.data, lambda *_: None)).keys,
         }
         if flags.endpoint is not None:
             told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S

@@ -123,6 +123,7 @@ class Evaluation:
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        self._clean_fingerprints(about)
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
@@ -134,6 +135,14 @@ class Evaluation:
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
+
+    def _clean_fingerprints(self, about: dict[str, Any]) -> None:
+        """Keep secrets out that a user's own workflow or evaluator has among its parts."""
+        data = self._masking.certain.data
+        functions, evaluators = about.get("functions", {}), about["evaluators"]
+        about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
+        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
+        about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
 
     def _nothing_to_do(self) -> Plan:
         request = self._request

@@ -28,10 +28,10 @@ def masked_record(
     try:
         plain = fields if plain_size(fields) is not None else kept_form(fields)
         masked = {name: mask.data(value) for name, value in plain.items()}
+        found = sum(count for _, count in masked.values())
+        facts = {MASKED: found, ORIGINAL: digest(*plain.values())} if found else {}
     except (NotPlainError, RecursionError):
         return record, {}  # it is not written as it is: what is shown of it is masked by the column
-    found = sum(count for _, count in masked.values())
     if not found:
         return record, {}
-    safe = {name: value for name, (value, _) in masked.items()}
-    return {**record, **safe}, {MASKED: found, ORIGINAL: digest(*plain.values())}
+    return {**record, **{name: value for name, (value, _) in masked.items()}}, facts

@@ -318,7 +318,7 @@ class Pipeline:
     def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
         if pacer is None:
             return
-        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+        self._unsubscribe.append(tell_pace(self._journal, step, pacer, self._masking.ours.text))
         if self._watcher is not None:
             self._watcher.paced(step, pacer)
 

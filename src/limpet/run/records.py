@@ -56,7 +56,9 @@ def item_told(finished: Finished[Call, Output]) -> ItemResult:
 
 def secrets_of(*steps: Any) -> list[str]:
     """Return what workflows and evaluators declare to be secret: the values of headers, say."""
-    return [one for step in steps for one in getattr(step, "secrets", ())]
+    told = [getattr(step, "secrets", ()) for step in steps]
+    lists = [one for one in told if isinstance(one, (list, tuple, set, frozenset))]
+    return [text for one in lists for text in one if isinstance(text, str)]
 
 
 def score_record(finished: Finished[Scoring, Scores]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from limpet.run.masked import MASKED
 from limpet.run.notebook import summary_html
 from limpet.run.plans import Plan
 from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
 
@@ -105,7 +106,9 @@ class EvaluationResult:
 
     @property
     def _why(self) -> str:
-        return "" if self.stop_reason is None else text_of(self.stop_reason)
+        """For a notebook, which is kept."""
+        reason = "" if self.stop_reason is None else text_of(self.stop_reason)
+        return by_environment().certain.text(reason)
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]

@@ -161,7 +161,9 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
 
 def declared(values: Iterable[str]) -> list[str]:
     """Return those of declared secrets that are long enough to be looked for in an answer."""
-    return [one for text in values if len(one := text.strip()) >= _SHORTEST_DECLARED]
+    told = (text.strip() for text in values)
+    long = (one for one in told if len(one) >= _SHORTEST_DECLARED)
+    return [one for one in long if not _STANDS_FOR_ANOTHER.fullmatch(one)]
 
 
 def _values_in(header: str) -> Iterator[str]:

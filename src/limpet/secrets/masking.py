@@ -18,7 +18,7 @@ from limpet.secrets.known import certain_secrets, declared, wide_secrets
 
 MASK = "[redacted]"
 _ALONE = 8  # shorter ones are hidden only where they stand alone, as words do
-_WORD_ALONE = 20  # and words: `postgres` is not hidden in `postgresql`
+_WORD_ALONE = 20  # and words and numbers: `postgres` is not hidden in `postgresql`
 _SHORTEST_PACKED = 12
 # Where a word may begin: also behind what JSON and addresses write for a sign that is no letter.
 _BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
@@ -224,7 +224,7 @@ def _as_json(value: Any) -> str:
 
 
 def _is_word(form: str) -> bool:
-    return len(form) < _WORD_ALONE and form.isalpha()
+    return len(form) < _WORD_ALONE and (form.isalpha() or form.isdigit())
 
 
 def _longest_first(forms: Iterable[str]) -> list[str]:

@@ -107,8 +107,10 @@ class NatConfig:
             "max_timeouts": _TIMEOUTS if flags.max_retries is None else flags.max_retries,
             # In this process the toolkit sets no limit, and an agent may well take long.
             "timeout": flags.endpoint_timeout_s,
-            "secrets": Literals(substitute(self.tree.data, lambda *_: None)).keys,
         }
+        # What the models and tools use; a column of the dataset may be called `token`, too.
+        used = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        told["secrets"] = Literals(substitute(used, lambda *_: None)).keys
         if flags.endpoint is not None:
             told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
         return cast("EvaluationOptions", told)

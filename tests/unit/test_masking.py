@@ -172,6 +172,15 @@ def test_the_longest_of_secrets_within_each_other_is_masked_whole():
     assert mask.text("x-abc-0123456789-longer-y") == MASK
 
 
+@pytest.mark.parametrize("mark", ["…", "..."])
+def test_the_beginning_of_a_secret_that_was_cut_is_masked(mark):
+    mask = Mask([KEY, "sk-Other/0123+456789"])
+    for length in range(8, len(KEY)):
+        assert mask.data([f"got '{KEY[:length]}{mark} not x"]) == ([f"got '{MASK}{mark} not x"], 1)
+    for text in (f"got {KEY[:7]}{mark}", f"got {KEY[:9]}?{mark}", f"{KEY[:9]} and more{mark}"):
+        assert mask.data(text) == (text, 0)
+
+
 def test_a_hundred_secrets_are_all_found():
     secrets = [f"sk-{n:03}-{n * 7919:012}-Ab" for n in range(100)]
     text, found = Mask(secrets).data(" ".join(secrets))

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from base64 import b64encode
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -20,6 +21,7 @@ MASK = "[redacted]"
 _ALONE = 8  # shorter ones are hidden only where they stand alone, as words do
 _WORD_ALONE = 20  # and words and numbers: `postgres` is not hidden in `postgresql`
 _SHORTEST_PACKED = 12
+_CUTS = ("…", "...")
 # Where a word may begin: also behind what JSON and addresses write for a sign that is no letter.
 _BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _ENDS = r"(?![^\W_])"
@@ -40,6 +42,11 @@ class Mask:
             *([re.compile(_tree(forms - short))] if forms - short else []),
             *([re.compile("|".join(map(_alone, _longest_first(short))))] if short else []),
         ]
+        # Whoever shows the beginning of a long text may show that of a secret.
+        self._long = sorted(forms - short)
+        self._longest = max(map(len, self._long), default=0)
+        heads = {one[:_ALONE] for one in self._long}
+        self._heads = re.compile(_tree(heads)) if heads else None
         # Most texts have no word that is long enough, and that is quickly seen.
         self._shortest = min((max(map(len, one.split()), default=0) for one in forms), default=0)
         # As JSON, a list of texts may read like a secret that none of its texts holds.
@@ -73,7 +80,23 @@ class Mask:
         for pattern in self._patterns:
             text, count = pattern.subn(MASK, text)
             found += count
+        for begin, end in reversed(list(self._beginnings(text))):
+            text = text[:begin] + MASK + text[end:]
+            found += 1
         return text, found
+
+    def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield where a secret stands of which the end was cut off, as `sk-abc012…`."""
+        if self._heads is None or not any(mark in text for mark in _CUTS):
+            return
+        for head in self._heads.finditer(text):
+            begin = head.start()
+            last = begin + self._longest + 1
+            ends = (text.find(mark, head.end(), last) for mark in _CUTS)
+            end = min((one for one in ends if one >= 0), default=-1)
+            at = bisect_left(self._long, text[begin:end]) if end >= 0 else len(self._long)
+            if at < len(self._long) and self._long[at].startswith(text[begin:end]):
+                yield begin, end
 
     def _is_in(self, value: Any) -> bool:
         todo = [value]
@@ -81,6 +104,8 @@ class Mask:
             one = todo.pop()
             if isinstance(one, str):
                 if self._may_hold(one) and any(pattern.search(one) for pattern in self._patterns):
+                    return True
+                if any(self._beginnings(one)):
                     return True
             elif isinstance(one, Mapping):
                 todo += one.keys()

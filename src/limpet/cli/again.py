@@ -12,6 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from limpet.secrets.masking import by_environment
+
 MASK = "…"
 _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 """The flags that may bring in a secret, and how many values each takes."""
@@ -21,7 +23,9 @@ def this_command() -> str:
     """Return the command as it was typed, without secrets."""
     by_module = Path(sys.argv[0]).name == "__main__.py"
     start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
-    return shlex.join([*start, *without_secrets(sys.argv[1:])])
+    # Only what certainly is a secret: `limpet run postgres.yml` has to run again.
+    shown = map(by_environment().certain.text, without_secrets(sys.argv[1:]))
+    return shlex.join([*start, *shown])
 
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:

@@ -5,13 +5,13 @@ import os
 import signal
 import sys
 import traceback
-from importlib import import_module
 
 import click
 
 from limpet.cli.again import this_command
 from limpet.errors import DiskFullError, LimpetError
-from limpet.text import harmless
+from limpet.secrets.masking import by_environment
+from limpet.text import harmless, text_of
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
@@ -56,11 +56,12 @@ def end_of(error: BaseException) -> int:
 
 def say_bug(error: BaseException) -> None:
     """Print what should not have happened, for a report."""
-    redaction = import_module("limpet.run.redaction").Redaction()  # heavy, and seldom needed
     lines = traceback.format_exception(error)
-    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    click.echo(harmless(by_environment().ours.text("".join(lines))), err=True)
     say_error(
-        redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
+        by_environment().ours.text(
+            f"this should not happen: {type(error).__name__}: {text_of(error)}"
+        ),
         "what was finished is on disk; please report the lines above",
     )
 
@@ -71,7 +72,9 @@ def drop_stdout() -> None:
 
 
 def say_error(message: str, hint: str | None) -> None:
-    """Print an error as every command does."""
+    """Print an error as every command does, without secrets."""
+    safe = by_environment().certain.text
+    message, hint = safe(message), None if hint is None else safe(hint)
     click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(message)}", err=True)
     if hint:
         click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {harmless(hint)}", err=True)

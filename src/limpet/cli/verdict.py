@@ -14,6 +14,7 @@ from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.errors import InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
 from limpet.run.results import EvaluationResult
+from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
 
 
@@ -65,7 +66,8 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 
 def _with_hint(reason: Exception) -> str:
     hint = reason.hint if isinstance(reason, LimpetError) else None
-    return text_of(reason) + (f"; {hint}" if hint else "")
+    safe = by_environment().certain.text(text_of(reason))
+    return safe + (f"; {hint}" if hint else "")
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:

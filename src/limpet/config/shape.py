@@ -134,6 +134,10 @@ class OutputShape(Section):
         default=None, description="Write workflow_output.json as outputs alone."
     )
     step_filter: Texts | None = Field(default=None, description="Which types of steps are kept.")
+    mask: Truth | None = Field(
+        default=None,
+        description="Mask secrets in answers, scores and errors on disk; true unless said.",
+    )
 
 
 class PriceShape(Section):

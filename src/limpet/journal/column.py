@@ -5,7 +5,7 @@ import contextlib
 import logging
 import os
 from asyncio import get_running_loop
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,8 @@ _PLAINLY_COMPLETED, _FAILED = CellStatus.COMPLETED, CellStatus.FAILED
 _COMPLETED, _RETRIED = int(LineKind.COMPLETED), int(LineKind.COMPLETED_WITH_RETRIES)
 _LONGEST_REPR = 10_000
 _LONGEST_MESSAGE = 2_000
+Masks = Callable[[str], tuple[str, int]]
+"""Returns a text without secrets, and how many there were."""
 
 
 class ColumnReader:
@@ -128,7 +130,12 @@ class ColumnReader:
 
 
 class Column(ColumnReader):
-    """A column that can be appended to, as its journal opened it."""
+    """A column that can be appended to, as its journal opened it.
+
+    Attributes:
+        mask: Takes secrets out of what is shown of a result that has no JSON form; returns how
+            many there were, too.
+    """
 
     def __init__(
         self,
@@ -141,6 +148,7 @@ class Column(ColumnReader):
     ) -> None:
         self.path = tape.path
         self.state = state
+        self.mask: Masks = lambda text: (text, 0)
         self._places = places
         self._tape = tape
         self._index = index
@@ -219,11 +227,13 @@ class Column(ColumnReader):
             try:
                 line = encode_outcome(outcome)
             except NotPlainError as error:
-                logger.exception("%s cannot be kept as JSON", one_line(outcome.cell.id))
-                outcome = _not_encoded(outcome, error)
+                outcome = _not_encoded(outcome, error, self.mask)
+                assert outcome.failure is not None
+                # Without its traceback, whose texts nobody has masked.
+                logger.error("%s: %s", one_line(outcome.cell.id), outcome.failure.message)  # noqa: TRY400
             else:
                 return self._tape, line, outcome
-        return self._failures, _failure_line(outcome), outcome
+        return self._failures, _failure_line(outcome, self.mask), outcome
 
     def _keep(self, jobs: list[Job], begins: list[int]) -> None:
         # All of a group at once: each step for each record would cost a tenth of a microsecond.
@@ -239,23 +249,30 @@ class Column(ColumnReader):
         index.add_all(list(zip(keys, begins, sizes, tags, repeat(index.check))))
 
 
-def _not_encoded(outcome: Outcome, error: NotPlainError) -> Outcome:
+def _not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
     """A finished cell is never lost to encoding: what it gave is at least shown."""
-    failure = Failure("encoding", f"the result cannot be kept as JSON: {error}", "NotPlainError")
-    record = {"repr": _repr(outcome.record)}
-    return outcome._replace(status=CellStatus.FAILED, record=record, failure=failure)
+    message, found = mask(f"the result cannot be kept as JSON: {error}")
+    shown, more = mask(_repr(outcome.record))  # before it is cut: half a secret is one too
+    failure = Failure("encoding", message, "NotPlainError")
+    facts = {**(outcome.facts or {}), **({"masked": found + more} if found + more else {})}
+    return outcome._replace(
+        status=CellStatus.FAILED,
+        record={"repr": shown[:_LONGEST_REPR]},
+        failure=failure,
+        facts=facts or None,
+    )
 
 
 def _repr(value: Any) -> str:
     try:
-        return itself(str, repr(value))[:_LONGEST_REPR]
+        return itself(str, repr(value))
     except BaseException as error:
         if is_interrupt(error):
             raise
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 
 
-def _failure_line(outcome: Outcome) -> bytes:
+def _failure_line(outcome: Outcome, mask: Masks) -> bytes:
     failure = outcome.failure or Failure("unknown", "no reason was given", "")
     more = {"step": outcome.cell.step, "class": failure.kind}
     error = {
@@ -269,7 +286,8 @@ def _failure_line(outcome: Outcome) -> bytes:
     try:
         return encode_outcome(outcome._replace(record={**fields, **known}), more)
     except NotPlainError:
-        shown = {"repr": _repr(fields), **known, "attempts": [_repr(failure.attempts)]}
+        shown = {"repr": mask(_repr(fields))[0][:_LONGEST_REPR], **known}
+        shown["attempts"] = [mask(_repr(failure.attempts))[0][:_LONGEST_REPR]]
         return encode_outcome(outcome._replace(record=shown), more)
 
 

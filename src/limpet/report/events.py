@@ -13,6 +13,7 @@ from limpet.report.live import View
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan
 from limpet.run.snapshot import Snapshot, StepSnapshot
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Outcome
 
@@ -92,7 +93,8 @@ class EventView(View):
 
     def stopping(self, reason: Exception) -> None:
         super().stopping(reason)
-        self.say("stopping", reason=text_of(reason), in_flight=self.snapshot().in_flight)
+        why = by_environment().certain.text(text_of(reason))
+        self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
 
 
 def _named(cell: Cell) -> dict[str, Any]:

@@ -89,6 +89,8 @@ def _in_short(whole: WholeItem) -> str:
     said += [duration(item.seconds)] if item.seconds else []
     said += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
     said += [moment(item.at)] if item.at else []
+    said += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
+    said += [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
     return " · ".join(said)
 
 

@@ -123,4 +123,6 @@ def item_data(item: ReadItem) -> dict[str, Any]:
         "seconds": item.seconds,
         "usage": dict(item.usage),
         "at": item.at or None,
+        "masked": list(item.masked),
+        "saw_masked": list(item.saw_masked),
     }

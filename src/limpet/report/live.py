@@ -20,6 +20,7 @@ from limpet.report.terminal import talk
 from limpet.report.words import count
 from limpet.run.plans import Plan
 from limpet.run.tally import Tally
+from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
 
@@ -54,7 +55,8 @@ class TalkingView(View):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
         hint = reason.hint if isinstance(reason, LimpetError) else None
-        return harmless(text_of(reason) + (f"; {hint}" if hint else ""))
+        safe = by_environment().certain.text(text_of(reason))
+        return harmless(safe + (f"; {hint}" if hint else ""))
 
 
 class LiveView(TalkingView):

@@ -7,7 +7,6 @@ from limpet.journal.layout import Layout
 from limpet.run.asked import Asked
 from limpet.run.outputs import write_outputs
 from limpet.run.reading import RunReader
-from limpet.run.redaction import Redaction
 
 
 def names_of(reader: RunReader) -> list[str]:
@@ -20,7 +19,4 @@ def write_nat(reader: RunReader, directory: Path) -> None:
     items = list(reader.items())
     asked = [Asked(one.as_item, one.trial, "", 0, one.id) for one in items]
     make_directory(directory)
-    # What is on disk has no secrets any more.
-    nothing_secret = Redaction({})
-    summary = reader.summary()
-    write_outputs(Layout(directory), asked, items, summary, nothing_secret)
+    write_outputs(Layout(directory), asked, items, reader.summary())

@@ -10,6 +10,7 @@ from rich.text import Text
 from limpet.journal.story import Started
 from limpet.report.events import as_data
 from limpet.report.progress import bar, rate_of
+from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago, moment
 from limpet.report.words import by_class, count, duration
@@ -87,6 +88,7 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
+    yield from masked_words(reader.summary_written())
     yield _times(reader, snapshot)
     if reader.is_running and reader.holder is not None:
         who = reader.holder

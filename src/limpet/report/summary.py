@@ -58,8 +58,20 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         lines.append(f"tokens by model: {', '.join(each)}")
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
+    lines += masked_words(summary)
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     for name, numbers in steps.items():
         if numbers["failed"]:
             lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")
     return lines
+
+
+def masked_words(summary: Mapping[str, Any]) -> list[str]:
+    """Return what is to be said of secrets that were masked on disk, a line each."""
+    said = []
+    if masked := summary.get("masked"):
+        said.append(f"secrets are masked in {count(masked, 'line')} on disk")
+    for name, numbers in summary.get("evaluators", {}).items():
+        if saw := numbers.get("saw_masked"):
+            said.append(f"{one_line(name)} scored {count(saw, 'answer')} with secrets masked")
+    return said

@@ -15,6 +15,7 @@ from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.interrupts import hearing
 from limpet.journal.column import Column, ColumnReader, read_failures
+from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
@@ -26,12 +27,13 @@ from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
-from limpet.run.redaction import Redaction
+from limpet.run.records import secrets_of
 from limpet.run.request import Request
 from limpet.run.results import EvaluationResult, ItemResult, read_answers
 from limpet.run.scoring import scoring_of
 from limpet.run.session import begin_session, close_session, say_unfinished
 from limpet.run.summary import summarise
+from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
@@ -54,6 +56,8 @@ class Evaluation:
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        steps = (request.workflow, *request.evaluators)
+        self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
         self._lookup: Lookup | None = None
 
@@ -109,6 +113,7 @@ class Evaluation:
                 request.stop_grace_s,
                 request.on_item_complete,
                 request.prices,
+                self._masking,
             )
             self._pipeline.left = self._lookup.left
             if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
@@ -118,14 +123,26 @@ class Evaluation:
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        self._clean_fingerprints(about)
         if request.configuration is not None:
-            about["configuration"] = Redaction().plain(dict(request.configuration))
+            about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
             write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
         begin_session(journal, about, "evaluation", self.plan, self._columns)
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
+
+    def _public(self, configuration: Mapping[str, Any]) -> Any:
+        return self._masking.ours.data(kept_form(dict(configuration)))[0]
+
+    def _clean_fingerprints(self, about: dict[str, Any]) -> None:
+        """Keep secrets out that a user's own workflow or evaluator has among its parts."""
+        data = self._masking.certain.data
+        functions, evaluators = about.get("functions", {}), about["evaluators"]
+        about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
+        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
+        about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
 
     def _nothing_to_do(self) -> Plan:
         request = self._request
@@ -172,10 +189,10 @@ class Evaluation:
         reason = self._pipeline.stop_reason
         items = self._read()
         summary = summarise(items, [one.name for one in self._request.evaluators])
-        redaction = self._pipeline.redaction
-        summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
+        safe = self._masking.certain.text
+        summary["stop_reason"] = None if reason is None else safe(text_of(reason))
         summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        failure = self._write_outputs(items, summary, redaction)
+        failure = self._write_outputs(items, summary)
         reason = reason or failure
         steps = [summary["workflow"], *summary["evaluators"].values()]
         done = failure is None and all(step["completed"] == len(items) for step in steps)
@@ -193,7 +210,7 @@ class Evaluation:
             self._about["complete"] = complete
 
     def _write_outputs(
-        self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
+        self, items: Sequence[ItemResult], summary: dict[str, Any]
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
         assert self._lookup is not None
@@ -202,8 +219,7 @@ class Evaluation:
                 self._layout,
                 self._lookup.asked,
                 items,
-                redaction.plain(summary),
-                redaction,
+                summary,
                 bare=self._request.bare_outputs,
                 step_filter=self._request.step_filter,
             )
@@ -249,11 +265,13 @@ class Evaluation:
         read = set()
         for key, entry in column.read_many(places):
             items[places[key]].scores[evaluator.name] = entry.record
+            items[places[key]].note_masked(evaluator.name, entry.facts)
             read.add(key)
         for key, place in places.items():
             if key not in read and (evaluator.name, key) in failures:
-                error = failures[evaluator.name, key].record["error"]
-                items[place].score_errors[evaluator.name] = error
+                failed = failures[evaluator.name, key]
+                items[place].score_errors[evaluator.name] = failed.record["error"]
+                items[place].note_masked(evaluator.name, failed.facts)
 
     def _close_journal(self) -> None:
         if self._journal is None:

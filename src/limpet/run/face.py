@@ -59,6 +59,8 @@ class RunOptions(TypedDict, total=False):
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
     prices: Prices | None
+    mask: bool
+    secrets: Sequence[str]
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -91,8 +93,9 @@ def evaluate(
             the result when all files are written, before the run is unlocked; `watcher` is told
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`; `prices` are what a million
-            tokens cost, by model); and those of `AsyncExecutor`, with `concurrency="auto"` and
-            `timeout=600`.
+            tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
+            as they are; `secrets` are such as no variable or header holds); and those of
+            `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
 
     Raises:
         DatasetError: The dataset cannot be used as it is.
@@ -204,6 +207,7 @@ def _evaluation(
     whole_number_from(1, trials=trials)
     if options.get("on_change") not in (None, "redo", "keep"):
         raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
+    _check_masking(options.get("mask", True), options.get("secrets", ()))
     if options.get("prices") is not None:
         check_prices(cast("Prices", options["prices"]))
     told = cast("dict[str, Any]", options)
@@ -249,6 +253,13 @@ def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:
         return dataset
     reading: Any = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
     return load(dataset, **reading)
+
+
+def _check_masking(mask: Any, secrets: Any) -> None:
+    if not isinstance(mask, bool):
+        raise TypeError(f"mask={mask!r}: must be True or False")
+    if isinstance(secrets, str) or not all(isinstance(one, str) for one in secrets):
+        raise TypeError("secrets: must be a list of texts")  # they are not shown
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

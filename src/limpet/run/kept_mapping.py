@@ -22,6 +22,7 @@ from limpet.run.mapping import Mapping
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
 from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
 logger = logging.getLogger("limpet.run")
@@ -41,6 +42,8 @@ class KeptMapping(Mapping):
         version: str | None,
         on_change: OnChange | None,
         durability: Durability,
+        *,
+        mask: bool = True,
     ) -> None:
         super().__init__(fn, inputs, options)
         self._path = path
@@ -49,6 +52,7 @@ class KeptMapping(Mapping):
         self._version = version
         self._on_change = on_change
         self._durability = durability
+        self._masking = Masking(results=mask)
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._kept: dict[int, Entry] = {}
@@ -85,7 +89,14 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
-        self._keeping = Keeping(journal, STEP, lambda index, _: cells[index], self._record_of)
+        self._keeping = Keeping(
+            journal,
+            STEP,
+            lambda index, _: cells[index],
+            self._record_of,
+            mask=self._masking.results,
+            returned=("output",),
+        )
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}

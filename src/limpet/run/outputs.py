@@ -10,7 +10,6 @@ from limpet.journal.layout import Layout
 from limpet.run.asked import Asked
 from limpet.run.nat_steps import as_nat_step
 from limpet.run.records import answer_record, kept_steps
-from limpet.run.redaction import Redaction
 from limpet.run.results import ItemResult
 
 
@@ -19,7 +18,6 @@ def write_outputs(
     asked: Sequence[Asked],
     items: Sequence[ItemResult],
     summary: dict[str, Any],
-    redaction: Redaction,
     *,
     bare: bool = False,
     step_filter: Sequence[str] | None = None,
@@ -31,7 +29,6 @@ def write_outputs(
         asked: What was asked.
         items: What came out.
         summary: The numbers.
-        redaction: What keeps secrets out.
         step_filter: Which types of steps are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
     """
@@ -40,7 +37,7 @@ def write_outputs(
         answers = (item.output for item in items)
     else:
         pairs = zip(asked, items, strict=True)
-        answers = (redaction.plain(_answer(one, item, step_filter)) for one, item in pairs)
+        answers = (_answer(one, item, step_filter) for one, item in pairs)
     replace_file(layout.home / "workflow_output.json", _array(answers))
     for name in summary["evaluators"]:
         replace_file(layout.home / f"{name}_output.json", _scores(name, items, summary))

@@ -10,8 +10,17 @@ from limpet.pacing.state import WORDS, PaceEvent
 _EVERY_S = 2.0
 
 
-def tell_pace(journal: Journal, step: str, pacer: Pacer) -> Callable[[], None]:
-    """Write a pacer's changes into the story, but not every one of them; returns how to end it."""
+def tell_pace(
+    journal: Journal, step: str, pacer: Pacer, safe: Callable[[str], str]
+) -> Callable[[], None]:
+    """Write a pacer's changes into the story, but not every one of them; returns how to end it.
+
+    Args:
+        journal: Where the story is.
+        step: Whose pacer it is.
+        pacer: The pacer.
+        safe: Takes secrets out of the endpoint's name.
+    """
     told_at = 0.0
 
     def hear(event: PaceEvent) -> None:
@@ -24,7 +33,7 @@ def tell_pace(journal: Journal, step: str, pacer: Pacer) -> Callable[[], None]:
         journal.tell(
             "pace",
             step=step,
-            endpoint=event.key,
+            endpoint=safe(event.key),
             calls_per_s=round(state.calls_per_s, 3),
             limit=state.limit,
             in_flight=state.in_flight,

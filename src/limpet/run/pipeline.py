@@ -7,6 +7,7 @@ it is on disk, and not before.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import isawaitable
@@ -30,13 +31,21 @@ from limpet.run.belt import Belt
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
 from limpet.run.pace_story import tell_pace
-from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
-from limpet.run.redaction import Redaction
+from limpet.run.records import (
+    SCORED,
+    Call,
+    answer_record,
+    item_told,
+    kept_steps,
+    score_record,
+    secrets_of,
+)
 from limpet.run.request import OnItem
-from limpet.run.scoring import Scoring, scoring_of
+from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
 from limpet.run.stopping import Stopping
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
+from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.types import Output
 from limpet.workflows.protocol import Workflow
@@ -63,11 +72,11 @@ class Pipeline:
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
         prices: What a million tokens cost, by model.
+        masking: What keeps secrets from being written.
 
     Attributes:
         keepings: What each step could not record.
         left: Steps and keys that failed before and are not to be tried again.
-        redaction: What keeps secrets from being written.
     """
 
     def __init__(
@@ -81,9 +90,10 @@ class Pipeline:
         stop_grace_s: float = STOP_GRACE_S,
         on_item_complete: OnItem | None = None,
         prices: Prices | None = None,
+        masking: Masking | None = None,
     ) -> None:
-        self.redaction = Redaction()
-        self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
+        self._masking = masking or Masking()
+        self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
         self._prices = prices
@@ -118,7 +128,8 @@ class Pipeline:
         self._stopping.loop = asyncio.get_running_loop()
         if calls and not await self._opened():
             return
-        self.redaction.look_again()  # setting up may have made secrets known
+        # Setting up may have made secrets known.
+        self._masking.look_again(secrets_of(self._workflow, *(one for one, _ in self._evaluators)))
         if self.stop_reason is not None:  # interrupted meanwhile
             await self._held.close()
             return
@@ -188,7 +199,7 @@ class Pipeline:
                 await answered
             await self._tell_item(finished)
             if finished.error is None and self._evaluators:
-                record = kept_form(self.redaction.plain(self._record_of(finished)))
+                record = kept_form(self._record_of(finished))  # as it is: not yet masked
                 for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
                     await self._belts[name].put(scoring)
 
@@ -198,7 +209,8 @@ class Pipeline:
             lambda _, call: call[1],
             self._record_of,
             facts_of=self._usage_of,
-            redaction=self.redaction,
+            mask=self._masking.results,
+            returned=(ANSWER, STEPS),
             watcher=self._watcher,
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
@@ -231,10 +243,20 @@ class Pipeline:
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Put on the belts what is on disk and has no score yet."""
+        masked: Counter[str] = Counter()
         for at in range(0, len(kept), _CHUNK):
             chunk = kept[at : at + _CHUNK]
             for name, scoring in await asyncio.to_thread(self._missing_scores, chunk):
+                masked[name] += SAW_MASKED in scoring.facts
                 await self._belts[name].put(scoring)
+        for name, count in masked.items():
+            if count:
+                logger.warning(
+                    "%s scores %s answers as they are on disk, where secrets are masked: what the "
+                    "workflow gave is not there any more",
+                    one_line(name),
+                    count,
+                )
 
     def _missing_scores(self, calls: Sequence[Call]) -> list[tuple[str, Scoring]]:
         by_key = {cell.key: asked for asked, cell in calls}
@@ -267,7 +289,8 @@ class Pipeline:
             score_record,
             permanent="evaluator",
             facts_of=lambda finished: finished.input.facts,
-            redaction=self.redaction,
+            mask=self._masking.results,
+            returned=SCORED,
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
         )
@@ -296,7 +319,7 @@ class Pipeline:
     def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
         if pacer is None:
             return
-        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+        self._unsubscribe.append(tell_pace(self._journal, step, pacer, self._masking.ours.text))
         if self._watcher is not None:
             self._watcher.paced(step, pacer)
 

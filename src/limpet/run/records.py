@@ -11,6 +11,8 @@ from limpet.run.scoring import ANSWER, STEPS, Scoring
 from limpet.text import text_of
 from limpet.types import Cell, Output, Score
 
+SCORED = ("score", "scores", "reasoning", "label", "details")
+"""The fields of a score's record that the evaluator gave."""
 Call = tuple[Asked, Cell]
 """An item in a trial, and the cell of its answer."""
 
@@ -50,6 +52,13 @@ def item_told(finished: Finished[Call, Output]) -> ItemResult:
         item.status = "failed"
         item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
     return item
+
+
+def secrets_of(*steps: Any) -> list[str]:
+    """Return what workflows and evaluators declare to be secret: the values of headers, say."""
+    told = [getattr(step, "secrets", ()) for step in steps]
+    lists = [one for one in told if isinstance(one, (list, tuple, set, frozenset))]
+    return [text for one in lists for text in one if isinstance(text, str)]
 
 
 def score_record(finished: Finished[Scoring, Scores]) -> dict[str, Any]:

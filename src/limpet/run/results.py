@@ -10,9 +10,11 @@ from typing import Any
 from limpet.journal.column import Column
 from limpet.journal.lines import Entry
 from limpet.run.asked import Asked
+from limpet.run.masked import MASKED
 from limpet.run.notebook import summary_html
 from limpet.run.plans import Plan
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
 
@@ -32,6 +34,8 @@ class ItemResult:
         score_errors: Why an evaluator has no score.
         status: "completed", "failed" or "not run": the workflow's.
         seconds: How long the workflow took.
+        masked: The steps whose line on disk had a secret, which is masked there.
+        saw_masked: The evaluators that scored an answer of which a secret was masked.
     """
 
     id: str
@@ -45,7 +49,16 @@ class ItemResult:
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: str = "not run"
     seconds: float = 0.0
+    masked: tuple[str, ...] = ()
+    saw_masked: tuple[str, ...] = ()
     entry: Entry = field(default=Entry({}, {}), repr=False)
+
+    def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Note what the line of a step says of secrets."""
+        if facts.get(MASKED):
+            self.masked += (step,)
+        if facts.get(SAW_MASKED):
+            self.saw_masked += (step,)
 
 
 class EvaluationResult:
@@ -93,7 +106,9 @@ class EvaluationResult:
 
     @property
     def _why(self) -> str:
-        return "" if self.stop_reason is None else text_of(self.stop_reason)
+        """For a notebook, which is kept."""
+        reason = "" if self.stop_reason is None else text_of(self.stop_reason)
+        return by_environment().certain.text(reason)
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
@@ -147,8 +162,11 @@ def read_answers(
         one.output, one.steps = entry.record[ANSWER], entry.record[STEPS]
         one.status, one.entry = "completed", entry
         one.seconds = entry.facts.get("seconds", 0.0)
+        one.note_masked("workflow", entry.facts)
     for key, place in places.items():
         if items[place].status != "completed" and ("workflow", key) in failures:
+            failed = failures["workflow", key]
             items[place].status = "failed"
-            items[place].error = failures["workflow", key].record["error"]
+            items[place].error = failed.record["error"]
+            items[place].note_masked("workflow", failed.facts)
     return items

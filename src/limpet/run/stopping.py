@@ -11,8 +11,8 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
 from limpet.run.held_open import HeldOpen
-from limpet.run.redaction import Redaction
 from limpet.run.watcher import Watcher
+from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
@@ -23,7 +23,7 @@ class Stopping:
 
     Args:
         journal: Where it is told.
-        redaction: What keeps secrets from being told.
+        masking: What keeps secrets from being told.
         watcher: Told too.
         grace_s: How long calls in flight may go on once it is asked.
 
@@ -35,14 +35,14 @@ class Stopping:
     """
 
     def __init__(
-        self, journal: Journal, redaction: Redaction, watcher: Watcher | None, grace_s: float
+        self, journal: Journal, masking: Masking, watcher: Watcher | None, grace_s: float
     ) -> None:
         self.reason: Exception | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.executors: list[AsyncExecutor[Any, Any]] = []
         self.opening: HeldOpen | None = None
         self._journal = journal
-        self._redaction = redaction
+        self._masking = masking
         self._watcher = watcher
         self._grace_s = grace_s
         self._asked = 0
@@ -75,7 +75,7 @@ class Stopping:
         if self.reason is not None:
             return False
         self.reason = reason
-        self._journal.tell("stopping", reason=self._redaction.text(text_of(reason)))
+        self._journal.tell("stopping", reason=self._masking.certain.text(text_of(reason)))
         if self._watcher is not None:
             self._watcher.stopping(reason)
         return True

@@ -27,6 +27,7 @@ def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[st
             **({"llm_latency_p95": latency} if (latency := _latency(answered)) else {}),
         },
         "evaluators": {name: _of_evaluator(items, name) for name in evaluators},
+        "masked": sum(len(one.masked) for one in items),
         "versions": {"limpet": version("limpet"), "python": platform.python_version()},
     }
 
@@ -64,6 +65,8 @@ def _of_evaluator(items: Sequence[ItemResult], name: str) -> dict[str, Any]:
         summary["means"] = {part: _mean(some) for part, some in values.items()}
     if labels:
         summary["labels"] = dict(labels)
+    if saw_masked := sum(name in one.saw_masked for one in items):
+        summary["saw_masked"] = saw_masked
     return summary
 
 

@@ -4,7 +4,7 @@ They make a request of an item, and an answer of the response: that is the seam.
 two is the client's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from yarl import URL
@@ -54,6 +54,11 @@ class RemoteWorkflow:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        """The values of its headers and the credentials in its address."""
+        return self._client.secrets
 
     @property
     def fingerprint(self) -> Mapping[str, str]:

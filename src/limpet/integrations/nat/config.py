@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from limpet.config.config import Prepared
+from limpet.config.credentials import Literals
+from limpet.config.environment import substitute
 from limpet.config.findings import Findings
 from limpet.config.tree import Tree
 from limpet.datasets import Dataset
@@ -106,6 +108,9 @@ class NatConfig:
             # In this process the toolkit sets no limit, and an agent may well take long.
             "timeout": flags.endpoint_timeout_s,
         }
+        # What the models and tools use; a column of the dataset may be called `token`, too.
+        used = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        told["secrets"] = Literals(substitute(used, lambda *_: None)).keys
         if flags.endpoint is not None:
             told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
         return cast("EvaluationOptions", told)

@@ -20,10 +20,11 @@ from limpet.journal.encoding import kept_form
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
 from limpet.run.asked import Asked, ask
+from limpet.run.masked import masked_record
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.records import answer_record, kept_steps
-from limpet.run.redaction import Redaction
 from limpet.run.scoring import ANSWER, STEPS
+from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.types import Cell, Item, Outcome
 from limpet.workflows.protocol import Workflow
@@ -186,15 +187,16 @@ async def _append(
     name: str,
     target: Target,
 ) -> None:
-    redaction, columns = Redaction(), target.structure
+    mask, columns = by_environment().certain, target.structure
     waiting = []
     for key, (asked, row) in chosen.items():
         steps = _first(row, columns.trajectory, STEPS)
         kept = kept_steps(steps if isinstance(steps, list) else [], target.step_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
-        record = redaction.plain(kept_form(answer_record(asked, answer, kept)))
+        record = kept_form(answer_record(asked, answer, kept))
+        record, said = masked_record(mask, record, (ANSWER, STEPS))
         cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
-        facts = {"imported": name}
+        facts = {"imported": name, **said}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

@@ -115,6 +115,7 @@ class ItemsReader:
         record = entry.record if isinstance(entry.record, Mapping) else {"output": entry.record}
         item.status, item.entry = "completed", entry
         item.usage = entry.facts.get("usage") or {}
+        item.note_masked(self.step, entry.facts)
         if ANSWER in record:
             item.output, item.steps = record[ANSWER], record.get(STEPS) or ()
             self._asked(item, row_of(record) if row is None else row)
@@ -128,6 +129,7 @@ class ItemsReader:
         if failed is not None:
             record = self.failures.entry(failed).record
             item.status, item.error = "failed", record.get("error") or {}
+            item.note_masked(self.step, failed.facts)
             item.input = record.get("input")
         if row is not None:
             self._asked(item, row)
@@ -156,6 +158,8 @@ class ItemsReader:
             entry = evaluator.score(scored)
             if entry is not None:
                 item.scores[evaluator.name] = entry.record
+                item.note_masked(evaluator.name, entry.facts)
             elif (failed := evaluator.failure(scored)) is not None:
                 error = self.failures.entry(failed).record.get("error") or {}
                 item.score_errors[evaluator.name] = error
+                item.note_masked(evaluator.name, failed.facts)

@@ -3,8 +3,10 @@
 Nothing here takes a lock or changes a file, so all of it works while the run is running.
 """
 
+import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -183,6 +185,13 @@ class RunReader(RunFiles):
     def summary(self) -> dict[str, Any]:
         """Return the numbers of `summary.json`, as they are now."""
         return summarise([_light(one) for one in self.items()], self.evaluators)
+
+    def summary_written(self) -> dict[str, Any]:
+        """Return what the last session wrote into `summary.json`; empty if that is not there."""
+        with suppress(OSError, ValueError):
+            known = json.loads((self.layout.home / "summary.json").read_bytes())
+            return known if isinstance(known, dict) else {}
+        return {}
 
 
 def _light(item: ReadItem) -> ReadItem:

@@ -14,6 +14,7 @@ from limpet.errors import DiskFullError, LimpetError
 from limpet.text import harmless
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
+_MOST_FRAMES = 20
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
@@ -43,6 +44,7 @@ def end_of(error: BaseException) -> int:
             drop_stdout()
             return 128 + signal.SIGPIPE
         case LimpetError():
+            say_users_traceback(error)
             say_error(str(error), error.hint)
             return STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
@@ -63,6 +65,24 @@ def say_bug(error: BaseException) -> None:
         redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
         "what was finished is on disk; please report the lines above",
     )
+
+
+def say_users_traceback(error: BaseException) -> None:
+    """Print where in the user's own code it happened, if it did there: their frames alone."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    if root is error or isinstance(root, LimpetError):
+        return
+    is_users_file = import_module("limpet.journal.source").is_users_file  # heavy, seldom needed
+    frames = traceback.extract_tb(root.__traceback__)
+    own = [one for one in frames if is_users_file(one.filename)][-_MOST_FRAMES:]
+    if not own and not isinstance(root, SyntaxError):
+        return
+    lines = ["Traceback (your own code, most recent call last):\n"]
+    lines += traceback.format_list(own) + traceback.format_exception_only(root)
+    redaction = import_module("limpet.run.redaction").Redaction()
+    click.echo(harmless(redaction.text("".join(lines))), err=True)
 
 
 def drop_stdout() -> None:

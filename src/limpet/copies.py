@@ -53,9 +53,7 @@ def _plainly(value: Any, other: Callable[[Any], Any]) -> Any:
             for key, one in value.items()
         }
     if kind is list or kind is tuple:
-        return kind(
-            [one if type(one) in _UNCHANGING else _plainly(one, other) for one in value]
-        )
+        return kind([one if type(one) in _UNCHANGING else _plainly(one, other) for one in value])
     if kind is set:
         return set(value)
     return value if kind in _UNCHANGING else other(value)

@@ -1,6 +1,7 @@
 """How does each result of an executor get into the journal, before anybody counts it?"""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
@@ -29,6 +30,8 @@ _STATUSES = {
     ExecutionStatus.COMPLETED_WITH_RETRIES: CellStatus.COMPLETED_WITH_RETRIES,
     ExecutionStatus.FAILED: CellStatus.FAILED,
 }
+
+logger = logging.getLogger("limpet.run")
 
 
 class Keeping:
@@ -107,9 +110,9 @@ class Keeping:
                 "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
             )
         if self._watcher is not None:
-            self._watcher.started(cell, attempt.number)
+            _told(self._watcher.started, cell, attempt.number)
         hook = self._own.get("on_attempt_start")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
@@ -118,26 +121,37 @@ class Keeping:
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
             if self._watcher is not None:
-                self._watcher.attempt_failed(cell, met)
+                _told(self._watcher.attempt_failed, cell, met)
         hook = self._own.get("on_attempt_end")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     async def _complete(self, finished: Finished[Any, Any]) -> None:
-        outcome = self._outcome(finished)
         try:
-            recorded = await self._column.append(outcome)
+            recorded = await self._append(finished)
         except JournalError as error:
             self.lost[finished.index] = error
             if not isinstance(error, RecordNotWrittenError):
                 self._stop(error)
             return
         if self._watcher is not None:
-            self._watcher.finished(recorded)
+            _told(self._watcher.finished, recorded)
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
         if hook is not None and isawaitable(answer := hook(finished)):
             await answer
+
+    async def _append(self, finished: Finished[Any, Any]) -> Outcome:
+        """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
+        try:
+            return await self._column.append(self._outcome(finished))
+        except (Exception, SystemExit) as error:
+            if isinstance(error, JournalError):
+                raise
+            logger.exception("a result could not be put on record; its failure is")
+            failure = Failure("encoding", self._safe(_unrecorded(error)), type(error).__name__)
+            cell = self._cell_of(finished.index, finished.input)
+            return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
 
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
@@ -156,8 +170,15 @@ class Keeping:
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
-            facts=self._facts_of(finished),
+            facts=self._facts(finished),
         )
+
+    def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any] | None:
+        try:
+            return self._facts_of(finished)
+        except (Exception, SystemExit):  # what stands beside an answer must not cost the answer
+            logger.exception("what a call used could not be told; what it gave is kept")
+            return None
 
     def _cell(self, index: int, one: Any) -> Cell:
         cell = self._cell_of(index, one)
@@ -186,6 +207,19 @@ class Keeping:
         assert self._executor is not None
         self.error = self.error or error
         self._executor.stop(error)
+
+
+def _told(hook: Callable[..., Any], *news: Any) -> Any:
+    """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+    try:
+        return hook(*news)
+    except (Exception, SystemExit):
+        logger.exception("%s failed", getattr(hook, "__qualname__", type(hook).__name__))
+        return None
+
+
+def _unrecorded(error: BaseException) -> str:
+    return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -9,11 +9,14 @@ import asyncio
 import logging
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
@@ -31,14 +34,16 @@ from limpet.run.keeping import Keeping
 from limpet.run.pace_story import tell_pace
 from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
 from limpet.run.redaction import Redaction
+from limpet.run.remarks import Remarks
 from limpet.run.request import OnItem
 from limpet.run.scoring import Scoring, scoring_of
 from limpet.run.stopping import Stopping
+from limpet.run.taking import taken_output, taken_scores
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
-from limpet.text import one_line
-from limpet.types import Output
+from limpet.types import Output, Usage
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
 
 _BELT = 256
 _CHUNK = 500
@@ -82,6 +87,7 @@ class Pipeline:
         prices: Prices | None = None,
     ) -> None:
         self.redaction = Redaction()
+        self._remarks = Remarks(journal, self.redaction.text)
         self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
@@ -178,17 +184,24 @@ class Pipeline:
 
         hook = self._options.get("on_complete")
 
+        copies_itself = isinstance(self._workflow, (FunctionWorkflow, ClassWorkflow))
+
         async def answer(call: Call) -> Output:
+            item = call[0].item if copies_itself else own_copy(call[0].item)
             with _kept_in("the workflow"):
-                return await self._workflow.call(call[0].item)
+                return taken_output(await self._workflow.call(item), self._remarks)
 
         async def pass_on(finished: Finished[Call, Output]) -> None:
-            if hook is not None and isawaitable(answered := hook(finished)):
-                await answered
-            await self._tell_item(finished)
-            if finished.error is None and self._evaluators:
-                record = kept_form(self.redaction.plain(self._record_of(finished)))
-                for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
+            lost = keeping.lost.get(finished.index)
+            entry = None
+            if finished.error is None and lost is None and self._evaluators:
+                # Before anybody else sees it: what they do to it is not scored.
+                entry = Entry({}, kept_form(self.redaction.plain(self._record_of(finished))))
+            if hook is not None:
+                await _told("on_complete", hook, finished)
+            await self._tell_item(finished if lost is None else replace(finished, error=lost))
+            if entry is not None:
+                for name, scoring in self._missing_for(finished.input[0], entry):
                     await self._belts[name].put(scoring)
 
         keeping = Keeping(
@@ -210,16 +223,11 @@ class Pipeline:
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
         if self._on_item_complete is None:
             return
-        try:
-            told = self._on_item_complete(item_told(finished))
-            if isawaitable(told):
-                await told
-        except Exception:  # whoever looks on must not keep the item from its scores
-            logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
+        await _told("on_item_complete", self._on_item_complete, item_told(finished))
 
     def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
-        output = finished.output
-        return usage_facts(output.usage, self._prices) if isinstance(output, Output) else None
+        usage = finished.output.usage if isinstance(finished.output, Output) else None
+        return usage_facts(usage, self._prices) if isinstance(usage, Usage) else None
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
@@ -257,7 +265,11 @@ class Pipeline:
 
         async def score(scoring: Scoring) -> Scores:
             with _kept_in("the evaluator"):
-                return await evaluator.call(scoring.scored)
+                if isinstance(evaluator, BuiltIn):  # changes nothing
+                    return await evaluator.call(scoring.scored)
+                copies_itself = isinstance(evaluator, FunctionEvaluator)
+                scored = scoring.scored if copies_itself else scoring.scored.own()
+                return taken_scores(await evaluator.call(scored), evaluator.name, self._remarks)
 
         keeping = Keeping(
             self._journal,
@@ -317,6 +329,15 @@ class Pipeline:
         if self._options.get("exit_on_error"):
             for other in self._stopping.executors:
                 other.stop(reason)
+
+
+async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
+    """Call a user's hook: whoever looks on must not keep the item from its scores."""
+    try:
+        if isawaitable(told := hook(news)):
+            await told
+    except (Exception, SystemExit):
+        logger.exception("%s failed", name)
 
 
 def _of_own_code(error: BaseException) -> str | None:

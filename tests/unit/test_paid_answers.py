@@ -113,9 +113,7 @@ def test_usage_is_taken_as_the_client_gives_it(tmp_path, caplog, said, used):
 
 def test_usage_by_model_in_a_mapping_is_priced(tmp_path):
     said = {"prompt_tokens": 1000, "models": {"big": {"prompt_tokens": 1000}}, "times": {"x": 1.5}}
-    told = answered_with(
-        tmp_path, lambda q: Output(q, usage=said), prices={"big": {"prompt": 2.0}}
-    )
+    told = answered_with(tmp_path, lambda q: Output(q, usage=said), prices={"big": {"prompt": 2.0}})
     facts = told[0]["_limpet"]
     assert facts["usage"]["cost"] == pytest.approx(0.002)
     assert facts["models"] == {"big": {"prompt_tokens": 1000}}
@@ -187,7 +185,16 @@ def cyclic():
 
 @pytest.mark.parametrize(
     "steps",
-    [5, "steps", b"steps", {"name": "search"}, {"a", "b"}, (one for one in "ab"), object(), Raising()],
+    [
+        5,
+        "steps",
+        b"steps",
+        {"name": "search"},
+        {"a", "b"},
+        (one for one in "ab"),
+        object(),
+        Raising(),
+    ],
 )
 def test_steps_that_are_no_list_cost_the_steps_and_one_warning(tmp_path, caplog, steps):
     for line in answered_with(tmp_path, lambda q: Output(q, steps=steps)):

@@ -6,12 +6,16 @@ import signal
 import sys
 import traceback
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 import click
 
 from limpet.cli.again import this_command
 from limpet.errors import DiskFullError, LimpetError
 from limpet.text import harmless
+
+if TYPE_CHECKING:
+    from limpet.run.redaction import Redaction
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
 _MOST_FRAMES = 20
@@ -45,7 +49,8 @@ def end_of(error: BaseException) -> int:
             return 128 + signal.SIGPIPE
         case LimpetError():
             say_users_traceback(error)
-            say_error(str(error), error.hint)
+            said = str(error)
+            say_error(said if error.__cause__ is None else _masked(said), error.hint)
             return STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
             drop_stdout()
@@ -58,11 +63,10 @@ def end_of(error: BaseException) -> int:
 
 def say_bug(error: BaseException) -> None:
     """Print what should not have happened, for a report."""
-    redaction = import_module("limpet.run.redaction").Redaction()  # heavy, and seldom needed
     lines = traceback.format_exception(error)
-    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    click.echo(harmless(_masked("".join(lines))), err=True)
     say_error(
-        redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
+        _masked(f"this should not happen: {type(error).__name__}: {error}"),
         "what was finished is on disk; please report the lines above",
     )
 
@@ -81,8 +85,12 @@ def say_users_traceback(error: BaseException) -> None:
         return
     lines = ["Traceback (your own code, most recent call last):\n"]
     lines += traceback.format_list(own) + traceback.format_exception_only(root)
-    redaction = import_module("limpet.run.redaction").Redaction()
-    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    click.echo(harmless(_masked("".join(lines))), err=True)
+
+
+def _masked(text: str) -> str:
+    redaction: Redaction = import_module("limpet.run.redaction").Redaction()  # heavy, seldom needed
+    return redaction.text(text)
 
 
 def drop_stdout() -> None:

@@ -29,6 +29,7 @@ from limpet.journal.lines import Entry
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt
+from limpet.run.blocking import LoopWatch
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
 from limpet.run.pace_story import tell_pace
@@ -127,6 +128,8 @@ class Pipeline:
         if self.stop_reason is not None:  # interrupted meanwhile
             await self._held.close()
             return
+        watch = LoopWatch(self._journal)
+        watch.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for evaluator, _ in self._evaluators:
@@ -135,6 +138,7 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _the_only(group_of_errors) from None
         finally:
+            watch.stop()
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
             await self._held.close()

@@ -117,7 +117,7 @@ class LoopWatch:
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
             self._over.set()  # once is enough
-            self._say(code.co_qualname, found.place)
+            self._say(code.co_qualname.rpartition("<locals>.")[2], found.place)
 
     def _say(self, name: str, place: str) -> None:
         # From this thread: the loop is blocked, and a hundred calls may be in line to block it.

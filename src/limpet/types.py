@@ -123,12 +123,12 @@ class Output:
 
     Attributes:
         value: The answer.
-        usage: What it used.
+        usage: What it used: a `Usage`, or the mapping or object that the client gave.
         steps: What happened on the way, as plain data, oldest first.
     """
 
     value: Any
-    usage: Usage | None = None
+    usage: Usage | Mapping[str, Any] | object | None = None
     steps: Sequence[Any] = ()
 
 

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
 
 import click
 
@@ -14,6 +15,7 @@ from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
+_MOST_FRAMES = 20
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
@@ -43,7 +45,9 @@ def end_of(error: BaseException) -> int:
             drop_stdout()
             return 128 + signal.SIGPIPE
         case LimpetError():
-            say_error(str(error), error.hint)
+            say_users_traceback(error)
+            said = str(error)
+            say_error(said if error.__cause__ is None else _masked(said), error.hint)
             return STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
             drop_stdout()
@@ -57,13 +61,32 @@ def end_of(error: BaseException) -> int:
 def say_bug(error: BaseException) -> None:
     """Print what should not have happened, for a report."""
     lines = traceback.format_exception(error)
-    click.echo(harmless(by_environment().ours.text("".join(lines))), err=True)
+    click.echo(harmless(_masked("".join(lines))), err=True)
     say_error(
-        by_environment().ours.text(
-            f"this should not happen: {type(error).__name__}: {text_of(error)}"
-        ),
+        _masked(f"this should not happen: {type(error).__name__}: {text_of(error)}"),
         "what was finished is on disk; please report the lines above",
     )
+
+
+def say_users_traceback(error: BaseException) -> None:
+    """Print where in the user's own code it happened, if it did there: their frames alone."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    if root is error or isinstance(root, LimpetError):
+        return
+    is_users_file = import_module("limpet.journal.source").is_users_file  # heavy, seldom needed
+    frames = traceback.extract_tb(root.__traceback__)
+    own = [one for one in frames if is_users_file(one.filename)][-_MOST_FRAMES:]
+    if not own and not isinstance(root, SyntaxError):
+        return
+    lines = ["Traceback (your own code, most recent call last):\n"]
+    lines += traceback.format_list(own) + traceback.format_exception_only(root)
+    click.echo(harmless(_masked("".join(lines))), err=True)
+
+
+def _masked(text: str) -> str:
+    return by_environment().ours.text(text)
 
 
 def drop_stdout() -> None:

@@ -77,10 +77,11 @@ def _number(value: Any, who: str) -> float | bool:
 
 
 def _checked(score: Score, who: str) -> Score:
-    for part in ("label", "reason"):
-        text = getattr(score, part)
-        if text is not None and not isinstance(text, str):
-            raise PermanentError(f"{who} returned a Score with {part}={one_line(text)}; use a text")
+    # A reason that is no text stands beside the score, and costs nobody the score.
+    if score.label is not None and not isinstance(score.label, str):
+        raise PermanentError(
+            f"{who} returned a Score with label={one_line(score.label)}; use a text"
+        )
     value = _unfolded(score.value)
     if value is None:
         if not score.label:

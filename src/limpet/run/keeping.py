@@ -34,6 +34,8 @@ _STATUSES = {
     ExecutionStatus.FAILED: CellStatus.FAILED,
 }
 
+logger = logging.getLogger("limpet.run")
+
 
 class Keeping:
     """Stands between an executor and a column: appends what finishes, tells the story.
@@ -118,9 +120,9 @@ class Keeping:
                 "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
             )
         if self._watcher is not None:
-            self._watcher.started(cell, attempt.number)
+            _told(self._watcher.started, cell, attempt.number)
         hook = self._own.get("on_attempt_start")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
@@ -131,14 +133,13 @@ class Keeping:
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
             if self._watcher is not None:
-                self._watcher.attempt_failed(cell, met)
+                _told(self._watcher.attempt_failed, cell, met)
         hook = self._own.get("on_attempt_end")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     async def _complete(self, finished: Finished[Any, Any]) -> None:
-        outcome = self._outcome(finished)
         try:
-            recorded = await self._column.append(outcome)
+            recorded = await self._append(finished)
         except JournalError as error:
             self.lost[finished.index] = error
             if not isinstance(error, RecordNotWrittenError):
@@ -147,18 +148,30 @@ class Keeping:
         if MASKED in (recorded.facts or {}):
             self._say_masked(recorded.cell)
         if self._watcher is not None:
-            self._watcher.finished(recorded)
+            _told(self._watcher.finished, recorded)
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
         if hook is not None and isawaitable(answer := hook(finished)):
             await answer
 
+    async def _append(self, finished: Finished[Any, Any]) -> Outcome:
+        """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
+        try:
+            return await self._column.append(self._outcome(finished))
+        except (Exception, SystemExit) as error:
+            if isinstance(error, JournalError):
+                raise
+            logger.exception("a result could not be put on record; its failure is")
+            failure = Failure("encoding", self._safe(_unrecorded(error)), type(error).__name__)
+            cell = self._cell_of(finished.index, finished.input)
+            return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
+
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
         self._found = self._masked.pop(finished.index, 0)
         failure = None
-        record, facts = self._record_of(finished), dict(self._facts_of(finished) or {})
+        record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
             if kind == "permanent" or (kind == "transient" and not _may_pass(finished.error)):
@@ -179,6 +192,13 @@ class Keeping:
             failure=failure,
             facts=facts or None,
         )
+
+    def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        try:
+            return dict(self._facts_of(finished) or {})
+        except (Exception, SystemExit):  # what stands beside an answer must not cost the answer
+            logger.exception("what a call used could not be told; what it gave is kept")
+            return {}
 
     def _safe(self, text: str) -> str:
         """Return a message or a traceback without secrets; what was found is counted."""
@@ -216,6 +236,19 @@ class Keeping:
         assert self._executor is not None
         self.error = self.error or error
         self._executor.stop(error)
+
+
+def _told(hook: Callable[..., Any], *news: Any) -> Any:
+    """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+    try:
+        return hook(*news)
+    except (Exception, SystemExit):
+        logger.exception("%s failed", getattr(hook, "__qualname__", type(hook).__name__))
+        return None
+
+
+def _unrecorded(error: BaseException) -> str:
+    return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
 
 
 def _may_pass(error: BaseException) -> bool:

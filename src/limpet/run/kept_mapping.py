@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
@@ -13,12 +14,12 @@ from limpet.journal.encoding import encode
 from limpet.journal.fingerprint import digest, output_key
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.journal.plain import NotPlainError, told_apart
+from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange, fingerprint_of, settle_change
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
-from limpet.run.mapping import Mapping
+from limpet.run.mapping import Mapping, on_its_own
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
 from limpet.run.session import begin_session, close_session, say_unfinished
@@ -97,10 +98,15 @@ class KeptMapping(Mapping):
             mask=self._masking.results,
             returned=("output",),
         )
+        self._run = self._threads.as_async(on_its_own(self._fn))
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
-        self.executor = self._keeping.executor(self._threads.as_async(self._fn), options)
+        self.executor = self._keeping.executor(self._call, options)
+
+    async def _call(self, one: Any) -> Any:
+        # A copy: what the function does later to what it returned is not what it returned.
+        return own_copy(await self._run(one))
 
     @staticmethod
     def _key(identity: Identity, fingerprint: str) -> str:
@@ -118,7 +124,7 @@ class KeptMapping(Mapping):
             if self._identify_by is None:
                 return bool(digest(told_apart(one)) == self._identities[index].content)
             encode(one)
-        except NotPlainError:
+        except Exception:  # noqa: BLE001 - it costs the input in the record, and never the output
             return False
         return True
 

@@ -10,11 +10,14 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
@@ -28,6 +31,7 @@ from limpet.journal.lines import Entry
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt
+from limpet.run.blocking import LoopWatch
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
 from limpet.run.pace_story import tell_pace
@@ -40,15 +44,18 @@ from limpet.run.records import (
     score_record,
     secrets_of,
 )
+from limpet.run.remarks import Remarks
 from limpet.run.request import OnItem
 from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
 from limpet.run.stopping import Stopping
+from limpet.run.taking import taken_output, taken_scores
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
-from limpet.types import Output
+from limpet.types import Output, Usage
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
 
 _BELT = 256
 _CHUNK = 500
@@ -93,6 +100,7 @@ class Pipeline:
         masking: Masking | None = None,
     ) -> None:
         self._masking = masking or Masking()
+        self._remarks = Remarks(journal, self._masking)
         self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
@@ -133,6 +141,8 @@ class Pipeline:
         if self.stop_reason is not None:  # interrupted meanwhile
             await self._held.close()
             return
+        watch = LoopWatch(self._journal)
+        watch.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for evaluator, _ in self._evaluators:
@@ -141,6 +151,7 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _the_only(group_of_errors) from None
         finally:
+            watch.stop()
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
             await self._held.close()
@@ -190,17 +201,25 @@ class Pipeline:
 
         hook = self._options.get("on_complete")
 
+        copies_itself = isinstance(self._workflow, (FunctionWorkflow, ClassWorkflow))
+
         async def answer(call: Call) -> Output:
+            item = call[0].item if copies_itself else own_copy(call[0].item)
             with _kept_in("the workflow"):
-                return await self._workflow.call(call[0].item)
+                return taken_output(await self._workflow.call(item), self._remarks)
 
         async def pass_on(finished: Finished[Call, Output]) -> None:
-            if hook is not None and isawaitable(answered := hook(finished)):
-                await answered
-            await self._tell_item(finished)
-            if finished.error is None and self._evaluators:
-                record = kept_form(self._record_of(finished))  # as it is: not yet masked
-                for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
+            lost = keeping.lost.get(finished.index)
+            entry = None
+            if finished.error is None and lost is None and self._evaluators:
+                # As it is, not yet masked; and before anybody else sees it: what they do to it is
+                # not scored.
+                entry = Entry({}, kept_form(self._record_of(finished)))
+            if hook is not None:
+                await _told("on_complete", hook, finished)
+            await self._tell_item(finished if lost is None else replace(finished, error=lost))
+            if entry is not None:
+                for name, scoring in self._missing_for(finished.input[0], entry):
                     await self._belts[name].put(scoring)
 
         keeping = Keeping(
@@ -223,16 +242,11 @@ class Pipeline:
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
         if self._on_item_complete is None:
             return
-        try:
-            told = self._on_item_complete(item_told(finished))
-            if isawaitable(told):
-                await told
-        except Exception:  # whoever looks on must not keep the item from its scores
-            logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
+        await _told("on_item_complete", self._on_item_complete, item_told(finished))
 
     def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
-        output = finished.output
-        return usage_facts(output.usage, self._prices) if isinstance(output, Output) else None
+        usage = finished.output.usage if isinstance(finished.output, Output) else None
+        return usage_facts(usage, self._prices) if isinstance(usage, Usage) else None
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
@@ -280,7 +294,11 @@ class Pipeline:
 
         async def score(scoring: Scoring) -> Scores:
             with _kept_in("the evaluator"):
-                return await evaluator.call(scoring.scored)
+                if isinstance(evaluator, BuiltIn):  # changes nothing
+                    return await evaluator.call(scoring.scored)
+                copies_itself = isinstance(evaluator, FunctionEvaluator)
+                scored = scoring.scored if copies_itself else scoring.scored.own()
+                return taken_scores(await evaluator.call(scored), evaluator.name, self._remarks)
 
         keeping = Keeping(
             self._journal,
@@ -341,6 +359,15 @@ class Pipeline:
         if self._options.get("exit_on_error"):
             for other in self._stopping.executors:
                 other.stop(reason)
+
+
+async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
+    """Call a user's hook: whoever looks on must not keep the item from its scores."""
+    try:
+        if isawaitable(told := hook(news)):
+            await told
+    except (Exception, SystemExit):
+        logger.exception("%s failed", name)
 
 
 def _of_own_code(error: BaseException) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scores
 from limpet.executors.attempts import Finished
 from limpet.run.asked import Asked
@@ -42,11 +43,12 @@ def _type_of(step: Any) -> str | None:
 def item_told(finished: Finished[Call, Output]) -> ItemResult:
     """Return an item that is done, as the results will have it, without scores yet."""
     asked, _ = finished.input
-    item = ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
+    own = own_copy(asked.item)
+    item = ItemResult(asked.public_id, asked.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if finished.error is None and isinstance(finished.output, Output):
-        item.status, item.output = "completed", finished.output.value
-        item.steps = finished.output.steps
+        item.status, item.output = "completed", own_copy(finished.output.value)
+        item.steps = own_copy(finished.output.steps)
     else:
         error = finished.error
         item.status = "failed"

@@ -11,7 +11,7 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.pacing.observation import observe
-from limpet.types import Item, Output
+from limpet.types import Item, Output, Usage
 from limpet.workflows.address import Address
 from limpet.workflows.client import Client
 from limpet.workflows.failures import (
@@ -90,7 +90,7 @@ class RemoteWorkflow:
             raise PermanentError(f"{self._where}: cannot be sent as JSON: {error}") from None
         output = await self._client.ask(self._method, url, body, self._read, self._where)
         self._answered = True
-        if output.usage is not None and output.usage.total_tokens:
+        if isinstance(output.usage, Usage) and output.usage.total_tokens:
             observe(usage={"total_tokens": output.usage.total_tokens})
         return output
 

@@ -28,7 +28,7 @@ SAME = [
     ("missing keys: 'a', 'b'", "missing keys: 'a'"),
     ("shape (3, 4) does not fit", "shape (3, 4, 5) does not fit"),
     ("finds nothing in: {'id': 1, 'x': [1, 2]}", "finds nothing in: {'id': 2, 'x': [{'y': 3}]}"),
-    ("finds nothing in: '{\"id\": \"abc…", "finds nothing in: '{\"id\": \"de…"),
+    ('finds nothing in: \'{"id": "abc…', 'finds nothing in: \'{"id": "de…'),
     ("two\n  lines", "two lines"),
 ]
 OTHER = [

@@ -144,7 +144,8 @@ class Keeping:
         failure = None
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
-            if kind == "permanent" or (kind == "transient" and not _may_pass(finished.error)):
+            own = kind == "transient" and not _may_pass(finished.error)
+            if own or kind in ("permanent", "mistake"):
                 kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
             failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))

@@ -28,6 +28,7 @@ from limpet.run.asked import Asked
 from limpet.run.belt import Belt
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
+from limpet.run.mistakes import mistakes_once
 from limpet.run.pace_story import tell_pace
 from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
 from limpet.run.redaction import Redaction
@@ -44,7 +45,6 @@ _BELT = 256
 _CHUNK = 500
 _BUILT_IN_CONCURRENCY = 32  # they call no provider
 WORKFLOW = "workflow"
-_MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
 logger = logging.getLogger("limpet.run")
 
@@ -94,6 +94,7 @@ class Pipeline:
         self._evaluators = evaluators
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
+        self._options["classify"] = mistakes_once(options.get("classify"))
         self._step_filter = step_filter
         self.left: frozenset[tuple[str, str]] = frozenset()
         self._pacers: dict[str, Pacer] = {}
@@ -273,7 +274,6 @@ class Pipeline:
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
         options.pop("pacer", None)  # the workflow's
-        options["classify"] = options.get("classify") or _of_own_code
         if isinstance(evaluator, BuiltIn):
             options["concurrency"] = _BUILT_IN_CONCURRENCY
         elif evaluator.endpoint is not None:
@@ -317,11 +317,6 @@ class Pipeline:
         if self._options.get("exit_on_error"):
             for other in self._stopping.executors:
                 other.stop(reason)
-
-
-def _of_own_code(error: BaseException) -> str | None:
-    """Call an evaluator's own mistakes permanent: trying ten times would only take longer."""
-    return "permanent" if isinstance(error, _MISTAKES) else None
 
 
 @contextmanager

@@ -59,6 +59,7 @@ class RunOptions(TypedDict, total=False):
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
     prices: Prices | None
+    early_stop: bool
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -91,7 +92,8 @@ def evaluate(
             the result when all files are written, before the run is unlocked; `watcher` is told
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`; `prices` are what a million
-            tokens cost, by model); and those of `AsyncExecutor`, with `concurrency="auto"` and
+            tokens cost, by model; `early_stop=False` goes on though the first cells of a step all
+            fail alike); and those of `AsyncExecutor`, with `concurrency="auto"` and
             `timeout=600`.
 
     Raises:

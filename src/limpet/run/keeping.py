@@ -19,7 +19,9 @@ from limpet.executors.details import ExecutionStatus
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.run.guards import Guards
 from limpet.run.redaction import Redaction
+from limpet.run.tracebacks import user_traceback
 from limpet.run.watcher import Watcher
 from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Failure, Outcome
@@ -46,8 +48,10 @@ class Keeping:
         redaction: Keeps secrets from being written; None: nothing is changed.
         costs: Whether a call may have to be paid for: then the story tells when it starts.
         watcher: Told of what happens.
+        guards: Told of each call that may cost something, and of each outcome that is on disk.
 
     Attributes:
+        step: Which column.
         lost: Finished inputs that could not be recorded, with the reason, by their index.
         error: What was wrong with the disk, if it stopped the run.
     """
@@ -64,7 +68,9 @@ class Keeping:
         redaction: Redaction | None = None,
         costs: bool = True,
         watcher: Watcher | None = None,
+        guards: Guards | None = None,
     ) -> None:
+        self.step = step
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
         self._journal = journal
@@ -75,6 +81,7 @@ class Keeping:
         self._redaction = redaction
         self._costs = costs
         self._watcher = watcher
+        self._guards = guards
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -106,6 +113,8 @@ class Keeping:
             self._journal.tell(
                 "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
             )
+            if self._guards is not None:
+                self._guards.started()
         if self._watcher is not None:
             self._watcher.started(cell, attempt.number)
         hook = self._own.get("on_attempt_start")
@@ -133,6 +142,10 @@ class Keeping:
             return
         if self._watcher is not None:
             self._watcher.finished(recorded)
+        if self._guards is not None:
+            self._guards.see(recorded)
+        if recorded.failure is None and self._executor is not None:
+            self._executor.end_beginning()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
@@ -148,7 +161,9 @@ class Keeping:
             if own or kind in ("permanent", "mistake"):
                 kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
-            failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
+            traceback = self._safe(user_traceback(finished.error))
+            type_name = type(finished.error).__name__
+            failure = Failure(kind, message, type_name, tuple(attempts), traceback)
         details = finished.details
         return Outcome(
             self._cell(finished.index, finished.input),

@@ -10,6 +10,7 @@ be one that can be parsed.
 """
 
 import functools
+from typing import Any
 
 from limpet.executors.retry import Classify
 from limpet.pacing.signals import FailureKind, Signal, recognised
@@ -33,7 +34,7 @@ _PASSING = (FailureKind.TRANSIENT, FailureKind.RATE_LIMIT)
 _MOST_CONTEXTS, _DEEPEST = 20, 20  # beyond, somebody means harm
 
 
-def mistakes_once(classify: Classify | None) -> Classify | None:
+def mistakes_once(classify: Any) -> Classify | None:
     """Return a `classify` that has mistakes tried once more at most; the user's own goes first.
 
     Args:
@@ -42,12 +43,12 @@ def mistakes_once(classify: Classify | None) -> Classify | None:
     if classify is None:
         return _kind_of
     if not callable(classify):
-        return classify  # the executor refuses it
-    theirs = classify
+        refused: Classify = classify  # by the executor
+        return refused
 
-    @functools.wraps(theirs)
+    @functools.wraps(classify)
     def either(error: BaseException) -> Signal | FailureKind | str | None:
-        said = theirs(error)
+        said: Signal | FailureKind | str | None = classify(error)
         return _kind_of(error) if said is None else said
 
     return either

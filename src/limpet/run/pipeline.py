@@ -7,7 +7,7 @@ it is on disk, and not before.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
@@ -26,6 +26,14 @@ from limpet.journal.lines import Entry
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt
+from limpet.run.guards import (
+    FIRST_CALLS,
+    FIRST_CALLS_S,
+    EarlyStop,
+    Guards,
+    Repetition,
+    Spent,
+)
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
 from limpet.run.mistakes import mistakes_once
@@ -62,6 +70,8 @@ class Pipeline:
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
         prices: What a million tokens cost, by model.
+        early_stop: How many cells each step has to do that stops the run when its first ones fail
+            alike; one with results on disk is not among them.
 
     Attributes:
         keepings: What each step could not record.
@@ -80,9 +90,14 @@ class Pipeline:
         stop_grace_s: float = STOP_GRACE_S,
         on_item_complete: OnItem | None = None,
         prices: Prices | None = None,
+        early_stop: Mapping[str, int] | None = None,
     ) -> None:
         self.redaction = Redaction()
         self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
+        self._early_stop = early_stop or {}
+        spent = Spent()
+        guards = (Repetition(journal), EarlyStop(self._early_stop, spent))
+        self._guards = Guards(guards, spent, self._stopping.stop)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
         self._prices = prices
@@ -200,6 +215,7 @@ class Pipeline:
             facts_of=self._usage_of,
             redaction=self.redaction,
             watcher=self._watcher,
+            guards=self._guards,
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -270,6 +286,7 @@ class Pipeline:
             redaction=self.redaction,
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
+            guards=self._guards,
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
@@ -309,6 +326,8 @@ class Pipeline:
     ) -> None:
         self.keepings.append(keeping)
         self._stopping.executors.append(executor)
+        if keeping.step in self._early_stop:
+            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
         async for _ in executor.stream(inputs):
             pass
         reason = keeping.error or executor.stop_reason

@@ -44,5 +44,6 @@ class Request:
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
     prices: Prices | None = None
+    early_stop: bool = True
     bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

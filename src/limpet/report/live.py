@@ -54,8 +54,8 @@ class TalkingView(View):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
         if isinstance(reason, EarlyStopError):  # at the end it is said what to do
-            flying = self.snapshot().in_flight
-            wait = f"; {count(flying, 'call')} in flight, Ctrl-C to stop now" if flying else ""
+            many = self.snapshot().in_flight
+            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
             return harmless(text_of(reason)) + wait
         hint = reason.hint if isinstance(reason, LimpetError) else None
         return harmless(text_of(reason) + (f"; {hint}" if hint else ""))

@@ -153,10 +153,13 @@ class Repetition:
         many = many + 1 if before == kind else 1
         self._rows[step] = kind, many
         if many == FAILURES_IN_A_ROW:
-            said = f"{failure.type}: {failure.message}"
+            said = one_line(f"{failure.type}: {failure.message}")
             self._journal.tell("repeating", step=step, failures=many, alike=kind)
             logger.warning(
-                "%s: the last %s cells failed alike: %s", one_line(step), many, one_line(said)
+                "%s: %s cells in a row failed the same way: %s",
+                one_line(step),
+                many,
+                one_line(said),
             )
 
 

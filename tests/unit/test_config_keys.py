@@ -3,7 +3,10 @@
 import pytest
 from unit.config_refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
-TOP = "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, prices, output"
+TOP = (
+    "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, early_stop, "
+    "prices, output"
+)
 READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet"
 
 

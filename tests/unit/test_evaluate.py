@@ -763,7 +763,7 @@ def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_asks(
     sys.modules.pop("edited_flow", None)
 
 
-def test_an_evaluators_own_mistake_is_not_tried_again(tmp_path):
+def test_an_evaluators_own_mistake_is_tried_once_more_and_no_further(tmp_path):
     tried = []
 
     def judge(output):
@@ -774,7 +774,7 @@ def test_an_evaluators_own_mistake_is_not_tried_again(tmp_path):
         [{"id": "q1", "question": "a", "answer": "a"}], str.upper, [judge],
         run=tmp_path / "run", version="1",
     )  # fmt: skip
-    assert tried == ["A"]
+    assert tried == ["A", "A"]
     assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}
 
 

@@ -16,9 +16,16 @@ from rich.text import Text
 from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
 from limpet.cli.logs import log_to_talk
 from limpet.cli.nat_flags import SPELLINGS, nat_flags, read_config
-from limpet.cli.verdict import Floor, ending_of, how_to_go_on, read_floors, shown_path
+from limpet.cli.verdict import (
+    EARLY_STOP_HINT,
+    Floor,
+    ending_of,
+    how_to_go_on,
+    read_floors,
+    shown_path,
+)
 from limpet.config import Config, Prepared
-from limpet.errors import FunctionChangedError, LimpetError
+from limpet.errors import EarlyStopError, FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.busy import busy
 from limpet.report.events import EventView
@@ -46,6 +53,11 @@ _MOST_SAID = 5
     show_default=True,
     help="Try again what failed before.",
 )
+@click.option(
+    "--early-stop/--no-early-stop",
+    default=None,
+    help="Stop if the first items all fail alike.  [default: early-stop]",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Only the first N rows.")
 @click.option("--trials", type=click.IntRange(min=1), help="How often each item is asked.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
@@ -64,6 +76,7 @@ def command(
     redo: bool,
     keep: bool,
     retry_failed: bool,
+    early_stop: bool | None,
     limit: int | None,
     trials: int | None,
     overrides: tuple[str, ...],
@@ -90,6 +103,8 @@ def command(
         least = read_floors(floors, prepared.evaluators)
         options = prepared.options.copy()
         options["retry_failed"] = retry_failed
+        if early_stop is not None:
+            options["early_stop"] = early_stop
         if on_changes:
             options["on_change"] = "redo" if redo else "keep"
         if limit is not None and not isinstance(config, NatConfig):
@@ -230,15 +245,23 @@ def _say_ended(ended: _Ended, view: View) -> int:
         talk().print()
         for line in remarks(ended.result.summary, ended.seconds):
             talk().print(Text(line, style="dim"))
-        if ended.why:
+        if isinstance(ended.result.stop_reason, EarlyStopError):
+            _say_early_stop(ended.result.stop_reason)
+        elif ended.why:
             talk().print(Text(harmless(ended.why), style="yellow"))
         for line in ended.next:  # whole lines, to be copied into a shell
             talk().print(Text(harmless(line)), soft_wrap=True)
         if unsaid is not None:
             raise unsaid
+    elif isinstance(ended.result.stop_reason, EarlyStopError) and not isinstance(view, EventView):
+        _say_early_stop(ended.result.stop_reason)
     elif ended.why and not isinstance(view, EventView):
         say_error(ended.why, None)
     return ended.code
+
+
+def _say_early_stop(reason: EarlyStopError) -> None:
+    say_error(str(reason), EARLY_STOP_HINT)
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:

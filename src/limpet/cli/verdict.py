@@ -11,11 +11,14 @@ import click
 
 from limpet.cli.again import this_command
 from limpet.cli.endings import DONE, FAILED, STOPPED
-from limpet.errors import InterruptedRunError, JournalError, LimpetError
+from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
+from limpet.run.guards import MEND
 from limpet.run.results import EvaluationResult
 from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
+
+EARLY_STOP_HINT = f"{MEND}; --no-early-stop goes on all the same"
 
 
 class Floor(NamedTuple):
@@ -54,7 +57,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     unfinished = any(step["not_run"] for step in steps)
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
-    if isinstance(reason, JournalError) or (reason is not None and unfinished):
+    if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
         return STOPPED, f"stopped: {_with_hint(reason)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
@@ -66,6 +69,8 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 
 def _with_hint(reason: Exception) -> str:
     hint = reason.hint if isinstance(reason, LimpetError) else None
+    if isinstance(reason, EarlyStopError):
+        hint = EARLY_STOP_HINT
     safe = by_environment().certain.text(text_of(reason))
     return safe + (f"; {hint}" if hint else "")
 

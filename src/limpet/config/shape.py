@@ -164,6 +164,9 @@ class Shape(Section):
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take; or 90s, 2m."
     )
+    early_stop: Truth | None = Field(
+        default=None, description="Stop if the first items all fail alike; true."
+    )
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."
     )

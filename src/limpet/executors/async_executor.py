@@ -25,6 +25,7 @@ import asyncio
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Generic, Literal
 
 from limpet.arguments import (
@@ -45,7 +46,7 @@ from limpet.executors.interrupts import hearing
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from limpet.executors.progress import Progress
 from limpet.executors.retry import Backoff, Classify, RetryRules
-from limpet.executors.settings import NO_SINK, Settings, Sink
+from limpet.executors.settings import NO_SINK, Beginning, Settings, Sink
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
@@ -280,6 +281,19 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             Whether it was there to be cancelled.
         """
         return self._latest is not None and self._latest.cancel(index)
+
+    def begin_gently(self, most: int, seconds: float) -> None:
+        """Begin each run with few calls, which show whether the function works at all.
+
+        Until `end_beginning`, or until the first began `seconds` ago, no more than `most` inputs
+        are under way: in flight, waiting to be tried again, or finished and with `on_complete`.
+        """
+        self._settings = replace(self._settings, beginning=Beginning(most, seconds))
+
+    def end_beginning(self) -> None:
+        """Go on at full pace after `begin_gently`. On the run's event loop."""
+        if self._latest is not None:
+            self._latest.end_beginning()
 
     def pause(self) -> None:
         """Start no more calls of the latest run until `resume`. On the run's event loop."""

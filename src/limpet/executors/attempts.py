@@ -26,6 +26,7 @@ class Call:
     """One input on its way through the run, however many attempts it takes.
 
     Attributes:
+        mistakes: Attempts that ended in a mistake of the code.
         refusals: Times it was refused and has itself to blame.
         seen_completed: How many calls the run had completed when this one first failed; -1: it
             never did.
@@ -37,6 +38,7 @@ class Call:
         "details",
         "index",
         "input",
+        "mistakes",
         "refusals",
         "retries",
         "seen_completed",
@@ -49,6 +51,7 @@ class Call:
         self.details = ExecutionDetails()
         self.retries = 0
         self.timeouts = 0
+        self.mistakes = 0
         self.refusals = 0
         self.seen_completed = -1
         self.deferred = False

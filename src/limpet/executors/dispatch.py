@@ -62,6 +62,8 @@ class Dispatch:
         self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = self._paused = False
+        self._beginning = settings.beginning
+        self._beginning_timer: asyncio.TimerHandle | None = None
         self._stop_timer: asyncio.TimerHandle | None = None
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
@@ -117,8 +119,9 @@ class Dispatch:
             self._queue.clear()
             self.flight.close()
             self._unsubscribe()
-            if self._stop_timer is not None:
-                self._stop_timer.cancel()
+            for timer in (self._stop_timer, self._beginning_timer):
+                if timer is not None:
+                    timer.cancel()
             self._progress.close()
             self._sink = NO_SINK  # the executor remembers its latest run, not its results
 
@@ -222,9 +225,27 @@ class Dispatch:
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _has_room(self) -> bool:
-        held = len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
-        held += self._inputs.fetched + self._sink.backlog()
+        held = self._under_way + self._inputs.fetched + self._sink.backlog()
         return held < 5 * self._settings.concurrency
+
+    @property
+    def _under_way(self) -> int:
+        return len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
+
+    def _begins_gently(self) -> bool:
+        """Tell whether a fresh call has to wait until the beginning is over."""
+        return self._beginning is not None and self._under_way >= self._beginning.most
+
+    def _watch_beginning(self) -> None:
+        if self._beginning is not None and self._beginning_timer is None:
+            loop = asyncio.get_running_loop()
+            self._beginning_timer = loop.call_later(self._beginning.seconds, self.end_beginning)
+
+    def end_beginning(self) -> None:
+        """Go on at full pace."""
+        if self._beginning is not None:
+            self._beginning = None
+            self.pump()
 
     def _next(self) -> Call | None:
         back = self._queue.pop()
@@ -232,11 +253,14 @@ class Dispatch:
             return back
         if not self._inputs.fetched and not self._has_room():
             return self._queue.pop_last()
+        if self._begins_gently():
+            return self._queue.pop_last()
         taken = self._inputs.take()
         if taken is NOTHING:
             return self._queue.pop_last()
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
+        self._watch_beginning()
         self._sink.take(call)
         return call
 

@@ -115,8 +115,9 @@ class Judge:
             gate.report_void(attempt)
             return Verdict(Then.CRASH, error)
         settings, call = self._settings, attempt.call
-        signal, wait_s = settings.rules.judge(error, call.retries, self._progress)
+        signal, wait_s = settings.rules.judge(error, call.retries, self._progress, call.mistakes)
         attempt.kind = signal.kind
+        call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
         charged = gate.report_failure(attempt, signal)

@@ -280,6 +280,8 @@ def _failure_line(outcome: Outcome, mask: Masks) -> bytes:
         "message": failure.message[:_LONGEST_MESSAGE],
         "class": failure.kind,
     }
+    if failure.traceback:
+        error["traceback"] = failure.traceback
     known: dict[str, Any] = {"id": outcome.cell.id, "step": outcome.cell.step, "error": error}
     known["attempts"] = list(failure.attempts)
     fields = outcome.record if isinstance(outcome.record, dict) else {"value": outcome.record}

@@ -114,6 +114,7 @@ class Evaluation:
                 request.on_item_complete,
                 request.prices,
                 self._masking,
+                self._watched_for_early_stop() if request.early_stop else None,
             )
             self._pipeline.left = self._lookup.left
             if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
@@ -151,6 +152,11 @@ class Evaluation:
         return Plan(
             len(request.items), request.trials, StepPlan(WORKFLOW, cells, 0), tuple(evaluators)
         )
+
+    def _watched_for_early_stop(self) -> dict[str, int]:
+        """Return how many cells each step has to do that has no result on disk yet."""
+        steps = (self.plan.workflow, *self.plan.evaluators)
+        return {step.name: step.calls for step in steps if not step.kept}
 
     # ---- the work -------------------------------------------------------------------------------
 

@@ -61,6 +61,7 @@ class RunOptions(TypedDict, total=False):
     prices: Prices | None
     mask: bool
     secrets: Sequence[str]
+    early_stop: bool
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -94,8 +95,9 @@ def evaluate(
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`; `prices` are what a million
             tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
-            as they are; `secrets` are such as no variable or header holds); and those of
-            `AsyncExecutor`, with `concurrency="auto"` and `timeout=600`.
+            as they are; `secrets` are such as no variable or header holds; `early_stop=False` goes
+            on though the first cells of a step all fail alike); and those of `AsyncExecutor`, with
+            `concurrency="auto"` and `timeout=600`.
 
     Raises:
         DatasetError: The dataset cannot be used as it is.

@@ -20,7 +20,9 @@ from limpet.executors.details import ExecutionStatus
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.run.guards import Guards
 from limpet.run.masked import MASKED, masked_record
+from limpet.run.tracebacks import user_traceback
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
@@ -53,8 +55,10 @@ class Keeping:
         returned: The fields of the record that came out of the step: only those are masked.
         costs: Whether a call may have to be paid for: then the story tells when it starts.
         watcher: Told of what happens.
+        guards: Told of each call that may cost something, and of each outcome that is on disk.
 
     Attributes:
+        step: Which column.
         lost: Finished inputs that could not be recorded, with the reason, by their index.
         error: What was wrong with the disk, if it stopped the run.
     """
@@ -72,7 +76,9 @@ class Keeping:
         returned: Sequence[str],
         costs: bool = True,
         watcher: Watcher | None = None,
+        guards: Guards | None = None,
     ) -> None:
+        self.step = step
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
         self._journal = journal
@@ -87,6 +93,7 @@ class Keeping:
         self._told = False
         self._costs = costs
         self._watcher = watcher
+        self._guards = guards
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -119,6 +126,8 @@ class Keeping:
             self._journal.tell(
                 "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
             )
+            if self._guards is not None:
+                self._guards.started()
         if self._watcher is not None:
             _told(self._watcher.started, cell, attempt.number)
         hook = self._own.get("on_attempt_start")
@@ -149,6 +158,10 @@ class Keeping:
             self._say_masked(recorded.cell)
         if self._watcher is not None:
             _told(self._watcher.finished, recorded)
+        if self._guards is not None:
+            self._guards.see(recorded)
+        if recorded.failure is None and self._executor is not None:
+            self._executor.end_beginning()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
@@ -174,10 +187,13 @@ class Keeping:
         record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
-            if kind == "permanent" or (kind == "transient" and not _may_pass(finished.error)):
+            own = kind == "transient" and not _may_pass(finished.error)
+            if own or kind in ("permanent", "mistake"):
                 kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
-            failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
+            traceback = self._safe(user_traceback(finished.error))
+            type_name = type(finished.error).__name__
+            failure = Failure(kind, message, type_name, tuple(attempts), traceback)
             facts |= {MASKED: self._found} if self._found else {}
         else:
             record, said = masked_record(self._mask, record, self._returned)

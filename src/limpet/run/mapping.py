@@ -9,6 +9,7 @@ from limpet.executors.attempts import Finished
 from limpet.executors.details import ExecutionDetails
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
+from limpet.run.mistakes import mistakes_once
 from limpet.run.result import MapResult
 
 
@@ -43,7 +44,8 @@ class Mapping:
     def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions) -> None:
         self.inputs = inputs
         self._fn = fn
-        self._options = options
+        self._options: ExecutorOptions = {**options}
+        self._options["classify"] = mistakes_once(options.get("classify"))
         self._threads = Threads()
         self._failures: dict[int, Finished[Any, Any]] = {}
 

@@ -49,7 +49,9 @@ def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -
     if item.status == "completed":
         steps = enumerate(kept_steps(item.steps, step_filter))
         return answer_record(asked, item.output, [as_nat_step(one, n) for n, one in steps])
-    ours = {"status": item.status} | ({} if item.error is None else {"error": item.error})
+    ours: dict[str, Any] = {"status": item.status}
+    if item.error is not None:  # the traceback stands in failures.jsonl
+        ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
     return answer_record(asked, None, []) | {"_limpet": ours}
 
 

@@ -8,7 +8,7 @@ it is on disk, and not before.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import isawaitable
@@ -32,8 +32,17 @@ from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt
 from limpet.run.blocking import LoopWatch
+from limpet.run.guards import (
+    FIRST_CALLS,
+    FIRST_CALLS_S,
+    EarlyStop,
+    Guards,
+    Repetition,
+    Spent,
+)
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
+from limpet.run.mistakes import mistakes_once
 from limpet.run.pace_story import tell_pace
 from limpet.run.records import (
     SCORED,
@@ -61,7 +70,6 @@ _BELT = 256
 _CHUNK = 500
 _BUILT_IN_CONCURRENCY = 32  # they call no provider
 WORKFLOW = "workflow"
-_MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
 logger = logging.getLogger("limpet.run")
 
@@ -80,6 +88,8 @@ class Pipeline:
         on_item_complete: Told of each item when its answer or failure is on disk.
         prices: What a million tokens cost, by model.
         masking: What keeps secrets from being written.
+        early_stop: How many cells each step has to do that stops the run when its first ones fail
+            alike; one with results on disk is not among them.
 
     Attributes:
         keepings: What each step could not record.
@@ -98,10 +108,15 @@ class Pipeline:
         on_item_complete: OnItem | None = None,
         prices: Prices | None = None,
         masking: Masking | None = None,
+        early_stop: Mapping[str, int] | None = None,
     ) -> None:
         self._masking = masking or Masking()
         self._remarks = Remarks(journal, self._masking)
         self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
+        self._early_stop = early_stop or {}
+        spent = Spent()
+        guards = (Repetition(journal), EarlyStop(self._early_stop, spent))
+        self._guards = Guards(guards, spent, self._stopping.stop)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
         self._prices = prices
@@ -113,6 +128,7 @@ class Pipeline:
         self._evaluators = evaluators
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
+        self._options["classify"] = mistakes_once(options.get("classify"))
         self._step_filter = step_filter
         self.left: frozenset[tuple[str, str]] = frozenset()
         self._pacers: dict[str, Pacer] = {}
@@ -231,6 +247,7 @@ class Pipeline:
             mask=self._masking.results,
             returned=(ANSWER, STEPS),
             watcher=self._watcher,
+            guards=self._guards,
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -311,11 +328,11 @@ class Pipeline:
             returned=SCORED,
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
+            guards=self._guards,
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
         options.pop("pacer", None)  # the workflow's
-        options["classify"] = options.get("classify") or _of_own_code
         if isinstance(evaluator, BuiltIn):
             options["concurrency"] = _BUILT_IN_CONCURRENCY
         elif evaluator.endpoint is not None:
@@ -351,6 +368,8 @@ class Pipeline:
     ) -> None:
         self.keepings.append(keeping)
         self._stopping.executors.append(executor)
+        if keeping.step in self._early_stop:
+            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
         async for _ in executor.stream(inputs):
             pass
         reason = keeping.error or executor.stop_reason
@@ -368,11 +387,6 @@ async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
             await told
     except (Exception, SystemExit):
         logger.exception("%s failed", name)
-
-
-def _of_own_code(error: BaseException) -> str | None:
-    """Call an evaluator's own mistakes permanent: trying ten times would only take longer."""
-    return "permanent" if isinstance(error, _MISTAKES) else None
 
 
 @contextmanager

@@ -46,5 +46,6 @@ class Request:
     prices: Prices | None = None
     mask: bool = True
     secrets: Sequence[str] = ()
+    early_stop: bool = True
     bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -70,6 +70,12 @@ class Stopping:
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
+    def stop(self, reason: Exception) -> None:
+        """Stop for a reason of the run's own, on its event loop: calls in flight may end."""
+        if self.because(reason):
+            self._asked += 1  # whoever asks now does not want to wait
+            self._stop_all(reason, self._grace_s)
+
     def because(self, reason: Exception) -> bool:
         """Say why it stops; return False if that has been said already."""
         if self.reason is not None:

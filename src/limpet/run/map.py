@@ -75,7 +75,8 @@ def map(  # noqa: A001 - it is one
             "keep" them.
         durability: When a result counts: "sync" (on the disk), "interval" (on the disk within a
             second), "flush" (survives a killed process only).
-        **options: As for `AsyncExecutor`; `concurrency` is "auto" and `exit_on_error` is False.
+        **options: As for `AsyncExecutor`; `concurrency` is "auto", `exit_on_error` is False, and
+            a number is held: `enable_dynamic_concurrency` is False.
 
     Returns:
         Outputs in input order, failures, details, and what was kept. With a journal, an output is
@@ -173,7 +174,12 @@ def _mapping(
         raise TypeError(f"version={version!r}: must be a text or None")
     if key is not None:
         checked_function(key=key)
-    settled: ExecutorOptions = {"concurrency": "auto", "exit_on_error": False, **options}
+    settled: ExecutorOptions = {
+        "concurrency": "auto",
+        "exit_on_error": False,
+        "enable_dynamic_concurrency": False,  # a number is a number
+        **options,
+    }
     if "tqdm_bar_format" not in options and _is_watched():
         settled["tqdm_bar_format"] = _BAR
     if journal is None:

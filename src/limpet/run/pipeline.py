@@ -28,7 +28,7 @@ from limpet.run.asked import Asked
 from limpet.run.belt import Belt
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
-from limpet.run.pace_story import tell_pace
+from limpet.run.pace_story import fixed_pace, tell_pace
 from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
 from limpet.run.redaction import Redaction
 from limpet.run.request import OnItem
@@ -203,8 +203,8 @@ class Pipeline:
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
-        self._watch_pace(WORKFLOW, options.get("pacer"))
         self._answering = keeping.executor(answer, options)
+        self._watch_pace(WORKFLOW, self._answering)
         await self._run(keeping, self._answering, calls)
 
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
@@ -279,7 +279,8 @@ class Pipeline:
         elif evaluator.endpoint is not None:
             options["pacer"] = self._pacer_of(evaluator.endpoint)
         executor = keeping.executor(score, options)
-        self._watch_pace(evaluator.name, executor.pacer)
+        if not isinstance(evaluator, BuiltIn):
+            self._watch_pace(evaluator.name, executor)
         try:
             await self._run(keeping, executor, belt)
         finally:
@@ -292,12 +293,11 @@ class Pipeline:
             self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
         return self._pacers[endpoint]
 
-    def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
-        if pacer is None:
-            return
-        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+    def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
+        pace = executor.pacer or fixed_pace(executor)
+        self._unsubscribe.append(tell_pace(self._journal, step, pace))
         if self._watcher is not None:
-            self._watcher.paced(step, pacer)
+            self._watcher.paced(step, pace)
 
     # ---- both -----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from limpet.executors import reasons
 from limpet.executors.attempts import Attempt, Call, Cancelled, Finished
+from limpet.executors.countdown import Countdown
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
 from limpet.executors.gate import Gate
 from limpet.executors.hooks import Telling
@@ -62,7 +63,8 @@ class Dispatch:
         self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = self._paused = False
-        self._stop_timer: asyncio.TimerHandle | None = None
+        self._stop_timer: Countdown | None = None
+        self._stop_by = math.inf
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
         self._signals_sent = 0
@@ -369,14 +371,15 @@ class Dispatch:
             self.flight.cancel_all()
         elif grace_s < math.inf:
             due = asyncio.get_running_loop().time() + grace_s
-            if self._stop_timer is None or due < self._stop_timer.when():
-                self._set_stop_timer(due)
+            if due < self._stop_by:
+                self._stop_by = due
+                self._set_stop_timer(grace_s)
         self.pump()
 
-    def _set_stop_timer(self, due: float) -> None:
+    def _set_stop_timer(self, seconds: float) -> None:
         if self._stop_timer is not None:
             self._stop_timer.cancel()
-        self._stop_timer = asyncio.get_running_loop().call_at(due, self.flight.cancel_all)
+        self._stop_timer = Countdown(seconds, self.flight.cancel_all)
 
     def _crash(self, error: BaseException) -> None:
         """Stop, and have the run raise what no call can answer for."""

@@ -62,7 +62,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         concurrency: How many calls may be in flight; "auto": as many as the provider takes,
             found and held by a pacer.
         tqdm_bar_format: The format of the progress bar; None: no bar.
-        max_retries: How often a failed input is tried again before it is FAILED.
+        max_retries: How often a failed input is tried again before it is FAILED: N retries are
+            N + 1 attempts.
         exit_on_error: Stop the run at the first input that is FAILED. What was finished is
             returned; the rest did not run.
         fallback_return_value: What stands in the outputs for inputs without a result.
@@ -77,8 +78,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         dynamic_increase_step: What a clean window adds.
         dynamic_decrease_ratio: What a window with an error multiplies by.
         dynamic_inactive_check_interval: Accepted for compatibility; nothing polls.
-        max_timeouts: How often a timed-out input is run again before it is FAILED; None: as
-            often as `max_retries`.
+        max_timeouts: How often a timed-out input is run again before it is FAILED, beside its
+            retries; None: time-outs count as retries.
         max_concurrency: With "auto", how many calls may be in flight at most.
         cost: With a pacer, the estimated cost of an input: a number of tokens, or a mapping by
             dimension.
@@ -148,6 +149,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.dynamic_inactive_check_interval = positive_number(
             dynamic_inactive_check_interval=dynamic_inactive_check_interval
         )
+        self._timeouts_apart = max_timeouts is not None
         self.max_timeouts = (
             self.max_retries
             if max_timeouts is None
@@ -183,7 +185,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             concurrency=most,
             controller=controller,
             timeout_s=self.timeout,
-            max_timeouts=self.max_timeouts,
+            max_timeouts=self.max_timeouts if self._timeouts_apart else None,
             rules=RetryRules(self.max_retries, self.classify, self.backoff),
             exit_on_error=self.exit_on_error,
             fallback=self.fallback_return_value,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from limpet.executors.countdown import Countdown
 from limpet.executors.details import ExecutionDetails, Unset
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
@@ -103,7 +104,7 @@ class Attempt:
         self.kind: FailureKind | None = None
         self.retry_in: float | None = None
         self.cancelled: Cancelled | None = None
-        self.grace: asyncio.TimerHandle | None = None
+        self.grace: Countdown | None = None
         self.begun = False
         self.task: asyncio.Task[None] | None = None
         self.ticket: Ticket | None = None

@@ -27,7 +27,7 @@ class Settings:
     concurrency: int
     controller: ConcurrencyController | None
     timeout_s: float
-    max_timeouts: int
+    max_timeouts: int | None  # None: time-outs count as retries
     rules: RetryRules
     exit_on_error: bool
     fallback: Any

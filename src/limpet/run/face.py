@@ -218,6 +218,7 @@ def _evaluation(
     keep = behaviour.pop("write_output", True)
     threads = Threads()
     executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
+    executing["enable_dynamic_concurrency"] = False  # a number is a number
     executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
     AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
     rows = _dataset(dataset, told)

@@ -80,7 +80,8 @@ def map(  # noqa: A001 - it is one
             second), "flush" (survives a killed process only).
         mask: Whether secrets of the environment are masked in what is kept of outputs and errors.
             An output comes back as it is kept.
-        **options: As for `AsyncExecutor`; `concurrency` is "auto" and `exit_on_error` is False.
+        **options: As for `AsyncExecutor`; `concurrency` is "auto", `exit_on_error` is False, and
+            a number is held: `enable_dynamic_concurrency` is False.
 
     Returns:
         Outputs in input order, failures, details, and what was kept. With a journal, an output is
@@ -184,7 +185,12 @@ def _mapping(
         checked_function(key=key)
     if not isinstance(mask, bool):
         raise TypeError(f"mask={mask!r}: must be True or False")
-    settled: ExecutorOptions = {"concurrency": "auto", "exit_on_error": False, **options}
+    settled: ExecutorOptions = {
+        "concurrency": "auto",
+        "exit_on_error": False,
+        "enable_dynamic_concurrency": False,  # a number is a number
+        **options,
+    }
     if "tqdm_bar_format" not in options and _is_watched():
         settled["tqdm_bar_format"] = _BAR
     if journal is None:

@@ -43,7 +43,7 @@ from limpet.run.guards import (
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
 from limpet.run.mistakes import mistakes_once
-from limpet.run.pace_story import tell_pace
+from limpet.run.pace_story import fixed_pace, tell_pace
 from limpet.run.records import (
     SCORED,
     Call,
@@ -252,8 +252,8 @@ class Pipeline:
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
-        self._watch_pace(WORKFLOW, options.get("pacer"))
         self._answering = keeping.executor(answer, options)
+        self._watch_pace(WORKFLOW, self._answering)
         await self._run(keeping, self._answering, calls)
 
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
@@ -338,7 +338,8 @@ class Pipeline:
         elif evaluator.endpoint is not None:
             options["pacer"] = self._pacer_of(evaluator.endpoint)
         executor = keeping.executor(score, options)
-        self._watch_pace(evaluator.name, executor.pacer)
+        if not isinstance(evaluator, BuiltIn):
+            self._watch_pace(evaluator.name, executor)
         try:
             await self._run(keeping, executor, belt)
         finally:
@@ -351,12 +352,11 @@ class Pipeline:
             self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
         return self._pacers[endpoint]
 
-    def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
-        if pacer is None:
-            return
-        self._unsubscribe.append(tell_pace(self._journal, step, pacer, self._masking.ours.text))
+    def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
+        pace = executor.pacer or fixed_pace(executor)
+        self._unsubscribe.append(tell_pace(self._journal, step, pace, self._masking.ours.text))
         if self._watcher is not None:
-            self._watcher.paced(step, pacer)
+            self._watcher.paced(step, pace)
 
     # ---- both -----------------------------------------------------------------------------------
 

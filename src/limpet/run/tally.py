@@ -49,8 +49,8 @@ class Tally:
         }
         self.plan = plan
 
-    def paced(self, step: str, pacer: Pacer) -> None:
-        self._steps[step].pacer = pacer
+    def paced(self, step: str, pace: Pacer | str) -> None:
+        self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
         step = self._steps[cell.step]
@@ -97,7 +97,7 @@ class _Step:
         self.failed: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float]] = {}
-        self.pacer: Pacer | None = None
+        self.pace: Pacer | str = ""
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def snapshot(self, now: float, lost: int) -> StepSnapshot:
@@ -118,9 +118,8 @@ class _Step:
         )
 
     def _pace(self) -> str:
-        """Say what holds the pace; nothing where nothing does."""
-        binding = "nothing" if self.pacer is None else self.pacer.state.binding
-        return "" if binding == "nothing" else WORDS[binding]
+        """Say what holds the pace."""
+        return self.pace if isinstance(self.pace, str) else WORDS[self.pace.state.binding]
 
     def _rate(self, now: float, ended: int) -> float:
         """Return how many end per second, over the last half minute."""

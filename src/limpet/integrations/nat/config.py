@@ -104,7 +104,7 @@ class NatConfig:
             "bare_outputs": wanted.dataset.structure.disable,
             # An agent that fails or hangs costs more than a call of a model does.
             "max_retries": _RETRIES if flags.max_retries is None else flags.max_retries,
-            "max_timeouts": _TIMEOUTS if flags.max_retries is None else flags.max_retries,
+            "max_timeouts": _TIMEOUTS if flags.max_retries is None else None,
             # In this process the toolkit sets no limit, and an agent may well take long.
             "timeout": flags.endpoint_timeout_s,
         }

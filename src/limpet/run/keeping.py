@@ -46,6 +46,7 @@ class Keeping:
         redaction: Keeps secrets from being written; None: nothing is changed.
         costs: Whether a call may have to be paid for: then the story tells when it starts.
         watcher: Told of what happens.
+        generation_of: Returns the generation of an input's record, given its cell and itself.
 
     Attributes:
         lost: Finished inputs that could not be recorded, with the reason, by their index.
@@ -64,6 +65,7 @@ class Keeping:
         redaction: Redaction | None = None,
         costs: bool = True,
         watcher: Watcher | None = None,
+        generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
     ) -> None:
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
@@ -75,6 +77,7 @@ class Keeping:
         self._redaction = redaction
         self._costs = costs
         self._watcher = watcher
+        self._generation_of = generation_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._executor: AsyncExecutor[Any, Any] | None = None
@@ -103,9 +106,10 @@ class Keeping:
         if self._costs or self._watcher is not None:
             cell = self._cell(attempt.index, attempt.input)
         if self._costs:
-            self._journal.tell(
-                "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
-            )
+            told: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
+            if generation := self._generation_of(cell, attempt.input):
+                told["generation"] = generation
+            self._journal.tell("started", step=cell.step, **told)
         if self._watcher is not None:
             self._watcher.started(cell, attempt.number)
         hook = self._own.get("on_attempt_start")
@@ -149,13 +153,15 @@ class Keeping:
             message = self._safe(text_of(finished.error))
             failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
         details = finished.details
+        cell = self._cell(finished.index, finished.input)
         return Outcome(
-            self._cell(finished.index, finished.input),
+            cell,
             _STATUSES[details.status],
             self._safe(self._record_of(finished)),
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
+            generation=self._generation_of(cell, finished.input),
             facts=self._facts_of(finished),
         )
 

@@ -7,7 +7,7 @@ it is on disk, and not before.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from inspect import isawaitable
 from typing import Any
@@ -31,13 +31,14 @@ from limpet.run.keeping import Keeping
 from limpet.run.pace_story import tell_pace
 from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
 from limpet.run.redaction import Redaction
+from limpet.run.redo import Redos
 from limpet.run.request import OnItem
 from limpet.run.scoring import Scoring, scoring_of
 from limpet.run.stopping import Stopping
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
 from limpet.text import one_line
-from limpet.types import Output
+from limpet.types import Cell, Output
 from limpet.workflows.protocol import Workflow
 
 _BELT = 256
@@ -65,7 +66,10 @@ class Pipeline:
 
     Attributes:
         keepings: What each step could not record.
-        left: Steps and keys that failed before and are not to be tried again.
+        left: Steps and keys that failed before and are not to be tried again, with the generation
+            in which they failed.
+        redos: What is to be run again whatever is there.
+        counting: Returns the call whose answer counts in place of one that has none of its own.
         redaction: What keeps secrets from being written.
     """
 
@@ -95,7 +99,9 @@ class Pipeline:
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._step_filter = step_filter
-        self.left: frozenset[tuple[str, str]] = frozenset()
+        self.left: Mapping[tuple[str, str], int] = {}
+        self.redos = Redos({})
+        self.counting: Callable[[Call], Call] = lambda call: call
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)
         self._belts: dict[str, Belt[Scoring]] = {}
@@ -190,6 +196,8 @@ class Pipeline:
                 record = kept_form(self.redaction.plain(self._record_of(finished)))
                 for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
                     await self._belts[name].put(scoring)
+            elif self.redos and self._evaluators:  # an earlier answer stands, and may lack a score
+                await self._pass_on_kept([self.counting(finished.input)])
 
         keeping = Keeping(
             self._journal,
@@ -199,6 +207,7 @@ class Pipeline:
             facts_of=self._usage_of,
             redaction=self.redaction,
             watcher=self._watcher,
+            generation_of=lambda cell, call: self._generation(cell, call[0]),
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -246,8 +255,9 @@ class Pipeline:
         for evaluator, fingerprint in self._evaluators:
             scoring = scoring_of(asked, entry, evaluator, fingerprint)
             cell = scoring.cell
-            left = (cell.step, cell.key) in self.left
-            if not left and cell.key not in self._journal.column(evaluator.name):
+            needed = self.redos.needed(cell.step, asked.item.id)
+            left = self.left.get((cell.step, cell.key), -1) >= needed
+            if not left and not self._journal.column(cell.step).reaches(cell.key, needed):
                 yield evaluator.name, scoring
 
     # ---- the evaluators -------------------------------------------------------------------------
@@ -269,6 +279,7 @@ class Pipeline:
             redaction=self.redaction,
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
+            generation_of=lambda cell, scoring: self._generation(cell, scoring.asked),
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
@@ -298,6 +309,11 @@ class Pipeline:
         self._unsubscribe.append(tell_pace(self._journal, step, pacer))
         if self._watcher is not None:
             self._watcher.paced(step, pacer)
+
+    def _generation(self, cell: Cell, asked: Asked) -> int:
+        """Return the generation of a cell's next record: it wins over whatever was there."""
+        needed = self.redos.needed(cell.step, asked.item.id)
+        return max(needed, self._journal.column(cell.step).next_generation(cell.key))
 
     # ---- both -----------------------------------------------------------------------------------
 

@@ -32,6 +32,9 @@ class ItemResult:
         score_errors: Why an evaluator has no score.
         status: "completed", "failed" or "not run": the workflow's.
         seconds: How long the workflow took.
+        version: Which earlier version of the workflow gave the answer; empty: the present one.
+        redo: The steps whose forced redo is still to be done, with why it failed if it did. What
+            is here is the earlier result.
     """
 
     id: str
@@ -45,6 +48,8 @@ class ItemResult:
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: str = "not run"
     seconds: float = 0.0
+    version: str = ""
+    redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry = field(default=Entry({}, {}), repr=False)
 
 

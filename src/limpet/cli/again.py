@@ -1,7 +1,8 @@
 """What was typed, to be typed again?
 
 The command is shown at the end of a run, and what is shown may be kept: in the log of a CI, in a
-terminal's history. So what is secret in it is not shown.
+terminal's history. So what is secret in it is not shown. What was to be run again stands in the
+run, and is left out: the command goes on with that, and would begin it anew where it is done.
 """
 
 import shlex
@@ -17,6 +18,8 @@ from limpet.secrets.masking import by_environment
 MASK = "…"
 _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 """The flags that may bring in a secret, and how many values each takes."""
+_REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
+"""The flags that force something to run again, and how many values each takes."""
 
 
 def this_command() -> str:
@@ -24,8 +27,23 @@ def this_command() -> str:
     by_module = Path(sys.argv[0]).name == "__main__.py"
     start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
     # Only what certainly is a secret: `limpet run postgres.yml` has to run again.
-    shown = map(by_environment().certain.text, without_secrets(sys.argv[1:]))
-    return shlex.join([*start, *shown])
+    given = without_secrets(without_redo(sys.argv[1:]))
+    return shlex.join([*start, *map(by_environment().certain.text, given)])
+
+
+def without_redo(arguments: Sequence[str]) -> list[str]:
+    """Return arguments without the flags that force something to run again."""
+    left, kept = iter(arguments), []
+    for argument in left:
+        flag, equals, _ = argument.partition("=")
+        name = flag.replace("_", "-")
+        if name in _REDO:
+            list(islice(left, 0 if equals else _REDO[name]))
+        else:
+            kept.append(argument)
+            # A value of another flag may look like one of these.
+            kept += islice(left, 0 if equals else _VALUES.get(name, 0))
+    return kept
 
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:

@@ -19,6 +19,7 @@ from limpet.report.items import (
     scores_table,
 )
 from limpet.report.jsonl import json_line
+from limpet.report.status import standing_lines
 from limpet.report.tables import put
 from limpet.report.terminal import data, talk
 from limpet.run.reading import RunReader
@@ -33,7 +34,7 @@ _MOST_IDS = 20_000
 
 @click.command("show")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--failed", is_flag=True, help="Only items that lack something because it failed.")
+@click.option("--failed", is_flag=True, help="Only items of which something failed.")
 @click.option("--item", "id_", metavar="ID", help="Everything about one item.")
 @click.option("--evaluator", metavar="NAME", help="One evaluator's scores, with their reasons.")
 @click.option("--below", type=float, metavar="X", help="Only items it scored lower than X.")
@@ -76,6 +77,8 @@ def command(
         else:
             put(items_table(some, reader.evaluators))
         _say_more(reader, items, len(some), filtered=failed or below is not None)
+        for line in standing_lines(reader):
+            talk().print(Text(line, style="dim"))
     return DONE
 
 

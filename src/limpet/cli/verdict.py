@@ -54,7 +54,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     """Return the exit code of a run, and why it is not 0."""
     steps = _steps(result)
     reason = result.stop_reason
-    unfinished = any(step["not_run"] for step in steps)
+    unfinished = any(step["not_run"] or "pending" in step.get("redo", {}) for step in steps)
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
@@ -62,7 +62,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
         return FAILED, "; ".join(under)
-    if unfinished or any(step["failed"] for step in steps):
+    if unfinished or any(step["failed"] or "redo" in step for step in steps):
         return FAILED, ""
     return DONE, ""
 
@@ -93,7 +93,7 @@ def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
     again = this_command()
     if code >= STOPPED:
         return [f"go on with: {again}"]
-    if any(step["failed"] for step in _steps(result)):
+    if any(step["failed"] or "redo" in step for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
         return [f"see why: limpet show {run} --failed", f"try again: {retry}"]
     return [f"look at it: limpet show {run}"]

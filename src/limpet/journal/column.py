@@ -88,6 +88,19 @@ class ColumnReader:
     def __len__(self) -> int:
         return len(self._places.offsets)
 
+    def reaches(self, key: str, generation: int) -> bool:
+        """Tell whether a key has a record of this generation, or a higher one."""
+        return self._places.generation(fromhex(key)) >= generation
+
+    def next_generation(self, key: str) -> int:
+        """Return which generation the next record of a key needs to win over what was there."""
+        return self._places.next_generation(fromhex(key))
+
+    @property
+    def highest_generation(self) -> int:
+        """The highest generation of all records."""
+        return self._places.highest_generation
+
     def ids(self) -> set[str]:
         """Return the ids of all items that have a record here, under whatever key."""
         found: set[str] = set()
@@ -126,7 +139,7 @@ class ColumnReader:
                         offset,
                         key,
                     )
-                    offsets.pop(fromhex(key), None)
+                    self._places.forget(fromhex(key))
 
 
 class Column(ColumnReader):

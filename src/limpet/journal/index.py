@@ -207,9 +207,29 @@ class Places:
         elif kind != LineKind.FOREIGN and (
             key not in self.offsets or generation > self._generations.get(key, 0)
         ):
+            self.offsets.pop(key, None)  # to the end: the keys stay in the order of the file
             self.offsets[key] = offset
             if generation:
                 self._generations[key] = generation
+
+    def generation(self, key: bytes) -> int:
+        """Return the generation of the record of a key; -1 if there is none."""
+        return self._generations.get(key, 0) if key in self.offsets else -1
+
+    def next_generation(self, key: bytes) -> int:
+        """Return which generation the next record of a key needs to win over what was there."""
+        known = key in self.offsets or key in self._generations
+        return self._generations.get(key, 0) + 1 if known else 0
+
+    @property
+    def highest_generation(self) -> int:
+        """The highest generation of all records."""
+        return max(self._generations.values(), default=0)
+
+    def forget(self, key: bytes) -> None:
+        """Let a key have no record, because the one it had is damaged."""
+        if self.offsets.pop(key, None) is not None:
+            self._generations.setdefault(key, 0)  # an index may go on naming the damaged line
 
 
 def load_index(path: Path, column: BinaryIO) -> Index | None:

@@ -237,7 +237,8 @@ def read_about(layout: Layout) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
-    lists, mappings = ("sessions", "imported"), ("functions", "decided", "evaluators", "complete")
+    lists = ("sessions", "imported", "redo", "selections")
+    mappings = ("functions", "decided", "evaluators", "complete")
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=_RESTORE)
     for names, kind in ((lists, list), (mappings, dict)):

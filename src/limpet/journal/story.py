@@ -21,13 +21,14 @@ _STARTED = b'"event":"started"'
 
 
 class Started(NamedTuple):
-    """An attempt that started: of which cell, which attempt from 1, and when."""
+    """An attempt that started: of which cell and generation, which attempt from 1, and when."""
 
     step: str
     key: str
     id: str
     attempt: int
     at: str
+    generation: int = 0
 
 
 class Story:
@@ -76,7 +77,12 @@ class Story:
         step = event.get("step", "")
         if kind == "started" and type(key) is str:
             self.begun[step, key] = Started(
-                step, key, str(event.get("id")), event.get("attempt", 1), event.get("at", "")
+                step,
+                key,
+                str(event.get("id")),
+                event.get("attempt", 1),
+                event.get("at", ""),
+                event.get("generation", 0),
             )
         elif kind == "failed" and type(key) is str:
             self.begun.pop((step, key), None)
@@ -87,15 +93,15 @@ class Story:
             self.is_stopping = True
 
 
-def unfinished(events: Path, start: int) -> dict[str, str]:
-    """Return the keys and ids of attempts that started and did not fail, from `start` on.
+def unfinished(events: Path, start: int) -> list[Started]:
+    """Return the attempts that started and did not fail, from `start` on.
 
     Those that are not in their column either were in flight at the end: they may have been paid
     for.
     """
     story = Story(events, start)
     story.refresh()
-    return {one.key: one.id for one in story.begun.values()}
+    return list(story.begun.values())
 
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:

@@ -86,6 +86,8 @@ class ItemScreen:
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
     said = [item.status]
+    said += ["by an earlier version"] if item.version else []
+    said += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
     said += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
     said += [count(item.attempts, "attempt")] if item.attempts else []
     said += [duration(item.seconds)] if item.seconds else []

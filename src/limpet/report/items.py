@@ -54,6 +54,9 @@ def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
     if item.error is not None:
         yield "workflow", item.error
     yield from item.score_errors.items()
+    for step, error in item.redo.items():
+        if error is not None and item.error is None and step not in item.score_errors:
+            yield f"{step}, run again", error
 
 
 def _output(item: ReadItem) -> Text:
@@ -125,4 +128,6 @@ def item_data(item: ReadItem) -> dict[str, Any]:
         "at": item.at or None,
         "masked": list(item.masked),
         "saw_masked": list(item.saw_masked),
+        "by_current_version": not item.version,
+        "redo": item.redo,
     }

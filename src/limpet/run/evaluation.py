@@ -21,20 +21,23 @@ from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
 from limpet.journal.lines import Entry
-from limpet.run.asked import write_asked
+from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, is_complete, sizes_of
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.records import secrets_of
+from limpet.run.redo import Redo, begin_redo, end_redo
 from limpet.run.request import Request
 from limpet.run.results import EvaluationResult, ItemResult, read_answers
 from limpet.run.scoring import scoring_of
-from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.run.selecting import note_selection, reported_places
+from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
 from limpet.run.summary import summarise
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
+from limpet.types import Cell
 
 logger = logging.getLogger("limpet.run")
 
@@ -72,6 +75,7 @@ class Evaluation:
             for step in steps
         }
         about = read_about(layout)
+        self._note_what_is_asked(about, columns)
         try:
             return Lookup(self._request, columns, layout, about).plan
         except FunctionChangedError as error:
@@ -92,13 +96,16 @@ class Evaluation:
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: journal.column(step) for step in self._steps}
         about = journal.about()
+        self._note_what_is_asked(about, self._columns)
+        reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
-        self._hash = asked_hash(
-            request.items, request.workflow, request.evaluators, request.trials, shape
-        )
-        if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
+        items = [request.items[place] for place in reported]
+        self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
+        asks_for_more = request.on_change is not None or bool(request.redo)
+        if not asks_for_more and is_complete(journal, about, self._hash, self._steps):
             self.plan = self._nothing_to_do()
+            there = dict.fromkeys(self._steps, len(reported) * request.trials)
         else:
             about.pop("complete", None)  # until it is so again
             self._lookup = Lookup(request, self._columns, self._layout, about)
@@ -117,6 +124,9 @@ class Evaluation:
                 self._watched_for_early_stop() if request.early_stop else None,
             )
             self._pipeline.left = self._lookup.left
+            self._pipeline.redos = self._lookup.redos
+            self._pipeline.counting = self._lookup.counting
+            there = self._lookup.there
             if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
                 # Then a request that is refused for its form is a matter of its item.
                 request.workflow.answered_before = True
@@ -128,8 +138,20 @@ class Evaluation:
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
-            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
-        begin_session(journal, about, "evaluation", self.plan, self._columns)
+            standing = {
+                key: (cell.key, version)
+                for key, ((_, cell), version) in self._lookup.standing.items()
+            }
+            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls], standing)
+        begin_session(
+            journal,
+            about,
+            "evaluation",
+            self.plan,
+            self._columns,
+            items=len(reported),
+            there=there,
+        )
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
@@ -145,13 +167,26 @@ class Evaluation:
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
 
+    def _note_what_is_asked(
+        self, about: dict[str, Any], columns: Mapping[str, ColumnReader]
+    ) -> None:
+        """Note what this session selects and forces, beside what sessions before it did."""
+        request = self._request
+        note_selection(about, request.selection)
+        selected, ids = request.selection.places(request.items), request.redo_items
+        if ids is None and len(selected) < len(request.items):
+            ids = frozenset(request.items[place].id for place in selected)
+        highest = max(column.highest_generation for column in columns.values())
+        begin_redo(about, Redo(0, request.redo, ids) if request.redo else None, highest)
+
     def _nothing_to_do(self) -> Plan:
         request = self._request
-        cells = len(request.items) * request.trials
+        whole, items = len(request.items), len(request.selection.places(request.items))
+        cells = items * request.trials
         evaluators = [StepPlan(one.name, cells, 0) for one in request.evaluators]
-        return Plan(
-            len(request.items), request.trials, StepPlan(WORKFLOW, cells, 0), tuple(evaluators)
-        )
+        workflow = StepPlan(WORKFLOW, cells, 0)
+        of = whole if items < whole else None
+        return Plan(items, request.trials, workflow, tuple(evaluators), of)
 
     def _watched_for_early_stop(self) -> dict[str, int]:
         """Return how many cells each step has to do that has no result on disk yet."""
@@ -188,24 +223,51 @@ class Evaluation:
         """Read everything back, and write the files for others."""
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
+            if self.plan.of is not None:
+                return self._result(self._read_later(), None, run)
             summary = _read_summary(self._layout.home / "summary.json")
             return EvaluationResult(self._read_later, summary, self.plan, run)
         assert self._journal is not None
         self._journal.drain()  # what still waits to be written counts too
         reason = self._pipeline.stop_reason
         items = self._read()
+        summary = self._summary(items, reason)
+        failure = self._write_outputs(items, summary)
+        steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+        done = failure is None and all(
+            step["completed"] == len(items) and "redo" not in step for step in steps.values()
+        )
+        if self._about is not None:
+            end_redo(self._about, items, [one.item.id for one in self._lookup.asked])
+            note_ended(self._about, steps)
+            if done and self._lookup.is_settled:
+                sizes = sizes_of(self._journal, self._steps)
+                self._about["complete"] = {"asked": self._hash, "columns": sizes}
+        return self._result(items, reason or failure, run, summary)
+
+    def _summary(self, items: Sequence[ItemResult], reason: Exception | None) -> dict[str, Any]:
         summary = summarise(items, [one.name for one in self._request.evaluators])
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
         summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        failure = self._write_outputs(items, summary)
-        reason = reason or failure
-        steps = [summary["workflow"], *summary["evaluators"].values()]
-        done = failure is None and all(step["completed"] == len(items) for step in steps)
-        if done and self._about is not None:
-            sizes = sizes_of(self._journal, self._steps)
-            self._about["complete"] = {"asked": self._hash, "columns": sizes}
-        return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+        asked, whole = len(items) // self._request.trials, len(self._request.items)
+        if asked < whole:
+            summary["selection"] = {"items": asked, "of": whole}
+        return summary
+
+    def _result(
+        self,
+        items: list[ItemResult],
+        reason: Exception | None,
+        run: str | None,
+        summary: dict[str, Any] | None = None,
+    ) -> EvaluationResult:
+        """Return what came out of what this session was asked for, of all that the run has."""
+        assert self._lookup is not None
+        selected = [one for n, one in enumerate(items) if self._lookup.is_selected(n)]
+        if summary is None or len(selected) < len(items):
+            summary = self._summary(selected, reason)
+        return EvaluationResult(lambda: selected, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
@@ -247,8 +309,13 @@ class Evaluation:
     def _read(self) -> list[ItemResult]:
         assert self._lookup is not None
         failures = read_failures(self._layout.failures)
-        calls = [(asked, cell.key) for asked, cell in self._lookup.calls]
-        items = read_answers(self._columns[WORKFLOW], calls, failures)
+        answers, lookup = self._columns[WORKFLOW], self._lookup
+        counting = [lookup.counting_version(call) for call in lookup.calls]
+        keys = [(asked, cell.key) for (asked, cell), _ in counting]
+        items = read_answers(answers, keys, failures)
+        for item, call, (_, version) in zip(items, lookup.calls, counting, strict=True):
+            item.version = version
+            self._note_redo(item, call[0], call[1], failures)
         for evaluator, fingerprint in self._scores:
             column = self._columns[evaluator.name]
             self._read_scores(items, evaluator, fingerprint, column, failures)
@@ -263,11 +330,12 @@ class Evaluation:
         failures: Mapping[tuple[str, str], Entry],
     ) -> None:
         assert self._lookup is not None
-        places: dict[str, int] = {}
+        cells: dict[int, Cell] = {}
         for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
             if item.status == "completed":
-                key = scoring_of(asked, item.entry, evaluator, fingerprint).cell.key
-                places[key] = place
+                cells[place] = scoring_of(asked, item.entry, evaluator, fingerprint).cell
+                self._note_redo(item, asked, cells[place], failures)
+        places = {cell.key: place for place, cell in cells.items()}
         read = set()
         for key, entry in column.read_many(places):
             items[places[key]].scores[evaluator.name] = entry.record
@@ -278,6 +346,21 @@ class Evaluation:
                 failed = failures[evaluator.name, key]
                 items[place].score_errors[evaluator.name] = failed.record["error"]
                 items[place].note_masked(evaluator.name, failed.facts)
+
+    def _note_redo(
+        self,
+        item: ItemResult,
+        asked: Asked,
+        cell: Cell,
+        failures: Mapping[tuple[str, str], Entry],
+    ) -> None:
+        """Say of an item that a step is still to be run again, and why that failed if it did."""
+        assert self._lookup is not None
+        needed = self._lookup.redos.needed(cell.step, asked.item.id)
+        if needed and not self._columns[cell.step].reaches(cell.key, needed):
+            failed = failures.get((cell.step, cell.key))
+            is_of_it = failed is not None and failed.facts.get("generation", 0) >= needed
+            item.redo[cell.step] = failed.record["error"] if failed and is_of_it else None
 
     def _close_journal(self) -> None:
         if self._journal is None:

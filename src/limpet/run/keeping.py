@@ -56,6 +56,7 @@ class Keeping:
         costs: Whether a call may have to be paid for: then the story tells when it starts.
         watcher: Told of what happens.
         guards: Told of each call that may cost something, and of each outcome that is on disk.
+        generation_of: Returns the generation of an input's record, given its cell and itself.
 
     Attributes:
         step: Which column.
@@ -77,6 +78,7 @@ class Keeping:
         costs: bool = True,
         watcher: Watcher | None = None,
         guards: Guards | None = None,
+        generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
@@ -94,6 +96,7 @@ class Keeping:
         self._costs = costs
         self._watcher = watcher
         self._guards = guards
+        self._generation_of = generation_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -123,9 +126,10 @@ class Keeping:
         if self._costs or self._watcher is not None:
             cell = self._cell_of(attempt.index, attempt.input)
         if self._costs:
-            self._journal.tell(
-                "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
-            )
+            told: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
+            if generation := self._generation_of(cell, attempt.input):
+                told["generation"] = generation
+            self._journal.tell("started", step=cell.step, **told)
             if self._guards is not None:
                 self._guards.started()
         if self._watcher is not None:
@@ -199,13 +203,15 @@ class Keeping:
             record, said = masked_record(self._mask, record, self._returned)
             facts |= said
         details = finished.details
+        cell = self._cell_of(finished.index, finished.input)
         return Outcome(
-            self._cell_of(finished.index, finished.input),
+            cell,
             _STATUSES[details.status],
             record,
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
+            generation=self._generation_of(cell, finished.input),
             facts=facts or None,
         )
 

@@ -53,6 +53,7 @@ from limpet.run.records import (
     score_record,
     secrets_of,
 )
+from limpet.run.redo import Redos
 from limpet.run.remarks import Remarks
 from limpet.run.request import OnItem
 from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
@@ -62,7 +63,7 @@ from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
-from limpet.types import Output, Usage
+from limpet.types import Cell, Output, Usage
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
 
@@ -93,7 +94,10 @@ class Pipeline:
 
     Attributes:
         keepings: What each step could not record.
-        left: Steps and keys that failed before and are not to be tried again.
+        left: Steps and keys that failed before and are not to be tried again, with the generation
+            in which they failed.
+        redos: What is to be run again whatever is there.
+        counting: Returns the call whose answer counts in place of one that has none of its own.
     """
 
     def __init__(
@@ -130,7 +134,9 @@ class Pipeline:
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._options["classify"] = mistakes_once(options.get("classify"))
         self._step_filter = step_filter
-        self.left: frozenset[tuple[str, str]] = frozenset()
+        self.left: Mapping[tuple[str, str], int] = {}
+        self.redos = Redos({})
+        self.counting: Callable[[Call], Call] = lambda call: call
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)
         self._belts: dict[str, Belt[Scoring]] = {}
@@ -237,6 +243,8 @@ class Pipeline:
             if entry is not None:
                 for name, scoring in self._missing_for(finished.input[0], entry):
                     await self._belts[name].put(scoring)
+            elif self.redos and self._evaluators:  # an earlier answer stands, and may lack a score
+                await self._pass_on_kept([self.counting(finished.input)])
 
         keeping = Keeping(
             self._journal,
@@ -248,6 +256,7 @@ class Pipeline:
             returned=(ANSWER, STEPS),
             watcher=self._watcher,
             guards=self._guards,
+            generation_of=lambda cell, call: self._generation(cell, call[0]),
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -300,8 +309,9 @@ class Pipeline:
         for evaluator, fingerprint in self._evaluators:
             scoring = scoring_of(asked, entry, evaluator, fingerprint)
             cell = scoring.cell
-            left = (cell.step, cell.key) in self.left
-            if not left and cell.key not in self._journal.column(evaluator.name):
+            needed = self.redos.needed(cell.step, asked.item.id)
+            left = self.left.get((cell.step, cell.key), -1) >= needed
+            if not left and not self._journal.column(cell.step).reaches(cell.key, needed):
                 yield evaluator.name, scoring
 
     # ---- the evaluators -------------------------------------------------------------------------
@@ -329,6 +339,7 @@ class Pipeline:
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
             guards=self._guards,
+            generation_of=lambda cell, scoring: self._generation(cell, scoring.asked),
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
@@ -357,6 +368,11 @@ class Pipeline:
         self._unsubscribe.append(tell_pace(self._journal, step, pace, self._masking.ours.text))
         if self._watcher is not None:
             self._watcher.paced(step, pace)
+
+    def _generation(self, cell: Cell, asked: Asked) -> int:
+        """Return the generation of a cell's next record: it wins over whatever was there."""
+        needed = self.redos.needed(cell.step, asked.item.id)
+        return max(needed, self._journal.column(cell.step).next_generation(cell.key))
 
     # ---- both -----------------------------------------------------------------------------------
 

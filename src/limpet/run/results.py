@@ -36,6 +36,9 @@ class ItemResult:
         seconds: How long the workflow took.
         masked: The steps whose line on disk had a secret, which is masked there.
         saw_masked: The evaluators that scored an answer of which a secret was masked.
+        version: Which earlier version of the workflow gave the answer; empty: the present one.
+        redo: The steps whose forced redo is still to be done, with why it failed if it did. What
+            is here is the earlier result.
     """
 
     id: str
@@ -51,6 +54,8 @@ class ItemResult:
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
     saw_masked: tuple[str, ...] = ()
+    version: str = ""
+    redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry = field(default=Entry({}, {}), repr=False)
 
     def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:

@@ -21,6 +21,7 @@ def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[st
             "completed": len(answered),
             "failed": dict(Counter(one.error["class"] for one in items if one.error)),
             "not_run": sum(one.status == "not run" for one in items),
+            **_standing(answered, "workflow"),
             "seconds": math.fsum(one.seconds for one in items),
             "usage": sum_usage(one.entry.facts for one in answered),
             **({"models": models} if (models := _models(answered)) else {}),
@@ -30,6 +31,20 @@ def summarise(items: Sequence[ItemResult], evaluators: Sequence[str]) -> dict[st
         "masked": sum(len(one.masked) for one in items),
         "versions": {"limpet": version("limpet"), "python": platform.python_version()},
     }
+
+
+def _standing(items: Sequence[ItemResult], step: str) -> dict[str, Any]:
+    """Say of results whether not all are what they should be.
+
+    `by_current_version`: how many are by the present version of the workflow, where they are by
+    several.
+    `redo`: how many are still to be made anew, by why that failed; "pending" where it did not.
+    """
+    versions = Counter(one.version for one in items)
+    told: dict[str, Any] = {"by_current_version": versions[""]} if len(versions) > 1 else {}
+    errors = [one.redo[step] for one in items if step in one.redo]
+    left = Counter("pending" if one is None else str(one.get("class")) for one in errors)
+    return told | ({"redo": dict(left)} if left else {})
 
 
 def _models(items: Sequence[ItemResult]) -> dict[str, dict[str, float]]:
@@ -60,6 +75,7 @@ def _of_evaluator(items: Sequence[ItemResult], name: str) -> dict[str, Any]:
         "failed": dict(failed),
         "not_run": len(items) - completed - failed.total(),
         "mean": _mean(values.pop(None, [])),
+        **_standing([one for one in items if name in one.scores], name),
     }
     if values:
         summary["means"] = {part: _mean(some) for part, some in values.items()}

@@ -87,7 +87,7 @@ class NatConfig:
         )
         evaluators = prepared_evaluators(self.wanted, self.path, findings)
         findings.raise_any()
-        dataset = read_dataset_rows(self.wanted.dataset, function, self.flags.limit)
+        dataset = read_dataset_rows(self.wanted.dataset, function)
         workflow = workflow_of(self, dataset)
         options = self._options()
         if isinstance(workflow, RowAnswers):

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -46,9 +46,23 @@ class FactsReader(ColumnReader):
         """Tell whether a key has a record."""
         return key in self._places.offsets
 
-    def keys(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the keys in the order of the file, from the record of this number on."""
-        return islice(self._places.offsets, start, None)
+    def generation(self, key: bytes) -> int:
+        """Return the generation of a key's record; -1 if there is none."""
+        return self._places.generation(key)
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the keys in the order of the file."""
+        return iter(self._places.offsets)
+
+    def since(self, offset: int) -> list[bytes]:
+        """Return the keys whose records begin there in the file or later, in its order."""
+        places = reversed(self._places.offsets.items())
+        return [key for key, _ in takewhile(lambda one: one[1] >= offset, places)][::-1]
+
+    @property
+    def end(self) -> int:
+        """Where the next record will begin."""
+        return self._end
 
     def latest(self) -> Iterator[bytes]:
         """Yield the keys, the last of the file first."""

@@ -21,6 +21,12 @@ class Failed(NamedTuple):
         """Its class."""
         return str(self.facts.get("class", "unknown"))
 
+    @property
+    def generation(self) -> int:
+        """Of which generation the record would have been."""
+        found = self.facts.get("generation", 0)
+        return found if isinstance(found, int) else 0
+
 
 class FailuresReader:
     """The latest failure of each step and key, read as far as the file goes.

@@ -5,6 +5,7 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -24,7 +25,7 @@ from limpet.run.snapshot import Snapshot
 from limpet.run.summary import summarise
 
 State = Literal["running", "finished", "stopped", "cut off"]
-_CACHED = ("counts", "keys", "scores", "_items", "_begun")
+_CACHED = ("counts", "by_current_version", "keys", "scores", "_items", "_begun")
 
 
 class RunReader(RunFiles):
@@ -112,8 +113,36 @@ class RunReader(RunFiles):
     def _progress(self, story: Story | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
         return Progress(
-            self.session, columns, self.asked, self.failures, story, self.is_running, self._used
+            self.session,
+            columns,
+            self.asked,
+            self.standing,
+            self.failures,
+            story,
+            self.is_running,
+            self._used,
+            self._needed,
         )
+
+    def _needed(self, step: str, key: bytes) -> int:
+        """Return which generation the record of a key must have, to need nothing more."""
+        needed = self.redos.any_needed(step)
+        if needed is None:
+            facts = self.columns[step].facts(key) or {}
+            base = self.naming.base(self._public_id(facts), int(facts.get("trial", 0)))
+            needed = self.redos.needed(step, base)
+        return needed
+
+    @cached_property
+    def by_current_version(self) -> tuple[int, int] | None:
+        """How many answers are by the present workflow, and of how many; None: all are by one."""
+        column = self.columns[self.step]
+        versions = Counter(
+            self.standing[key][0] if key in self.standing else ""
+            for key in (self.asked or ())
+            if column.has(key)
+        )
+        return (versions[""], versions.total()) if len(versions) > 1 else None
 
     # ---- what came out --------------------------------------------------------------------------
 
@@ -158,6 +187,8 @@ class RunReader(RunFiles):
             self.about,
             rows,
             len(self.keys) // self.naming.trials,
+            self.standing,
+            self.redos,
             lambda: self._begun,
         )
 

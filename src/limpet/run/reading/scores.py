@@ -122,5 +122,7 @@ class ScoresReader:
         places = [(scored.public_id, scored.output, self._by), (scored.public_id, None, None)]
         for place in places:
             if place in self._failures and not self.column.has(self._failures[place][0]):
-                return self._failures[place][1]
+                return self._failures[place][
+                    1
+                ]  # of one that is run again, the earlier score stands
         return None

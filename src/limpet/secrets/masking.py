@@ -64,8 +64,10 @@ class Mask:
 
         The same object if there were none; what is no plain data stays as it is.
         """
-        if not self._patterns:
+        if not self._patterns or not value:
             return value, 0
+        if type(value) is str:  # most answers are: this is asked of every one
+            return self._text(value) if self._is_in_text(value) else (value, 0)
         found = [0]
         if self._is_in(value):
             value = self._masked(value, found)
@@ -87,7 +89,7 @@ class Mask:
 
     def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where a secret stands of which the end was cut off, as `sk-abc012…`."""
-        if self._heads is None or not any(mark in text for mark in _CUTS):
+        if self._heads is None or ("…" not in text and "..." not in text):
             return
         for head in self._heads.finditer(text):
             begin = head.start()
@@ -103,9 +105,7 @@ class Mask:
         while todo:
             one = todo.pop()
             if isinstance(one, str):
-                if self._may_hold(one) and any(pattern.search(one) for pattern in self._patterns):
-                    return True
-                if any(self._beginnings(one)):
+                if self._is_in_text(one):
                     return True
             elif isinstance(one, Mapping):
                 todo += one.keys()
@@ -116,8 +116,12 @@ class Mask:
                 todo.append(_as_text(one))
         return False
 
-    def _may_hold(self, text: str) -> bool:
-        return max(map(len, text.split()), default=0) >= self._shortest
+    def _is_in_text(self, text: str) -> bool:
+        if max(map(len, text.split()), default=0) >= self._shortest:
+            for pattern in self._patterns:
+                if pattern.search(text):
+                    return True
+        return any(self._beginnings(text))
 
     def _masked(self, value: Any, found: list[int]) -> Any:
         if isinstance(value, str):

@@ -90,7 +90,7 @@ class Client:
         self._proxy = proxy = proxy_for(address.scheme, f"{address.host}:{address.port}")
         if proxy is not None:
             told = {} if proxy.authorization is None else {"Authorization": proxy.authorization}
-            self._secrets.add(told, proxy.secrets)
+            self._secrets.add(proxy.secrets, told)
         schemes = {address.scheme, "" if proxy is None else proxy.url.partition(":")[0]}
         tls = tls_context() if "https" in schemes else None
         await self._find(tls)

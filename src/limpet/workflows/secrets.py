@@ -31,13 +31,12 @@ class Secrets:
     ) -> None:
         self.declared: set[str] = set(keys)
         self._known: set[str] = set()
-        self.add(headers, more)
+        self.add([*header_values(headers), *more], headers)
 
-    def add(self, headers: Mapping[str, str], more: Iterable[str] = ()) -> None:
-        """Hide these too."""
+    def add(self, values: Iterable[str], headers: Mapping[str, str]) -> None:
+        """Hide these values too, and keep those of headers out of answers."""
         self.declared.update(declared_in_headers(headers))
-        found = {*header_values(headers), *more}
-        self._known |= {one for one in found if len(one) >= _SHORTEST}
+        self._known |= {one for one in values if len(one) >= _SHORTEST}
         self._mask = Mask(self._known)
 
     def show(self, value: object) -> str:

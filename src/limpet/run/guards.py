@@ -46,8 +46,8 @@ class Spent:
 
     def see(self, outcome: Outcome) -> None:
         """Add what an outcome used."""
-        if failure_of(outcome) is None:
-            self._usage.update((outcome.facts or {}).get("usage", {}))
+        if outcome.facts and failure_of(outcome) is None and "usage" in outcome.facts:
+            self._usage.update(outcome.facts["usage"])
 
     def __str__(self) -> str:
         said = [f"{self.calls:,} {'call' if self.calls == 1 else 'calls'}"]

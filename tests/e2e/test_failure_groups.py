@@ -1,13 +1,17 @@
 """`limpet show --failed`: failures by what they have in common."""
 
+import io
 import json
 import os
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 import limpet
+from limpet.report.failure_groups import group_data, group_lines, grouped
+from limpet.run.reading.items import ReadItem
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]
 
@@ -95,3 +99,15 @@ def test_what_failures_say_cannot_harm_the_terminal(tmp_path):
     shown = show(tmp_path).stdout
     assert "2 × workflow" in shown
     assert not any(one in shown for one in ("\x1b", "\x07", "\u202e", "\r"))
+
+
+def test_the_example_has_its_traceback():
+    told = "Traceback (most recent call last):\n  File \"app.py\", line 2, in answer\nKeyError: 'x'"
+    error = {"class": "mistake", "type": "KeyError", "message": "'x'", "traceback": told}
+    items = [ReadItem(f"q{n}", 0, None, None, status="failed", error=error) for n in range(3)]
+    (group,) = grouped(items)
+    out = io.StringIO()
+    Console(file=out, width=200).print(*group_lines(group), sep="\n")
+    assert "3 × workflow: mistake, KeyError: 'x'" in out.getvalue()
+    assert '    File "app.py", line 2, in answer' in out.getvalue()
+    assert group_data(group)["example"]["traceback"] == told

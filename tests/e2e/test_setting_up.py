@@ -72,11 +72,19 @@ MODULE_RAISES = """
 @pytest.mark.parametrize(
     ("app", "workflow", "said"),
     [
-        (SETUP_RAISES, "app:Agent", ["in connect", "in setup", "could not be set up"]),
-        (ASYNC_SETUP_RAISES, "app:Agent", ["in connect", "in setup", "ConnectionError"]),
-        (INSTANCE_SETUP_RAISES, "app:agent", ["in connect", "in setup", "ConnectionError"]),
-        (INIT_RAISES, "app:Agent", ["in connect", "in __init__", "ConnectionError"]),
-        (SETUP_LEAVES, "app:Agent", ["in connect", "SystemExit"]),
+        (SETUP_RAISES, "app:Agent", ["Agent.connect", "Agent.setup", "could not be set up"]),
+        (
+            ASYNC_SETUP_RAISES,
+            "app:Agent",
+            ["Agent.connect", "Agent.setup", "ConnectionError"],
+        ),
+        (
+            INSTANCE_SETUP_RAISES,
+            "app:agent",
+            ["Agent.connect", "Agent.setup", "ConnectionError"],
+        ),
+        (INIT_RAISES, "app:Agent", ["Agent.connect", "in Agent.__init__", "ConnectionError"]),
+        (SETUP_LEAVES, "app:Agent", ["Agent.connect", "SystemExit"]),
         (NEEDS_ARGUMENTS, "app:Agent", ["needs arguments", "'model'", "eval.yml:3"]),
         (MODULE_RAISES, "app:answer", ["in load", "KeyError: 'model'", "eval.yml:3"]),
         (MODULE_RAISES.replace("load()\n", "lod()\n"), "app:answer", ["NameError", "line 5"]),

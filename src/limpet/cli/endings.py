@@ -15,7 +15,6 @@ from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
-_MOST_FRAMES = 20
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
 
 
@@ -76,13 +75,14 @@ def say_users_traceback(error: BaseException) -> None:
     if root is error or isinstance(root, LimpetError):
         return
     is_users_file = import_module("limpet.journal.source").is_users_file  # heavy, seldom needed
-    frames = traceback.extract_tb(root.__traceback__)
-    own = [one for one in frames if is_users_file(one.filename)][-_MOST_FRAMES:]
-    if not own and not isinstance(root, SyntaxError):
+    frames = traceback.walk_tb(root.__traceback__)
+    if any(is_users_file(frame.f_code.co_filename) for frame, _ in frames):
+        told: str = import_module("limpet.run.tracebacks").user_traceback(root)
+    elif isinstance(root, SyntaxError):
+        told = "".join(traceback.format_exception_only(root))
+    else:
         return
-    lines = ["Traceback (your own code, most recent call last):\n"]
-    lines += traceback.format_list(own) + traceback.format_exception_only(root)
-    click.echo(harmless(_masked("".join(lines))), err=True)
+    click.echo(harmless(_masked(told)) + "\n", err=True)
 
 
 def _masked(text: str) -> str:

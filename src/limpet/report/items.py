@@ -39,16 +39,6 @@ def scores_table(items: Sequence[ReadItem], evaluator: str) -> Table:
     return table
 
 
-def failures_table(items: Sequence[ReadItem]) -> Table:
-    """Return what failed, with why: a row for each step of an item."""
-    table = plain_table("id", "step", "class", "message", fixed=["step", "class"])
-    for one in items:
-        for step, error in failures_of(one):
-            kind, message = one_line(error.get("class", "")), one_line(error.get("message", ""))
-            table.add_row(*map(cell, (one_line(one.id), one_line(step), kind, message)))
-    return table
-
-
 def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the steps that failed for an item, with their errors."""
     if item.error is not None:

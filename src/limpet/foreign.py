@@ -9,6 +9,7 @@ object's own.
 import signal
 import threading
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any, TypeVar
 
 from limpet.errors import PermanentError
@@ -44,6 +45,12 @@ def is_interrupt(error: BaseException) -> bool:
     )
 
 
+def _frames(error: BaseException) -> TracebackType | None:
+    # As Python keeps it, whatever its class makes of the name.
+    frames = vars(BaseException)["__traceback__"].__get__(error)
+    return frames if isinstance(frames, TracebackType) else None
+
+
 def readable(error: BaseException) -> BaseException:
     """Return an exception as it is, or one in its place if it cannot be looked at."""
     try:
@@ -53,5 +60,6 @@ def readable(error: BaseException) -> BaseException:
         if is_interrupt(odd):
             raise
         name, why = type(error).__name__, type(odd).__name__
-        return PermanentError(f"<{name}, which cannot be looked at: that raised {why}>")
+        stand_in = PermanentError(f"<{name}, which cannot be looked at: that raised {why}>")
+        return stand_in.with_traceback(_frames(error))
     return error

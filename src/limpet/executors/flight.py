@@ -10,6 +10,7 @@ taken before anything is overdue (`countdown`).
 
 import asyncio
 import contextvars
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from inspect import isawaitable
@@ -19,6 +20,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.executors.attempts import Attempt, Call, Cancelled
 from limpet.executors.countdown import Countdown
+from limpet.executors.forks import end_if_forked
 from limpet.executors.loops import silence
 from limpet.foreign import readable
 from limpet.pacing import observation
@@ -67,6 +69,7 @@ class Flight:
     def open(self) -> None:
         """Bind to the running loop and to the caller's context."""
         self._loop = asyncio.get_running_loop()
+        self._home = os.getpid()
         # Attempts start from within one another, but each must see the caller's context, not
         # what an earlier attempt put into its own.
         self._context = contextvars.copy_context()
@@ -106,6 +109,7 @@ class Flight:
             value = await awaitable
         except BaseException as raised:  # noqa: BLE001 - settled like any other end
             error = readable(raised)
+        end_if_forked(self._home, error)
         self._land(attempt, value, error)
 
     def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:

@@ -9,12 +9,14 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
 from types import GeneratorType
 from typing import Any, TypeVar
 
+from limpet.executors.forks import end_if_forked
 from limpet.text import one_line
 
 ResultT = TypeVar("ResultT")
@@ -66,7 +68,7 @@ class Threads:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        context = contextvars.copy_context()
+        context, home = contextvars.copy_context(), os.getpid()
         work = self._idle.pop() if self._idle else _new_thread()
 
         def job() -> None:
@@ -76,6 +78,7 @@ class Threads:
                 value = context.run(function, payload)
             except BaseException as raised:  # noqa: BLE001 - handed to the one who waits
                 error = raised
+            end_if_forked(home, error)
             try:
                 loop.call_soon_threadsafe(self._settle, work, done, value, error)
             except RuntimeError:  # the loop is closed: nobody waits, and there is no more work

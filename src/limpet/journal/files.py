@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from limpet.errors import JournalError
 
@@ -76,6 +76,37 @@ def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
         os.close(fd)
         raise _in_its_place(path, what or "no file")
     return os.fdopen(fd, "rb", buffering)
+
+
+class OwnFile(NamedTuple):
+    """A file that we opened, by its number. Other code may close it, and get the number anew."""
+
+    fd: int
+    device: int
+    node: int
+
+    @classmethod
+    def of(cls, fd: int) -> "OwnFile":
+        """Remember which file this is."""
+        found = os.fstat(fd)
+        return cls(fd, found.st_dev, found.st_ino)
+
+    def size(self) -> int:
+        """Return how long it is.
+
+        Raises:
+            OSError: It was closed by somebody else.
+        """
+        found = os.fstat(self.fd)
+        if (found.st_dev, found.st_ino) != (self.device, self.node):
+            raise OSError(errno.EBADF, "other code in this process closed the file")
+        return found.st_size
+
+    def close(self) -> None:
+        """Close it, unless somebody else has."""
+        with contextlib.suppress(OSError):
+            self.size()
+            os.close(self.fd)
 
 
 def read_whole(path: Path) -> bytes:

@@ -21,7 +21,7 @@ from typing import BinaryIO
 
 from limpet.errors import JournalError
 from limpet.journal.checksum import crc32
-from limpet.journal.files import make_directory, open_own, open_to_read, write_all
+from limpet.journal.files import OwnFile, make_directory, open_own, open_to_read, write_all
 from limpet.journal.lines import KEY, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
@@ -70,6 +70,7 @@ class IndexFile:
         try:
             make_directory(path.parent)
             self._fd = open_own(path, os.O_APPEND)
+            self._own = OwnFile.of(self._fd)
         except JournalError as error:
             self._give_up(str(error))
         except OSError as error:
@@ -106,6 +107,7 @@ class IndexFile:
         if self._fd < 0 or not entries:
             return
         try:
+            self._own.size()
             write_all(self._fd, [entries])
         except OSError as error:
             self._give_up(error.strerror)
@@ -119,7 +121,7 @@ class IndexFile:
     def close(self) -> None:
         """Let go of the file."""
         if self._fd >= 0:
-            os.close(self._fd)
+            self._own.close()
             self._fd = -1
 
 

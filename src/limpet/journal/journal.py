@@ -94,6 +94,8 @@ class Journal:
             self._events, _, _ = self._open(self.layout.events)
             self._writer = Writer(self._durability, self._hear_trouble, patience_s, self._let_go)
             self._lock.on_lost = self._writer.disown
+            lock = self._lock
+            self._writer.may_write = lambda: lock.is_held
 
     def _hear_trouble(self, trouble: LimpetError | None) -> None:
         for listener in self.listeners:
@@ -162,7 +164,13 @@ class Journal:
         return read_about(self.layout)
 
     def write_about(self, known: dict[str, Any]) -> None:
-        """Put what was asked into `run.json`, whole."""
+        """Put what was asked into `run.json`, whole.
+
+        Raises:
+            JournalError: It cannot be written, or the lock is lost: then it may be another's.
+        """
+        if self._lock is None or not self._lock.is_held:
+            raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
         with _naming(self.layout.about):
             replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
 

@@ -15,7 +15,7 @@ from typing import Any
 from weakref import WeakSet
 
 from limpet.errors import JournalError, RunIsLocked
-from limpet.journal.files import open_own, open_to_read, read_whole
+from limpet.journal.files import OwnFile, open_own, open_to_read, read_whole
 from limpet.text import one_line
 
 try:
@@ -47,7 +47,7 @@ class Lock:
                 f"{path}: a journal cannot be written on this system, which has no flock",
                 hint="use Linux or macOS; on Windows, WSL 2",
             )
-        self._fd: int | None = None
+        self._fd: OwnFile | None = None
         self.on_lost: Callable[[], None] = lambda: None
         fd = _taken(path)
         try:
@@ -57,14 +57,22 @@ class Lock:
         except BaseException:
             os.close(fd)
             raise
-        self._fd = fd
+        self._fd = OwnFile.of(fd)
         _held.add(self)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we still have it: other code may close its file."""
+        try:
+            return self._fd is not None and self._fd.size() >= 0
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Let others write. The file stays: deleting it would let two in at once."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            os.close(fd)
+            fd.close()
             _held.discard(self)
 
 

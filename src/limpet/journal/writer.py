@@ -68,6 +68,9 @@ class Writer:
             broken; and told None when there is room again.
         patience_s: How long waiters wait for room.
         on_end: Called on the writer's thread as its last act: only then may others write.
+
+    Attributes:
+        may_write: Asked before each round: whether the lock is still ours.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Writer:
         patience_s: float,
         on_end: Callable[[], None],
     ) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
         self._durability = durability
         self._on_trouble = on_trouble
         self._patience_s = patience_s
@@ -201,6 +205,8 @@ class Writer:
             jobs, is_end = self._take()
             answers = Answers()
             try:
+                if jobs and not self.may_write():
+                    self._break(_lock_lost())
                 self._write(jobs, answers)
                 if self._durability == "interval":
                     self._sync_if_due(is_end=is_end)
@@ -218,9 +224,11 @@ class Writer:
         answers = Answers()
         self._refuse(late, answers)
         answers.give()
-        self._on_end()
-        self._gone.set()
-        self._say_drained()
+        try:
+            self._on_end()
+        finally:
+            self._gone.set()
+            self._say_drained()
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for records; return all that wait, and whether it is the end."""
@@ -421,6 +429,14 @@ def _encoded(job: Job, answers: Answers) -> Job | None:
         failure.__cause__ = error
         answers.failed.append((job, failure))
         return None
+
+
+def _lock_lost() -> JournalError:
+    return JournalError(
+        "the journal's lock is lost: other code in this process closed its file",
+        hint="find what closes file descriptors that it did not open (os.closerange, os.close); "
+        "what was acknowledged is safe",
+    )
 
 
 def _not_written(tape: Tape, error: OSError, job: Job) -> LimpetError:

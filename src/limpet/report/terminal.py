@@ -90,5 +90,6 @@ def stdout_for_data() -> Iterator[TextIO]:
         finally:
             with contextlib.suppress(OSError, ValueError):  # of a reader that has gone
                 ours.flush()
-            os.dup2(kept, 1)
-            os.close(kept)
+            with contextlib.suppress(OSError):  # user code may have closed all it could
+                os.dup2(kept, 1)
+                os.close(kept)

@@ -41,7 +41,7 @@ class Bench:
         class Correct:
             name = "correct"
             endpoint = None
-            fingerprint = {"version": "1"}
+            fingerprint = {"version": "1"}  # noqa: RUF012
 
             async def call(_, scored):  # noqa: N805
                 self.scored.append(scored.item.id)
@@ -264,9 +264,7 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
 def test_a_plan_says_what_would_be_forced_and_notes_nothing(bench):
     before = bench.about
     text = str(bench.plan(redo=True))
-    assert text == (
-        "6 items × 1 trial: 0 kept, 6 forced → 6 workflow calls; up to 6 correct calls"
-    )
+    assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 workflow calls; up to 6 correct calls")
     text = str(bench.plan(redo=["correct"], redo_items=["q1"]))
     assert text == "6 items × 1 trial: 6 kept → 0 workflow calls; 1 correct forced → 1 correct call"
     assert bench.about == before

@@ -41,7 +41,7 @@ class Bench:
         class Correct:
             name = "correct"
             endpoint = None
-            fingerprint = {"version": "1"}
+            fingerprint = {"version": "1"}  # noqa: RUF012
 
             async def call(_, scored):  # noqa: N805
                 self.scored.append(scored.item.id)

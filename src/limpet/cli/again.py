@@ -1,8 +1,7 @@
 """What was typed, to be typed again?
 
 The command is shown at the end of a run, and what is shown may be kept: in the log of a CI, in a
-terminal's history. So what is secret in it is not shown. What was to be run again stands in the
-run, and is left out: the command goes on with that, and would begin it anew where it is done.
+terminal's history. So what is secret in it is not shown.
 """
 
 import shlex
@@ -24,11 +23,24 @@ _REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
 
 def this_command() -> str:
     """Return the command as it was typed, without secrets."""
+    return _shown_command(sys.argv[1:])
+
+
+def command_to_go_on() -> str:
+    """Return the command that goes on with a run that has begun, without secrets.
+
+    What was to be run again stands in the run by now: the flags would only begin it anew where it
+    is done.
+    """
+    return _shown_command(without_redo(sys.argv[1:]))
+
+
+def _shown_command(arguments: Sequence[str]) -> str:
     by_module = Path(sys.argv[0]).name == "__main__.py"
     start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
     # Only what certainly is a secret: `limpet run postgres.yml` has to run again.
-    given = without_secrets(without_redo(sys.argv[1:]))
-    return shlex.join([*start, *map(by_environment().certain.text, given)])
+    shown = map(by_environment().certain.text, without_secrets(arguments))
+    return shlex.join([*start, *shown])
 
 
 def without_redo(arguments: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import this_command
+from limpet.cli.again import command_to_go_on
 from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
@@ -90,7 +90,7 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 
 def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
     """Return what to do next, a line each: the last is the way to go on."""
-    again = this_command()
+    again = command_to_go_on()
     if code >= STOPPED:
         return [f"go on with: {again}"]
     if any(step["failed"] or "redo" in step for step in _steps(result)):

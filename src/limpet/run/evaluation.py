@@ -313,9 +313,9 @@ class Evaluation:
         counting = [lookup.counting_version(call) for call in lookup.calls]
         keys = [(asked, cell.key) for (asked, cell), _ in counting]
         items = read_answers(answers, keys, failures)
-        for item, call, (_, version) in zip(items, lookup.calls, counting, strict=True):
+        for item, call, (other, version) in zip(items, lookup.calls, counting, strict=True):
             item.version = version
-            self._note_redo(item, call[0], call[1], failures)
+            self._note_redo(item, call[0], call[1], failures, other[1].key)
         for evaluator, fingerprint in self._scores:
             column = self._columns[evaluator.name]
             self._read_scores(items, evaluator, fingerprint, column, failures)
@@ -334,7 +334,7 @@ class Evaluation:
         for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
             if item.status == "completed":
                 cells[place] = scoring_of(asked, item.entry, evaluator, fingerprint).cell
-                self._note_redo(item, asked, cells[place], failures)
+                self._note_redo(item, asked, cells[place], failures, cells[place].key)
         places = {cell.key: place for place, cell in cells.items()}
         read = set()
         for key, entry in column.read_many(places):
@@ -353,11 +353,12 @@ class Evaluation:
         asked: Asked,
         cell: Cell,
         failures: Mapping[tuple[str, str], Entry],
+        counting: str,
     ) -> None:
         """Say of an item that a step is still to be run again, and why that failed if it did."""
         assert self._lookup is not None
         needed = self._lookup.redos.needed(cell.step, asked.item.id)
-        if needed and not self._columns[cell.step].reaches(cell.key, needed):
+        if needed and not self._columns[cell.step].reaches(counting, needed):
             failed = failures.get((cell.step, cell.key))
             is_of_it = failed is not None and failed.facts.get("generation", 0) >= needed
             item.redo[cell.step] = failed.record["error"] if failed and is_of_it else None

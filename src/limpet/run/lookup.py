@@ -110,14 +110,19 @@ class Lookup:
         """Whether nobody needs to be asked about answers of another version that count."""
         return self._kept_by_choice or all(key in self._answers for key in self.standing)
 
-    def _exempt(self) -> set[int]:
-        """Return the places where a changed workflow is no question in this session."""
+    def _exempt(self, about: Mapping[str, Any]) -> set[int]:
+        """Return where a changed workflow is no question: not asked now, or run again anyway."""
         if self._selected is None and not self.redos:
             return set()
+        known = about.get("functions", {})
         return {
             place
             for place, one in enumerate(self.asked)
-            if not self.is_selected(place) or self.redos.needed(WORKFLOW, one.item.id)
+            if not self.is_selected(place)
+            or (
+                (needed := self.redos.needed(WORKFLOW, one.item.id))
+                and not any(self._answers.reaches(one.key(whole), needed) for whole in known)
+            )
         }
 
     def _settle(self, about: dict[str, Any]) -> None:
@@ -134,7 +139,7 @@ class Lookup:
 
         self.standing: dict[str, tuple[Call, str]] = {}
         self.calls = self._calls_under(now.whole)
-        exempt = self._exempt()
+        exempt = self._exempt(about)
         chosen = settle_change(
             about, now, done_under, len(self.asked), self._request.on_change, exempt
         )
@@ -158,7 +163,7 @@ class Lookup:
             needed = self.redos.needed(WORKFLOW, asked.item.id)
             counting = self.counting(call)[1].key
             is_there = counting in self._answers
-            if is_there and (not needed or self._answers.reaches(cell.key, needed)):
+            if is_there and self._answers.reaches(counting, needed):
                 answered[counting] = place
             elif self._is_left(WORKFLOW, cell.key, needed):
                 self._left_calls += self.is_selected(place)
@@ -200,9 +205,8 @@ class Lookup:
         self.missing += [self.calls[place] for place in damaged if self.is_selected(place)]
 
     def _reaches(self, call: Call) -> bool:
-        asked, cell = call
-        needed = self.redos.needed(WORKFLOW, asked.item.id)
-        return not needed or self._answers.reaches(cell.key, needed)
+        asked, cell = self.counting(call)
+        return self._answers.reaches(cell.key, self.redos.needed(WORKFLOW, asked.item.id))
 
     def _lacks_score(
         self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool

@@ -33,6 +33,11 @@ class Redo:
         """Tell whether it asks for a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
+    def is_within(self, other: "Redo") -> bool:
+        """Tell whether another redo asks for all that this one does."""
+        is_all = other.items is None or (self.items is not None and self.items <= other.items)
+        return is_all and self.steps <= other.steps
+
     def as_plain(self) -> dict[str, Any]:
         """Return it as it stands in `run.json`."""
         items = None if self.items is None else sorted(self.items)
@@ -83,7 +88,7 @@ def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redo
         if not same or same[-1].tried:
             generation = 1 + max(highest, _number(about.get("generation")))
             about["generation"] = generation
-            others = [one for one in noted if one not in same]
+            others = [one for one in noted if not one.is_within(wanted)]
             noted = [*others, Redo(generation, wanted.steps, wanted.items)]
     _note(about, noted)
     return Redos(about)

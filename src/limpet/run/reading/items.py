@@ -91,7 +91,7 @@ class ItemsReader:
         else:
             self._unanswered(item, self.failures.latest.get((self.step, item.key)), row)
         item.version, present = self.standing.get(key, ("", key))
-        self._note_redo(item, self.step, self.column, present)
+        self._note_redo(item, self.step, self.column, key, present)
         return item
 
     def named(self, place: int, key: bytes) -> ReadItem:
@@ -165,7 +165,7 @@ class ItemsReader:
         for evaluator in self.evaluators:
             entry = evaluator.score(scored)
             if self.redos and (keys := evaluator.keys_of(scored)):
-                self._note_redo(item, evaluator.name, evaluator.column, keys[-1])
+                self._note_redo(item, evaluator.name, evaluator.column, keys[-1], keys[-1])
             if entry is not None:
                 item.scores[evaluator.name] = entry.record
                 item.note_masked(evaluator.name, entry.facts)
@@ -174,11 +174,13 @@ class ItemsReader:
                 item.score_errors[evaluator.name] = error
                 item.note_masked(evaluator.name, failed.facts)
 
-    def _note_redo(self, item: ReadItem, step: str, column: FactsReader, key: bytes) -> None:
+    def _note_redo(
+        self, item: ReadItem, step: str, column: FactsReader, key: bytes, present: bytes
+    ) -> None:
         """Say of an item that a step is still to be run again, and why that failed if it did."""
         needed = self.redos.needed(step, item.base_id)
         if needed and column.generation(key) < needed:
-            failed = self.failures.latest.get((step, key.hex()))
+            failed = self.failures.latest.get((step, present.hex()))
             is_of_it = failed is not None and failed.generation >= needed
             record = self.failures.entry(failed).record if failed and is_of_it else {}
             item.redo[step] = record.get("error")

@@ -171,7 +171,7 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
     assert summary(done)["evaluators"]["correct"]["mean"] == 1.0
     assert summary(done)["evaluators"]["correct"]["completed"] == 6
     shown = run(done, "trial", "--failed", command="show")
-    assert re.search(r"^q3 +workflow, run again +permanent +not now", shown.stdout, re.M)
+    assert "1 × workflow, run again: permanent, PermanentError: not now" in shown.stdout
     (done / "go").unlink()
     counted(done)
     assert run(done).returncode == 0

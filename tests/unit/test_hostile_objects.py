@@ -34,6 +34,7 @@ KINDS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
 ROWS = [{"id": one, "input": one} for one in "abc"]
 HOSTILE_ROWS = [{"id": one, "input": one} for one in ["fine", *METHODS, "fine, too"]]
 NO_RETRIES = {"max_retries": 0, "durability": "flush", "concurrency": 8}
+ALL = {**NO_RETRIES, "early_stop": False}
 
 
 def hostile(method, kind, base=object):
@@ -75,9 +76,7 @@ def test_a_returned_value_that_bites_fails_its_own_cell(kind, is_nested, is_asyn
 
     workflow = answer_async if is_async else answer
     scores = {"good": lambda output: 1}
-    result = unharmed(
-        limpet.evaluate, HOSTILE_ROWS, workflow, scores, tmp_path / "run", **NO_RETRIES
-    )
+    result = unharmed(limpet.evaluate, HOSTILE_ROWS, workflow, scores, tmp_path / "run", **ALL)
     assert fared(result.items) == {
         "fine": SCORED,
         **dict.fromkeys(METHODS, FAILED),
@@ -100,7 +99,7 @@ def test_an_exception_that_bites_fails_its_own_cell(kind, base, tmp_path):
         return 1
 
     scores = {"good": good}
-    result = unharmed(limpet.evaluate, HOSTILE_ROWS, answer, scores, tmp_path / "run", **NO_RETRIES)
+    result = unharmed(limpet.evaluate, HOSTILE_ROWS, answer, scores, tmp_path / "run", **ALL)
     assert fared(result.items) == {
         "fine": SCORED,
         **dict.fromkeys(METHODS, FAILED),
@@ -122,7 +121,7 @@ def test_a_score_that_bites_fails_its_own_cell(kind, base, tmp_path):
         return question
 
     scores = {"good": good}
-    result = unharmed(limpet.evaluate, HOSTILE_ROWS, answer, scores, tmp_path / "run", **NO_RETRIES)
+    result = unharmed(limpet.evaluate, HOSTILE_ROWS, answer, scores, tmp_path / "run", **ALL)
     found = fared(result.items)
     assert found["fine"] == found["fine, too"] == SCORED
     for status, scored, failed in found.values():

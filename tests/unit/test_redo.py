@@ -332,6 +332,19 @@ def test_an_answer_that_stands_is_scored_by_an_evaluator_that_is_new(bench):
     assert result.items[2].scores["same"]["score"] is True
 
 
+def test_a_record_that_was_damaged_and_made_again_counts_from_then_on(bench):
+    column = bench.path / "workflow_output.jsonl"
+    before = column.read_bytes()
+    column.write_bytes(before.replace(b'"generated_answer":"2"', b'"generated_answer":"7"'))
+    bench.evaluate(evaluators={"same": exact_match()})
+    assert bench.asked == ["2"]
+    for turn in range(2):  # the index still names the damaged line
+        bench.counts()
+        result = bench.evaluate(evaluators={f"same{turn}": exact_match()})
+        assert bench.asked == []
+        assert result.items[2].output == "2"
+
+
 # ---- versions -----------------------------------------------------------------------------------
 
 

@@ -42,6 +42,9 @@ _NUMBER = re.compile(r"[-+\d.,:_ eE]+")
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Z]?[a-z0-9._ -]*)+"
     r"|[A-Za-z0-9._-]+(?:[/\\][A-Z]?[a-z0-9._ -]*)+\.[a-z]{2,5}"
+    r"|(?:~|\.{1,2}|[A-Za-z]:)[/\\].*"
+    r"|/(?:etc|home|root|usr|var|opt|run|srv|mnt|tmp|dev|app|data|private|Users|Volumes)/[\w. /@-]+"
+    r"|/[\w. /@-]+\.[a-z]{2,5}"
 )
 _STANDS_FOR_ANOTHER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")

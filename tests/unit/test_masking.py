@@ -145,6 +145,8 @@ FORMS = {
     "JSON with its letters": lambda secret: json.dumps({"a": secret}, ensure_ascii=False),
     "JSON in JSON": lambda secret: json.dumps(json.dumps({"a": secret})),
     "repr": repr,
+    "ascii": ascii,
+    "repr of bytes": lambda secret: repr(secret.encode()),
     "URL": lambda secret: urllib.parse.quote(secret, safe=""),
     "URL in lower case": lambda secret: re.sub(
         "%..", lambda found: found[0].lower(), urllib.parse.quote(secret, safe="")

@@ -206,6 +206,8 @@ def by_environment() -> Masking:
 def _forms(secret: str) -> Iterator[str]:
     yield secret
     yield repr(secret)[1:-1]
+    yield ascii(secret)[1:-1]
+    yield repr(_as_bytes(secret))[2:-1]
     for ascii_only in (True, False):
         escaped = json.dumps(secret, ensure_ascii=ascii_only)[1:-1]
         yield escaped

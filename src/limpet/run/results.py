@@ -124,8 +124,10 @@ class EvaluationResult:
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:
-    mean = evaluator.get("mean")
-    return "–" if mean is None else f"{mean:.4g} (n={evaluator['completed']:,})"
+    mean, said = evaluator.get("mean"), f"n={evaluator['completed']:,}"
+    if "by_current_version" in evaluator:
+        said += f", {evaluator['by_current_version']:,} by the current version"
+    return "–" if mean is None else f"{mean:.4g} ({said})"
 
 
 def _row(one: ItemResult) -> dict[str, Any]:

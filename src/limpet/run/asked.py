@@ -3,12 +3,15 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from limpet.journal.checksum import crc32
 from limpet.journal.files import make_directory, replace_file
 from limpet.journal.fingerprint import Occurrences, digest, output_key
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow
+
+_CRC_BYTES = 4
 
 
 class Asked(NamedTuple):
@@ -50,13 +53,20 @@ def ask(items: Iterable[Item], trials: int, workflow: Workflow) -> list[Asked]:
 def write_asked(layout: Layout, keys: Sequence[str]) -> None:
     """Leave a note of which keys count now, for those who only read the files."""
     make_directory(layout.asked.parent)
-    replace_file(layout.asked, [bytes.fromhex("".join(keys))])
+    together = bytes.fromhex("".join(keys))
+    replace_file(layout.asked, [together, crc32(together).to_bytes(_CRC_BYTES)])
 
 
 def read_asked(layout: Layout) -> list[bytes] | None:
-    """Return the keys that count now, in the order of the dataset; None if nobody left a note."""
+    """Return the keys that count now, in the order of the dataset.
+
+    None if nobody left a note of them, or it is damaged.
+    """
     try:
         raw = layout.asked.read_bytes()
     except FileNotFoundError:
         return None
-    return [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]
+    together, crc = raw[:-_CRC_BYTES], raw[-_CRC_BYTES:]
+    if len(together) % KEY_BYTES or crc != crc32(together).to_bytes(_CRC_BYTES):
+        return None
+    return [together[at : at + KEY_BYTES] for at in range(0, len(together), KEY_BYTES)]

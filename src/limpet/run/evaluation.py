@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
 from limpet.journal.lines import Entry
 from limpet.run.asked import write_asked
-from limpet.run.completion import asked_hash, is_complete, sizes_of
+from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
@@ -64,7 +64,7 @@ class Evaluation:
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
         columns = {
-            step: ColumnReader(layout.column(step), layout.index(layout.column(step)))
+            step: ColumnReader(layout.column(step))  # every line is checked, as `open` does
             for step in steps
         }
         about = read_about(layout)
@@ -164,10 +164,11 @@ class Evaluation:
     def finish(self) -> EvaluationResult:
         """Read everything back, and write the files for others."""
         run = None if self._temporary is not None else str(self._layout.home)
-        if self._pipeline is None or self._lookup is None:
-            summary = _read_summary(self._layout.home / "summary.json")
-            return EvaluationResult(self._read_later, summary, self.plan, run)
         assert self._journal is not None
+        if self._pipeline is None or self._lookup is None:
+            self._journal.set_aside_bad_lines()
+            summary = json.loads((self._layout.home / "summary.json").read_bytes())
+            return EvaluationResult(self._read_later, summary, self.plan, run)
         self._journal.drain()  # what still waits to be written counts too
         reason = self._pipeline.stop_reason
         items = self._read()
@@ -179,6 +180,8 @@ class Evaluation:
         reason = reason or failure
         steps = [summary["workflow"], *summary["evaluators"].values()]
         done = failure is None and all(step["completed"] == len(items) for step in steps)
+        if reason is None:  # whatever was lost has run again
+            self._journal.set_aside_bad_lines()
         if done and self._about is not None:
             sizes = sizes_of(self._journal, self._steps)
             self._about["complete"] = {"asked": self._hash, "columns": sizes}
@@ -186,11 +189,16 @@ class Evaluation:
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._request.on_end is None or self._about is None:
+        if self._about is None or self._journal is None:
             return
         complete = self._about.pop("complete", None)  # until that is done, too
-        if self._request.on_end(result) is not False and complete is not None:
-            self._about["complete"] = complete
+        on_end = self._request.on_end
+        well = on_end is None or on_end(result) is not False
+        if well and complete is not None:
+            # As they are now: they may have been changed, on purpose.
+            with suppress(OSError):
+                complete["files"] = checksums_of(self._journal, self._steps)
+                self._about["complete"] = complete
 
     def _write_outputs(
         self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
@@ -269,13 +277,3 @@ class Evaluation:
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
-
-
-def _read_summary(path: Path) -> dict[str, Any]:
-    try:
-        summary = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise JournalError(
-            f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
-        ) from error
-    return dict(summary)

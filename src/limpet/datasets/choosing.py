@@ -7,17 +7,17 @@ moves no other: what a run has already paid for stays useful, as it would not wi
 
 from hashlib import blake2b
 
-from limpet.types import Item
+from limpet.datasets.packed import PackedItems
 
 
 def choose(
-    items: list[Item], *, shuffle: bool, sample: int | None, limit: int | None, seed: int
-) -> list[Item]:
+    items: PackedItems, *, shuffle: bool, sample: int | None, limit: int | None, seed: int
+) -> PackedItems:
     """Return the items shuffled, then sampled, then only the first `limit` of them."""
     if shuffle or (sample is not None and sample < len(items)):
-        ranks = [_rank(seed, item.id) for item in items]
+        ranks = [_rank(seed, name) for name in items.names]
         order = sorted(range(len(items)), key=ranks.__getitem__)[:sample]
-        items = [items[at] for at in (order if shuffle else sorted(order))]
+        items = items.at(order if shuffle else sorted(order))
     return items if limit is None else items[:limit]
 
 

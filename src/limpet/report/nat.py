@@ -17,10 +17,8 @@ def names_of(reader: RunReader) -> list[str]:
 
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
-    items = list(reader.items())
-    asked = [Asked(one.as_item, one.trial, "", 0, one.id) for one in items]
+    results = ((Asked(one.as_item, one.trial, "", 0, one.id), one) for one in reader.items())
     make_directory(directory)
     # What is on disk has no secrets any more.
     nothing_secret = Redaction({})
-    summary = reader.summary()
-    write_outputs(Layout(directory), asked, items, summary, nothing_secret)
+    write_outputs(Layout(directory), results, reader.evaluators, reader.summary, nothing_secret)

@@ -1,7 +1,7 @@
 """What is asked of the workflow: every item in every trial, each with its key."""
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, overload
 
 from limpet.journal.checksum import crc32
 from limpet.journal.files import make_directory, replace_file
@@ -36,24 +36,59 @@ class Asked(NamedTuple):
         return output_key(self.seen, fingerprint, self.trial, self.occurrence)
 
 
-def ask(items: Iterable[Item], trials: int, workflow: Workflow) -> list[Asked]:
-    """Return what is asked, trial by trial, in the order of the dataset."""
-    occurrences = Occurrences()
-    seen = []
-    for item in items:
-        content = digest(workflow.seen(item))
-        seen.append((item, content, occurrences.number(content)))
-    return [
-        Asked(item, trial, content, number, item.id if trials == 1 else f"{item.id}_rep{trial}")
-        for trial in range(trials)
-        for item, content, number in seen
-    ]
+class AskedItems(Sequence[Asked]):
+    """All that is asked, trial by trial, in the order of the dataset; each made when it is wanted.
+
+    Args:
+        items: The items.
+        trials: How often each is asked.
+        workflow: What will see of them what counts.
+    """
+
+    def __init__(self, items: Sequence[Item], trials: int, workflow: Workflow) -> None:
+        self._items = items
+        self._trials = trials
+        self._repeated: dict[int, int] = {}  # by place, which occurrence: most are the first
+        occurrences, seen = Occurrences(), bytearray()
+        for place, item in enumerate(items):
+            content = digest(workflow.seen(item))
+            seen += bytes.fromhex(content)
+            if number := occurrences.number(content):
+                self._repeated[place] = number
+        self._seen = bytes(seen)
+
+    def __len__(self) -> int:
+        return len(self._items) * self._trials
+
+    @overload
+    def __getitem__(self, at: int) -> Asked: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Asked]: ...
+
+    def __getitem__(self, at: int | slice) -> Asked | list[Asked]:
+        if isinstance(at, slice):
+            return [self[place] for place in range(*at.indices(len(self)))]
+        trial, place = divmod(range(len(self))[at], len(self._items))
+        item = self._items[place]
+        public_id = item.id if self._trials == 1 else f"{item.id}_rep{trial}"
+        return Asked(item, trial, *self._content(place), public_id)
+
+    def _content(self, place: int) -> tuple[str, int]:
+        begin = place * KEY_BYTES
+        return self._seen[begin : begin + KEY_BYTES].hex(), self._repeated.get(place, 0)
+
+    def keys(self, fingerprint: str) -> Iterator[str]:
+        """Yield the keys of the workflow's cells, if the workflow has this fingerprint."""
+        for trial in range(self._trials):
+            for place in range(len(self._items)):
+                seen, occurrence = self._content(place)
+                yield output_key(seen, fingerprint, trial, occurrence)
 
 
-def write_asked(layout: Layout, keys: Sequence[str]) -> None:
+def write_asked(layout: Layout, together: bytes) -> None:
     """Leave a note of which keys count now, for those who only read the files."""
     make_directory(layout.asked.parent)
-    together = bytes.fromhex("".join(keys))
     replace_file(layout.asked, [together, crc32(together).to_bytes(_CRC_BYTES)])
 
 

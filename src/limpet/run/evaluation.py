@@ -6,32 +6,30 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
-from limpet.evaluators.protocol import Evaluator
 from limpet.executors.interrupts import hearing
-from limpet.journal.column import Column, ColumnReader, read_failures
+from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.files import NO_SPACE
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
-from limpet.journal.lines import Entry
-from limpet.run.asked import write_asked
+from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
+from limpet.run.read_back import ReadBack
 from limpet.run.redaction import Redaction
 from limpet.run.request import Request
-from limpet.run.results import EvaluationResult, ItemResult, read_answers
-from limpet.run.scoring import scoring_of
+from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.session import begin_session, close_session, say_unfinished
-from limpet.run.summary import summarise
+from limpet.run.summary import Numbers
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
@@ -121,7 +119,7 @@ class Evaluation:
         if request.configuration is not None:
             about["configuration"] = Redaction().plain(dict(request.configuration))
         if self._lookup is not None:
-            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
+            write_asked(self._layout, self._lookup.keys.raw)
         begin_session(journal, about, "evaluation", self.plan, self._columns)
         self._about = about
         if request.watcher is not None:
@@ -171,21 +169,37 @@ class Evaluation:
             return EvaluationResult(self._read_later, summary, self.plan, run)
         self._journal.drain()  # what still waits to be written counts too
         reason = self._pipeline.stop_reason
-        items = self._read()
-        summary = summarise(items, [one.name for one in self._request.evaluators])
-        redaction = self._pipeline.redaction
-        summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
-        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        failure = self._write_outputs(items, summary, redaction)
-        reason = reason or failure
+        redaction, results = self._pipeline.redaction, self._results()
+        numbers = Numbers([one.name for one in self._request.evaluators])
+
+        def counted() -> Iterator[tuple[Asked, ItemResult]]:
+            for asked, item in results:
+                numbers.add(item)
+                yield asked, item
+
+        def summarise() -> dict[str, Any]:
+            summary = numbers.summary()
+            summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
+            summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
+            return summary
+
+        pairs = counted()
+        failure = self._write_outputs(pairs, summarise, redaction)
+        for _ in pairs:  # what could not be written counts all the same
+            pass
+        summary = summarise()
         steps = [summary["workflow"], *summary["evaluators"].values()]
-        done = failure is None and all(step["completed"] == len(items) for step in steps)
+        done = failure is None and all(step["completed"] == len(results) for step in steps)
+        reason = reason or failure
         if reason is None:  # whatever was lost has run again
             self._journal.set_aside_bad_lines()
         if done and self._about is not None:
             sizes = sizes_of(self._journal, self._steps)
             self._about["complete"] = {"asked": self._hash, "columns": sizes}
-        return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+        items = functools.partial(_items_of, results)
+        if run is None:  # its files will be gone
+            items = functools.partial(list, items())
+        return EvaluationResult(items, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
@@ -201,16 +215,18 @@ class Evaluation:
                 self._about["complete"] = complete
 
     def _write_outputs(
-        self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
+        self,
+        results: Iterable[tuple[Asked, ItemResult]],
+        summarise: Callable[[], dict[str, Any]],
+        redaction: Redaction,
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
-        assert self._lookup is not None
         try:
             write_outputs(
                 self._layout,
-                self._lookup.asked,
-                items,
-                redaction.plain(summary),
+                results,
+                [one.name for one in self._request.evaluators],
+                lambda: redaction.plain(summarise()),
                 redaction,
                 bare=self._request.bare_outputs,
                 step_filter=self._request.step_filter,
@@ -228,40 +244,13 @@ class Evaluation:
     def _read_later(self) -> list[ItemResult]:
         about = read_about(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
-        return self._read()
+        return _items_of(self._results())
 
-    def _read(self) -> list[ItemResult]:
+    def _results(self) -> ReadBack:
         assert self._lookup is not None
         failures = read_failures(self._layout.failures)
-        calls = [(asked, cell.key) for asked, cell in self._lookup.calls]
-        items = read_answers(self._columns[WORKFLOW], calls, failures)
-        for evaluator, fingerprint in self._scores:
-            column = self._columns[evaluator.name]
-            self._read_scores(items, evaluator, fingerprint, column, failures)
-        return items
-
-    def _read_scores(
-        self,
-        items: Sequence[ItemResult],
-        evaluator: Evaluator,
-        fingerprint: str,
-        column: Column,
-        failures: Mapping[tuple[str, str], Entry],
-    ) -> None:
-        assert self._lookup is not None
-        places: dict[str, int] = {}
-        for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
-            if item.status == "completed":
-                key = scoring_of(asked, item.entry, evaluator, fingerprint).cell.key
-                places[key] = place
-        read = set()
-        for key, entry in column.read_many(places):
-            items[places[key]].scores[evaluator.name] = entry.record
-            read.add(key)
-        for key, place in places.items():
-            if key not in read and (evaluator.name, key) in failures:
-                error = failures[evaluator.name, key].record["error"]
-                items[place].score_errors[evaluator.name] = error
+        lookup = self._lookup
+        return ReadBack(lookup.asked, lookup.keys, self._columns, self._scores, failures)
 
     def _close_journal(self) -> None:
         if self._journal is None:
@@ -277,3 +266,7 @@ class Evaluation:
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+
+def _items_of(results: ReadBack) -> list[ItemResult]:
+    return [item for _, item in results]

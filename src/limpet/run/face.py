@@ -216,7 +216,7 @@ def _evaluation(
     AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
     rows = _dataset(dataset, told)
     request = Request(
-        list(rows),
+        rows.items,
         flow,
         as_evaluators(evaluators, threads=threads),
         (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,

@@ -4,6 +4,7 @@ Only looks: with readers it is what `plan` needs, with a journal's own columns w
 """
 
 import functools
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,14 +14,15 @@ from limpet.journal.code import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
-from limpet.run.asked import Asked, ask
+from limpet.run.asked import Asked, AskedItems
+from limpet.run.calls import Calls, Keys
 from limpet.run.change import Fingerprint, settle_change
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
-from limpet.run.records import Call
 from limpet.run.request import Request
 from limpet.run.scoring import scoring_of
-from limpet.types import Cell
+
+_CHUNK = 1_000
 
 
 class Lookup:
@@ -34,7 +36,7 @@ class Lookup:
 
     Attributes:
         asked: Each item in each trial.
-        calls: The cell of each whose answer counts.
+        keys: The key of each whose answer counts.
         missing: Those the workflow has to answer.
         unscored: Those that are answered, and lack a score.
         left: Steps and keys that failed before and are not to be tried again.
@@ -56,12 +58,12 @@ class Lookup:
         self._answers = columns[WORKFLOW]
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
-        self.asked = ask(request.items, request.trials, request.workflow)
+        self.asked = AskedItems(request.items, request.trials, request.workflow)
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left = frozenset(failures)
         unasked: FunctionChangedError | None = None
         try:
-            self.calls = self._settle(about)
+            self.keys = self._settle(about)
         except FunctionChangedError as error:
             unasked = error
         self._divide()
@@ -72,14 +74,11 @@ class Lookup:
             raise unasked
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
-    def _calls_under(self, fingerprint: str) -> list[Call]:
-        return [
-            (one, Cell(WORKFLOW, one.public_id, one.trial, one.key(fingerprint)))
-            for one in self.asked
-        ]
+    def _keys_under(self, fingerprint: str) -> Keys:
+        return Keys(self.asked.keys(fingerprint))
 
-    def _settle(self, about: dict[str, Any]) -> list[Call]:
-        """Return the cells whose answers count, each under the fingerprint that made it."""
+    def _settle(self, about: dict[str, Any]) -> Keys:
+        """Return the keys of the answers that count, each under the fingerprint that made it."""
         parts = dict(self._request.workflow.fingerprint)
         now = Fingerprint(digest(parts), parts)
         latest = next(reversed(about.get("functions", {}).items()), None)
@@ -87,42 +86,41 @@ class Lookup:
             self._changed = tuple(changed_parts(latest[1], parts))
 
         def done_under(whole: str) -> set[int]:
-            cells = enumerate(self._calls_under(whole))
-            return {place for place, (_, cell) in cells if cell.key in self._answers}
+            keys = enumerate(self._keys_under(whole))
+            return {place for place, key in keys if key in self._answers}
 
-        self.calls = self._calls_under(now.whole)  # what a redo would do, for the plan
+        self.keys = self._keys_under(now.whole)  # what a redo would do, for the plan
         chosen = settle_change(about, now, done_under, len(self.asked), self._request.on_change)
-        if any(whole != now.whole for whole in chosen):
-            self._changed = ()  # kept
-        return [self._calls_under(whole)[place] for place, whole in enumerate(chosen)]
+        if all(whole == now.whole for whole in chosen):
+            return self.keys
+        self._changed = ()  # kept
+        return Keys(self._keys_under(whole)[place] for place, whole in enumerate(chosen))
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
-        self.missing: list[Call] = []
-        self._left_calls: list[Call] = []
-        kept: list[Call] = []
-        for call in self.calls:
-            key = call[1].key
+        missing, kept, unscored = array("Q"), array("Q"), array("Q")
+        self._left = 0
+        for place, key in enumerate(self.keys):
             if key in self._answers:
-                kept.append(call)
+                kept.append(place)
             elif (WORKFLOW, key) in self.left:
-                self._left_calls.append(call)
+                self._left += 1
             else:
-                self.missing.append(call)
+                missing.append(place)
         self._kept = len(kept)
-        self.unscored: list[Call] = []
         self._lacking = dict.fromkeys((one.name for one, _ in self._scores), 0)
-        by_key = {cell.key: (asked, cell) for asked, cell in kept}
-        seen = set()
-        for key, entry in self._answers.read_many(by_key):
-            seen.add(key)
-            # A list, and not any() alone: each evaluator counts what it lacks.
-            lacks = [self._lacks_score(by_key[key][0], entry, *one) for one in self._scores]
-            if any(lacks):
-                self.unscored.append(by_key[key])
-        damaged = [call for key, call in by_key.items() if key not in seen]
-        self.missing += damaged
-        self._kept -= len(damaged)
+        for at in range(0, len(kept), _CHUNK):
+            by_key = {self.keys[place]: place for place in kept[at : at + _CHUNK]}
+            for key, entry in self._answers.read_many(list(by_key)):
+                asked = self.asked[place := by_key.pop(key)]
+                # A list, and not any() alone: each evaluator counts what it lacks.
+                lacks = [self._lacks_score(asked, entry, *one) for one in self._scores]
+                if any(lacks):
+                    unscored.append(place)
+            missing.extend(by_key.values())  # damaged since it was opened
+            self._kept -= len(by_key)
+        self.missing = Calls(WORKFLOW, self.asked, self.keys, missing)
+        self.unscored = Calls(WORKFLOW, self.asked, self.keys, unscored)
 
     def _lacks_score(self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str) -> bool:
         key = scoring_of(asked, entry, evaluator, fp).cell.key
@@ -134,14 +132,14 @@ class Lookup:
     def _planned(self, about: Mapping[str, Any]) -> Plan:
         request, calls = self._request, len(self.missing)
         known = self._answers.ids() if self.missing and len(self._answers) else set()
-        seen = sum(_is_known(asked, cell, known) for asked, cell in self.missing)
+        seen = sum(_is_known(asked, known) for asked, _ in self.missing) if known else 0
         edited = 0 if self._changed else seen
         workflow = StepPlan(
             WORKFLOW,
             self._kept,
             calls - seen,
             edited,
-            len(self._left_calls),
+            self._left,
             self._changed if seen else (),
             calls,
         )
@@ -155,6 +153,6 @@ class Lookup:
         return Plan(len(request.items), request.trials, workflow, tuple(evaluators))
 
 
-def _is_known(asked: Asked, cell: Cell, known: set[str]) -> bool:
+def _is_known(asked: Asked, known: set[str]) -> bool:
     """Tell whether an item was answered before; with more trials, its id has grown."""
-    return cell.id in known or (asked.trial == 0 and asked.item.id in known)
+    return asked.public_id in known or (asked.trial == 0 and asked.item.id in known)

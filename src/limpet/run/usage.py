@@ -5,7 +5,7 @@ Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from limpet.types import Usage
@@ -85,18 +85,13 @@ def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | 
     return cost / _MILLION
 
 
-def sum_usage(facts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Add up what cells used."""
-    usage: Counter[str] = Counter()
-    for one in facts:
-        usage.update(one.get("usage", {}))
-    return dict(usage)
+def add_usage(usage: Counter[str], facts: Mapping[str, Any]) -> None:
+    """Add what a cell used."""
+    if used := facts.get("usage"):
+        usage.update(used)
 
 
-def sum_models(facts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Add up what cells used, model by model."""
-    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for one in facts:
-        for model, counts in one.get("models", {}).items():
-            models[model].update(counts)
-    return {model: dict(counts) for model, counts in models.items()}
+def add_models(models: defaultdict[str, Counter[str]], facts: Mapping[str, Any]) -> None:
+    """Add what a cell used, model by model."""
+    for model, counts in facts.get("models", {}).items():
+        models[model].update(counts)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
+from limpet.datasets.packed import PackedItems
 from limpet.types import Item
 
 
@@ -35,19 +36,20 @@ class Selection:
 
 
 def choose(
-    items: list[Item], *, shuffle: bool, sample: int | None, limit: int | None, seed: int
-) -> list[Item]:
+    items: PackedItems, *, shuffle: bool, sample: int | None, limit: int | None, seed: int
+) -> PackedItems:
     """Return the items shuffled, then sampled, then only the first `limit` of them."""
     if shuffle:
-        items = [items[at] for at in _ranked(items, seed)]
+        items = items.at(_ranked(items, seed))
     if sample is None and limit is None:
         return items
-    return [items[at] for at in Selection(sample, limit, seed).places(items)]
+    return items.at(Selection(sample, limit, seed).places(items))
 
 
 def _ranked(items: Sequence[Item], seed: int) -> list[int]:
     """Return the places of the items, that of the lowest rank first."""
-    ranks = [_rank(seed, item.id) for item in items]
+    names = items.names if isinstance(items, PackedItems) else [item.id for item in items]
+    ranks = [_rank(seed, name) for name in names]
     return sorted(range(len(items)), key=ranks.__getitem__)
 
 

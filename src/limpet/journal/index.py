@@ -76,11 +76,11 @@ class IndexFile:
         except OSError as error:
             self._give_up(error.strerror)
 
-    def go_on_from(self, index: "Index | None") -> None:
-        """Keep what fitted, and nothing else."""
+    def clear(self) -> None:
+        """Forget what it says: it is made anew."""
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0 if index is None else index.lines * ENTRY_BYTES)
-        self._crc = 0 if index is None else index.crc
+            os.ftruncate(self._fd, 0)
+        self._crc = 0
 
     @property
     def check(self) -> int:
@@ -141,15 +141,13 @@ class Index:
     Attributes:
         lines: How many lines of the column it vouches for.
         end: Where in the column the first line stands that it does not vouch for.
-        crc: The running check, to go on with.
         reach: Where the last line ends of which it says anything.
     """
 
-    def __init__(self, path: Path, lines: int, end: int, crc: int, reach: int) -> None:
+    def __init__(self, path: Path, lines: int, end: int, reach: int) -> None:
         self.path = path
         self.lines = lines
         self.end = end
-        self.crc = crc
         self.reach = reach
 
     def places(self) -> "Places":
@@ -243,19 +241,18 @@ def load_index(path: Path, column: BinaryIO) -> Index | None:
             if not known:
                 return None
             lines, check = _before_last_group(file, known)
-            crc = _crc_of(file, lines)
-            if crc & 0xFFFF != check:
+            if _crc_of(file, lines) & 0xFFFF != check:
                 return None
             reach = _mark_at(file, known - 1).end
             if not lines:
-                return Index(path, 0, 0, 0, reach)
+                return Index(path, 0, 0, reach)
             last = _mark_at(file, lines - 1)
     except (OSError, ValueError, JournalError):
         return None
     column.seek(last.offset)
     if not _is_line_of(last, column.read(last.length)):
         return None
-    return Index(path, lines, last.end, crc, reach)
+    return Index(path, lines, last.end, reach)
 
 
 def _is_line_of(mark: Mark, line: bytes) -> bool:

@@ -24,7 +24,7 @@ from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, timestamp
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import ColumnState, recover, recover_story
+from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
 from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 
@@ -178,6 +178,23 @@ class Journal:
         """Return when all that was appended so far has been written, or could not be."""
         if self._writer is not None:
             self._writer.drain()
+
+    def set_aside_bad_lines(self) -> None:
+        """Take out the bad lines that were found: what they held is done again, or not wanted.
+
+        They are in `torn/` then. It is for when nothing of what was asked is missing: until then
+        they show which cells were lost.
+        """
+        for state in self.states:
+            if not state.bad_lines:
+                continue
+            try:
+                to = set_aside_bad_lines(self.layout, state.path, state.bad_lines)
+            except OSError as error:  # they stay, and count for nothing
+                logger.warning("%s: %s stay in it: %s", state.path, state.bad_words, error.strerror)
+            else:
+                logger.warning("%s: %s set aside in %s", state.path, state.bad_words, to)
+                state.bad_lines.clear()
 
     def close(self) -> None:
         """Write what waits, and let others write."""

@@ -6,10 +6,11 @@ result.
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
@@ -18,6 +19,7 @@ from limpet.journal.files import open_to_read
 
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
 _STARTED = b'"event":"started"'
+_KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
 class Started(NamedTuple):
@@ -75,7 +77,7 @@ class Story:
         # Plain questions, not patterns: there may be a million of these lines.
         kind, key = event.get("event"), event.get("key")
         step = event.get("step", "")
-        if kind == "started" and type(key) is str:
+        if kind == "started" and _is_key(key):
             self.begun[step, key] = Started(
                 step,
                 key,
@@ -84,13 +86,18 @@ class Story:
                 event.get("at", ""),
                 event.get("generation", 0),
             )
-        elif kind == "failed" and type(key) is str:
+        elif kind == "failed" and _is_key(key):
             self.begun.pop((step, key), None)
             self.retries[step] += "retry_in" in event
         elif kind == "pace":
             self.pace[step] = event
         elif kind == "stopping":
             self.is_stopping = True
+
+
+def _is_key(value: Any) -> TypeGuard[str]:
+    """Tell whether it is a key: a damaged line may hold anything."""
+    return type(value) is str and _KEY.fullmatch(value) is not None
 
 
 def unfinished(events: Path, start: int) -> list[Started]:

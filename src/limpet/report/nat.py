@@ -16,7 +16,6 @@ def names_of(reader: RunReader) -> list[str]:
 
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
-    items = list(reader.items())
-    asked = [Asked(one.as_item, one.trial, "", 0, one.id) for one in items]
+    results = ((Asked(one.as_item, one.trial, "", 0, one.id), one) for one in reader.items())
     make_directory(directory)
-    write_outputs(Layout(directory), asked, items, reader.summary())
+    write_outputs(Layout(directory), results, reader.evaluators, reader.summary)

@@ -6,38 +6,35 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
-from limpet.evaluators.protocol import Evaluator
 from limpet.executors.interrupts import hearing
-from limpet.journal.column import Column, ColumnReader, read_failures
+from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
-from limpet.journal.lines import Entry
 from limpet.run.asked import Asked, write_asked
-from limpet.run.completion import asked_hash, is_complete, sizes_of
+from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
+from limpet.run.read_back import ReadBack
 from limpet.run.records import secrets_of
 from limpet.run.redo import Redo, begin_redo, end_redo
 from limpet.run.request import Request
-from limpet.run.results import EvaluationResult, ItemResult, read_answers
-from limpet.run.scoring import scoring_of
+from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.selecting import note_selection, reported_places
 from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
-from limpet.run.summary import summarise
+from limpet.run.summary import Numbers
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
-from limpet.types import Cell
 
 logger = logging.getLogger("limpet.run")
 
@@ -71,7 +68,7 @@ class Evaluation:
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
         columns = {
-            step: ColumnReader(layout.column(step), layout.index(layout.column(step)))
+            step: ColumnReader(layout.column(step))  # every line is checked, as `open` does
             for step in steps
         }
         about = read_about(layout)
@@ -100,7 +97,9 @@ class Evaluation:
         reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
-        items = [request.items[place] for place in reported]
+        items = request.items
+        if len(reported) < len(items):
+            items = [items[place] for place in reported]
         self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
         asks_for_more = request.on_change is not None or bool(request.redo)
         if not asks_for_more and is_complete(journal, about, self._hash, self._steps):
@@ -138,11 +137,7 @@ class Evaluation:
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
-            standing = {
-                key: (cell.key, version)
-                for key, ((_, cell), version) in self._lookup.standing.items()
-            }
-            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls], standing)
+            write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
         begin_session(
             journal,
             about,
@@ -221,73 +216,114 @@ class Evaluation:
 
     def finish(self) -> EvaluationResult:
         """Read everything back, and write the files for others."""
+        assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
+            self._journal.set_aside_bad_lines()
             if self.plan.of is not None:
-                return self._result(self._read_later(), None, run)
-            summary = _read_summary(self._layout.home / "summary.json")
+                return self._result(self._results_later(), None, run, None)
+            summary = json.loads(read_whole(self._layout.home / "summary.json"))
             return EvaluationResult(self._read_later, summary, self.plan, run)
-        assert self._journal is not None
         self._journal.drain()  # what still waits to be written counts too
-        reason = self._pipeline.stop_reason
-        items = self._read()
-        summary = self._summary(items, reason)
-        failure = self._write_outputs(items, summary)
-        steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
-        done = failure is None and all(
-            step["completed"] == len(items) and "redo" not in step for step in steps.values()
-        )
-        if self._about is not None:
-            end_redo(self._about, items, [one.item.id for one in self._lookup.asked])
-            note_ended(self._about, steps)
-            if done and self._lookup.is_settled:
-                sizes = sizes_of(self._journal, self._steps)
-                self._about["complete"] = {"asked": self._hash, "columns": sizes}
-        return self._result(items, reason or failure, run, summary)
+        reason, results = self._pipeline.stop_reason, self._results()
+        numbers = self._numbers()
+        pending: list[tuple[str, Mapping[str, Any]]] = []
 
-    def _summary(self, items: Sequence[ItemResult], reason: Exception | None) -> dict[str, Any]:
-        summary = summarise(items, [one.name for one in self._request.evaluators])
+        def counted() -> Iterator[tuple[Asked, ItemResult]]:
+            for asked, item in results:
+                numbers.add(item)
+                if item.redo:
+                    pending.append((asked.item.id, item.redo))
+                yield asked, item
+
+        pairs = counted()
+        failure = self._write_outputs(pairs, lambda: self._summary(numbers, reason))
+        for _ in pairs:  # what could not be written counts all the same
+            pass
+        summary = self._summary(numbers, reason)
+        if reason is None and failure is None:  # whatever was lost has run again
+            self._journal.set_aside_bad_lines()
+        self._note_end(summary, pending, len(results), wrote=failure is None)
+        return self._result(results, reason or failure, run, summary)
+
+    def _note_end(
+        self,
+        summary: Mapping[str, Any],
+        pending: Sequence[tuple[str, Mapping[str, Any]]],
+        cells: int,
+        *,
+        wrote: bool,
+    ) -> None:
+        """Note what is done of what was asked, and whether that is all."""
+        assert self._journal is not None
+        assert self._lookup is not None
+        if self._about is None:
+            return
+        steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+        end_redo(self._about, pending)
+        note_ended(self._about, steps)
+        done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
+        if wrote and done and self._lookup.is_settled:
+            sizes = sizes_of(self._journal, self._steps)
+            self._about["complete"] = {"asked": self._hash, "columns": sizes}
+
+    def _numbers(self) -> Numbers:
+        return Numbers([one.name for one in self._request.evaluators])
+
+    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+        summary = numbers.summary()
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
         summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        asked, whole = len(items) // self._request.trials, len(self._request.items)
+        asked, whole = numbers.items // self._request.trials, len(self._request.items)
         if asked < whole:
             summary["selection"] = {"items": asked, "of": whole}
         return summary
 
     def _result(
         self,
-        items: list[ItemResult],
+        results: ReadBack,
         reason: Exception | None,
         run: str | None,
-        summary: dict[str, Any] | None = None,
+        summary: dict[str, Any] | None,
     ) -> EvaluationResult:
         """Return what came out of what this session was asked for, of all that the run has."""
         assert self._lookup is not None
-        selected = [one for n, one in enumerate(items) if self._lookup.is_selected(n)]
-        if summary is None or len(selected) < len(items):
-            summary = self._summary(selected, reason)
-        return EvaluationResult(lambda: selected, summary, self.plan, run, reason)
+        if summary is None or self._lookup.selects:
+            numbers = self._numbers()
+            for item in results.selected():
+                numbers.add(item)
+            summary = self._summary(numbers, reason)
+        items = functools.partial(_items_of, results)
+        if run is None:  # its files will be gone
+            items = functools.partial(list, items())
+        return EvaluationResult(items, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._request.on_end is None or self._about is None:
+        if self._about is None or self._journal is None:
             return
         complete = self._about.pop("complete", None)  # until that is done, too
-        if self._request.on_end(result) is not False and complete is not None:
-            self._about["complete"] = complete
+        on_end = self._request.on_end
+        well = on_end is None or on_end(result) is not False
+        if well and complete is not None:
+            # As they are now: they may have been changed, on purpose.
+            with suppress(OSError):
+                complete["files"] = checksums_of(self._journal, self._steps)
+                self._about["complete"] = complete
 
     def _write_outputs(
-        self, items: Sequence[ItemResult], summary: dict[str, Any]
+        self,
+        results: Iterable[tuple[Asked, ItemResult]],
+        summarise: Callable[[], dict[str, Any]],
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
-        assert self._lookup is not None
         try:
             write_outputs(
                 self._layout,
-                self._lookup.asked,
-                items,
-                summary,
+                results,
+                [one.name for one in self._request.evaluators],
+                summarise,
                 bare=self._request.bare_outputs,
                 step_filter=self._request.step_filter,
             )
@@ -302,66 +338,17 @@ class Evaluation:
         return None
 
     def _read_later(self) -> list[ItemResult]:
+        return _items_of(self._results_later())
+
+    def _results_later(self) -> ReadBack:
         about = read_about(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
-        return self._read()
+        return self._results()
 
-    def _read(self) -> list[ItemResult]:
+    def _results(self) -> ReadBack:
         assert self._lookup is not None
         failures = read_failures(self._layout.failures)
-        answers, lookup = self._columns[WORKFLOW], self._lookup
-        counting = [lookup.counting_version(call) for call in lookup.calls]
-        keys = [(asked, cell.key) for (asked, cell), _ in counting]
-        items = read_answers(answers, keys, failures)
-        for item, call, (other, version) in zip(items, lookup.calls, counting, strict=True):
-            item.version = version
-            self._note_redo(item, call[0], call[1], failures, other[1].key)
-        for evaluator, fingerprint in self._scores:
-            column = self._columns[evaluator.name]
-            self._read_scores(items, evaluator, fingerprint, column, failures)
-        return items
-
-    def _read_scores(
-        self,
-        items: Sequence[ItemResult],
-        evaluator: Evaluator,
-        fingerprint: str,
-        column: Column,
-        failures: Mapping[tuple[str, str], Entry],
-    ) -> None:
-        assert self._lookup is not None
-        cells: dict[int, Cell] = {}
-        for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
-            if item.status == "completed":
-                cells[place] = scoring_of(asked, item.entry, evaluator, fingerprint).cell
-                self._note_redo(item, asked, cells[place], failures, cells[place].key)
-        places = {cell.key: place for place, cell in cells.items()}
-        read = set()
-        for key, entry in column.read_many(places):
-            items[places[key]].scores[evaluator.name] = entry.record
-            items[places[key]].note_masked(evaluator.name, entry.facts)
-            read.add(key)
-        for key, place in places.items():
-            if key not in read and (evaluator.name, key) in failures:
-                failed = failures[evaluator.name, key]
-                items[place].score_errors[evaluator.name] = failed.record["error"]
-                items[place].note_masked(evaluator.name, failed.facts)
-
-    def _note_redo(
-        self,
-        item: ItemResult,
-        asked: Asked,
-        cell: Cell,
-        failures: Mapping[tuple[str, str], Entry],
-        counting: str,
-    ) -> None:
-        """Say of an item that a step is still to be run again, and why that failed if it did."""
-        assert self._lookup is not None
-        needed = self._lookup.redos.needed(cell.step, asked.item.id)
-        if needed and not self._columns[cell.step].reaches(counting, needed):
-            failed = failures.get((cell.step, cell.key))
-            is_of_it = failed is not None and failed.facts.get("generation", 0) >= needed
-            item.redo[cell.step] = failed.record["error"] if failed and is_of_it else None
+        return ReadBack(self._lookup, self._columns, self._scores, failures)
 
     def _close_journal(self) -> None:
         if self._journal is None:
@@ -379,11 +366,5 @@ class Evaluation:
                 self._temporary.cleanup()
 
 
-def _read_summary(path: Path) -> dict[str, Any]:
-    try:
-        summary = json.loads(read_whole(path))
-    except (OSError, ValueError, JournalError) as error:
-        raise JournalError(
-            f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
-        ) from error
-    return dict(summary)
+def _items_of(results: ReadBack) -> list[ItemResult]:
+    return list(results.selected())

@@ -229,7 +229,7 @@ def _evaluation(
     AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
     rows = _dataset(dataset, told)
     scoring = as_evaluators(evaluators, threads=threads)
-    items, selection = list(rows), _selection(told)
+    items, selection = rows.items, _selection(told)
     behaviour |= forced(behaviour, [one.name for one in scoring], items, selection)
     request = Request(
         items,

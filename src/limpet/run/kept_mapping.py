@@ -130,8 +130,12 @@ class KeptMapping(Mapping):
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         # The outputs are read back, not taken as they are: a finished run and a resumed one are
-        # the same thing.
-        self._close_journal()  # first: what still waited to be written counts too
+        # the same thing. First, what still waits to be written: it counts too.
+        assert self._journal is not None
+        self._journal.drain()
+        if all(key in self._column for key in self._keys):
+            self._journal.set_aside_bad_lines()
+        self._close_journal()
         fallback = self._options.get("fallback_return_value", UNSET)
         result: MapResult[Any, Any] = MapResult(
             [fallback] * len(self._all),

@@ -4,6 +4,7 @@ Only looks: with readers it is what `plan` needs, with a journal's own columns w
 """
 
 import functools
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,8 @@ from limpet.journal.code import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
-from limpet.run.asked import Asked, ask
+from limpet.run.asked import Asked, AskedItems
+from limpet.run.calls import Calls, Keys
 from limpet.run.change import Fingerprint, settle_change
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
@@ -22,7 +24,8 @@ from limpet.run.redo import Redos
 from limpet.run.request import Request
 from limpet.run.scoring import scoring_of
 from limpet.run.selecting import reported_places
-from limpet.types import Cell
+
+_CHUNK = 1_000
 
 
 class Lookup:
@@ -37,8 +40,8 @@ class Lookup:
 
     Attributes:
         asked: Each item that is reported of, in each trial.
-        calls: The cell of each, under the workflow as it is now.
-        standing: By a key of these, the call of an earlier version whose answer counts until there
+        keys: The key of each, under the workflow as it is now.
+        standing: By one of these, the key of an earlier version's answer, which counts until there
             is one under the key itself, and which version that is.
         missing: Those the workflow has to answer in this session.
         unscored: Those that are answered, and lack a score.
@@ -67,7 +70,7 @@ class Lookup:
         places = reported_places(about, request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
-        self.asked = ask(request.items, request.trials, request.workflow, places)
+        self.asked = AskedItems(request.items, request.trials, request.workflow, places)
         self.redos = Redos(about)
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
@@ -86,24 +89,28 @@ class Lookup:
             raise unasked
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
-    def _calls_under(self, fingerprint: str) -> list[Call]:
-        return [
-            (one, Cell(WORKFLOW, one.public_id, one.trial, one.key(fingerprint)))
-            for one in self.asked
-        ]
+    def _keys_under(self, fingerprint: str) -> Keys:
+        return Keys(self.asked.keys(fingerprint))
 
     def is_selected(self, place: int) -> bool:
         """Tell whether this session is about what is asked at a place."""
         return self._selected is None or place % self._reported in self._selected
 
+    @property
+    def selects(self) -> bool:
+        """Whether this session is about a part of what the run reports of."""
+        return self._selected is not None
+
     def counting(self, call: Call) -> Call:
         """Return the call whose answer counts now, in place of one under the present workflow."""
-        return self.counting_version(call)[0]
+        asked, cell = call
+        return asked, cell._replace(key=self.counting_key(cell.key)[0])
 
-    def counting_version(self, call: Call) -> tuple[Call, str]:
-        """Return the call whose answer counts now, and its version; empty: the present one."""
-        key, present = call[1].key, (call, "")
-        return present if key in self._answers else self.standing.get(key, present)
+    def counting_key(self, key: str) -> tuple[str, str]:
+        """Return the key of the answer that counts now, and its version; empty: the present one."""
+        if not self.standing or key in self._answers:
+            return key, ""
+        return self.standing.get(key, (key, ""))
 
     @property
     def is_settled(self) -> bool:
@@ -134,11 +141,11 @@ class Lookup:
             self._changed = tuple(changed_parts(latest[1], parts))
 
         def done_under(whole: str) -> set[int]:
-            cells = enumerate(self._calls_under(whole))
-            return {place for place, (_, cell) in cells if cell.key in self._answers}
+            keys = enumerate(self._keys_under(whole))
+            return {place for place, key in keys if key in self._answers}
 
-        self.standing: dict[str, tuple[Call, str]] = {}
-        self.calls = self._calls_under(now.whole)
+        self.standing: dict[str, tuple[str, str]] = {}
+        self.keys = self._keys_under(now.whole)
         exempt = self._exempt(about)
         chosen = settle_change(
             about, now, done_under, len(self.asked), self._request.on_change, exempt
@@ -147,51 +154,60 @@ class Lookup:
         if others.keys() - exempt:
             self._changed = ()  # kept
         self.standing = {
-            self.calls[place][1].key: (self._calls_under(whole)[place], whole)
+            self.keys[place]: (self._keys_under(whole)[place], whole)
             for place, whole in others.items()
         }
         self._kept_by_choice = about["decided"].get(now.whole) == "keep"
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
-        self.missing: list[Call] = []
-        self.unscored: list[Call] = []
-        self._left_calls = self._forced = 0
-        answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
-        for place, call in enumerate(self.calls):
-            asked, cell = call
-            needed = self.redos.needed(WORKFLOW, asked.item.id)
-            counting = self.counting(call)[1].key
-            is_there = counting in self._answers
-            if is_there and self._answers.reaches(counting, needed):
-                answered[counting] = place
-            elif self._is_left(WORKFLOW, cell.key, needed):
-                self._left_calls += self.is_selected(place)
-                if is_there:
-                    answered[counting] = place
-            elif self.is_selected(place):
-                self.missing.append(call)
-                self._forced += is_there
-            elif is_there:
-                answered[counting] = place
-        self._look_at_scores(answered)
-
-    def _is_left(self, step: str, key: str, needed: int) -> bool:
-        return self.left.get((step, key), -1) >= needed
-
-    def _look_at_scores(self, answered: dict[str, int]) -> None:
         names = [one.name for one, _ in self._scores]
         self.there = dict.fromkeys((WORKFLOW, *names), 0)
         self._kept = dict.fromkeys((WORKFLOW, *names), 0)
         self._lacking = dict.fromkeys(names, 0)
         self._scores_forced = dict.fromkeys(names, 0)
-        seen = set()
-        for key, entry in self._answers.read_many(answered):
-            seen.add(key)
-            place = answered[key]
-            asked = self.asked[place]
-            is_selected = self.is_selected(place)
-            if self._reaches(self.calls[place]):
+        self._left_calls = self._forced = 0
+        missing, unscored = array("Q"), array("Q")
+        for begin in range(0, len(self.keys), _CHUNK):
+            answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
+            for place in range(begin, min(begin + _CHUNK, len(self.keys))):
+                self._look_at_answer(place, answered, missing)
+            self._look_at_scores(answered, missing, unscored)
+        self.missing = Calls(WORKFLOW, self.asked, self.keys, missing)
+        counting = self.keys
+        if self.standing:
+            counting = Keys(self.counting_key(key)[0] for key in self.keys)
+        self.unscored = Calls(WORKFLOW, self.asked, counting, unscored)
+
+    def _look_at_answer(self, place: int, answered: dict[str, int], missing: "array[int]") -> None:
+        key, needed = self.keys[place], self._needed(place)
+        counting = self.counting_key(key)[0]
+        is_there = counting in self._answers
+        if is_there and self._answers.reaches(counting, needed):
+            answered[counting] = place
+        elif self._is_left(WORKFLOW, key, needed):
+            self._left_calls += self.is_selected(place)
+            if is_there:
+                answered[counting] = place
+        elif self.is_selected(place):
+            missing.append(place)
+            self._forced += is_there
+        elif is_there:
+            answered[counting] = place
+
+    def _needed(self, place: int) -> int:
+        return self.redos.needed(WORKFLOW, self.asked[place].item.id) if self.redos else 0
+
+    def _is_left(self, step: str, key: str, needed: int) -> bool:
+        return self.left.get((step, key), -1) >= needed
+
+    def _look_at_scores(
+        self, answered: dict[str, int], missing: "array[int]", unscored: "array[int]"
+    ) -> None:
+        for key, entry in self._answers.read_many(list(answered)):
+            place = answered.pop(key)
+            asked, is_selected = self.asked[place], self.is_selected(place)
+            if self._answers.reaches(key, self._needed(place)):
                 self.there[WORKFLOW] += 1
                 self._kept[WORKFLOW] += is_selected
             # A list, and not any() alone: each evaluator counts what it lacks.
@@ -200,13 +216,9 @@ class Lookup:
                 for one in self._scores
             ]
             if any(lacks) and is_selected:
-                self.unscored.append(self.counting(self.calls[place]))
-        damaged = [place for key, place in answered.items() if key not in seen]
-        self.missing += [self.calls[place] for place in damaged if self.is_selected(place)]
-
-    def _reaches(self, call: Call) -> bool:
-        asked, cell = self.counting(call)
-        return self._answers.reaches(cell.key, self.redos.needed(WORKFLOW, asked.item.id))
+                unscored.append(place)
+        # What is left was damaged since it was opened.
+        missing.extend(place for place in answered.values() if self.is_selected(place))
 
     def _lacks_score(
         self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
@@ -226,8 +238,11 @@ class Lookup:
     def _planned(self, about: Mapping[str, Any]) -> Plan:
         request, calls = self._request, len(self.missing)
         known = self._answers.ids() if calls > self._forced and len(self._answers) else set()
-        fresh = [call for call in self.missing if self.counting(call)[1].key not in self._answers]
-        seen = sum(_is_known(asked, cell, known) for asked, cell in fresh)
+        seen = 0
+        if known:
+            for asked, cell in self.missing:
+                is_there = self.counting_key(cell.key)[0] in self._answers
+                seen += not is_there and _is_known(asked, known)
         edited = 0 if self._changed else seen
         workflow = StepPlan(
             WORKFLOW,
@@ -269,6 +284,6 @@ def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | Non
     return frozenset(at[place] for place in wanted)
 
 
-def _is_known(asked: Asked, cell: Cell, known: set[str]) -> bool:
+def _is_known(asked: Asked, known: set[str]) -> bool:
     """Tell whether an item was answered before; with more trials, its id has grown."""
-    return cell.id in known or (asked.trial == 0 and asked.item.id in known)
+    return asked.public_id in known or (asked.trial == 0 and asked.item.id in known)

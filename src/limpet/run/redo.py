@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.run.results import ItemResult
-
 
 @dataclass(frozen=True, slots=True)
 class Redo:
@@ -94,19 +92,19 @@ def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redo
     return Redos(about)
 
 
-def end_redo(about: dict[str, Any], items: Iterable[ItemResult], ids: Sequence[str]) -> None:
+def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
     """Take off the note what is done, and mark what failed throughout.
 
     Args:
         about: What `run.json` says; brought up to date.
-        items: Every item that the run reports of.
-        ids: Their ids, without the trial.
+        pending: The ids of items of which steps are still to be run again, without the trial, and
+            by step why that failed if it did.
     """
     left: dict[Redo, list[Any]] = {one: [] for one in Redos(about).noted}
     if not left:
         return
-    for id_, item in zip(ids, items, strict=True):
-        for step, error in item.redo.items():
+    for id_, steps in pending:
+        for step, error in steps.items():
             for one, errors in left.items():
                 if one.covers(step, id_):
                     errors.append(error)

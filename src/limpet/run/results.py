@@ -7,13 +7,11 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from limpet.journal.column import Column
 from limpet.journal.lines import Entry
-from limpet.run.asked import Asked
 from limpet.run.masked import MASKED
 from limpet.run.notebook import summary_html
 from limpet.run.plans import Plan
-from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS
+from limpet.run.scoring import SAW_MASKED
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
@@ -153,27 +151,3 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
         yield from ((name, one["score"]) for name, one in score["scores"].items())
     else:
         yield None, score["score"]
-
-
-def read_answers(
-    column: Column, calls: Sequence[tuple[Asked, str]], failures: Mapping[tuple[str, str], Entry]
-) -> list[ItemResult]:
-    """Read back what the workflow answered to what was asked."""
-    items = [
-        ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
-        for asked, _ in calls
-    ]
-    places = {key: place for place, (_, key) in enumerate(calls)}
-    for key, entry in column.read_many(places):
-        one = items[places[key]]
-        one.output, one.steps = entry.record[ANSWER], entry.record[STEPS]
-        one.status, one.entry = "completed", entry
-        one.seconds = entry.facts.get("seconds", 0.0)
-        one.note_masked("workflow", entry.facts)
-    for key, place in places.items():
-        if items[place].status != "completed" and ("workflow", key) in failures:
-            failed = failures["workflow", key]
-            items[place].status = "failed"
-            items[place].error = failed.record["error"]
-            items[place].note_masked("workflow", failed.facts)
-    return items

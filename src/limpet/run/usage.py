@@ -4,8 +4,7 @@ Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot
 `models`, the same counts by model, and `times`, as `nat eval` knows them.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping
 from math import isfinite
 from typing import Any
 
@@ -87,23 +86,6 @@ def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | 
         except OverflowError:  # so many tokens that no float can count them
             return None
     return cost / _MILLION
-
-
-def sum_usage(facts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Add up what cells used."""
-    usage: dict[str, float] = {}
-    for one in facts:
-        add_counts(usage, one.get("usage", {}))
-    return bounded(usage)
-
-
-def sum_models(facts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Add up what cells used, model by model."""
-    models: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for one in facts:
-        for model, counts in one.get("models", {}).items():
-            add_counts(models[model], counts)
-    return {model: bounded(counts) for model, counts in models.items()}
 
 
 def add_counts(total: MutableMapping[str, float], counts: Mapping[str, Any]) -> None:

@@ -232,7 +232,7 @@ class NatConfig:
         dataset: Dataset = ready.dataset
         return Target(
             self.run,
-            dataset,
+            dataset.items,
             self.trials,
             ready.workflow,
             dataset.roles.input,

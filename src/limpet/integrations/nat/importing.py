@@ -8,7 +8,7 @@ once, it is not taken again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from limpet.journal.column import Column
 from limpet.journal.encoding import kept_form
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
-from limpet.run.asked import Asked, ask
+from limpet.run.asked import Asked, AskedItems
 from limpet.run.masked import masked_record
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.records import answer_record, kept_steps
@@ -50,7 +50,7 @@ class Target:
     """
 
     run: Path
-    items: Iterable[Item]
+    items: Sequence[Item]
     trials: int
     workflow: Workflow
     question: str
@@ -144,7 +144,7 @@ def _matched(
     rows: Iterable[Mapping[str, Any]], target: Target, report: Imported
 ) -> Iterable[tuple[Asked, Mapping[str, Any]]]:
     by_id: dict[str, Asked] = {}
-    for one in ask(target.items, target.trials, target.workflow):
+    for one in AskedItems(target.items, target.trials, target.workflow):
         by_id[f"{one.item.id}_rep{one.trial}"] = one
         if one.trial == 0:
             by_id.setdefault(one.item.id, one)

@@ -80,7 +80,9 @@ class FactsReader(ColumnReader):
         """Return what a call reported to have used; None if it did not."""
         head = self._head(key)
         found = None if head is None else _USAGE.search(head)
-        return None if found is None else loads(found[1])
+        with suppress(JSONDecodeError):  # damaged
+            return None if found is None else loads(found[1])
+        return None
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""

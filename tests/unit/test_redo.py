@@ -436,3 +436,59 @@ def test_an_unknown_name_is_an_error_with_the_nearest_and_nothing_is_done(
 def test_what_makes_no_sense_is_refused(bench, options, error):
     with pytest.raises(error):
         bench.evaluate(**options)
+
+
+@pytest.mark.parametrize("damage", ["flipped", "cut"])
+def test_a_damaged_record_of_a_redo_does_not_bring_the_earlier_one_back(tmp_path, damage):
+    said = ["first"]
+
+    def answer(question):
+        return f"{question} {said[0]}"
+
+    def run(**options):
+        return limpet.evaluate(
+            [{"id": "a", "question": "a"}, {"id": "b", "question": "b"}],
+            answer,
+            run=tmp_path / "run",
+            version="1",
+            **options,
+        )
+
+    run()
+    said[0] = "second"
+    run(redo=True)
+    column = tmp_path / "run" / "workflow_output.jsonl"
+    lines = column.read_bytes().splitlines(keepends=True)
+    if damage == "flipped":
+        lines[-1] = lines[-1].replace(b"second", b"seconD")
+    column.write_bytes(b"".join(lines if damage == "flipped" else lines[:-1]))
+    said[0] = "third"
+    healed = run()
+    assert sorted(one.output.split()[1] for one in healed.items) == ["second", "third"]
+    assert run().plan.calls == 0
+
+
+def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_either(tmp_path):
+    rows = [{"id": str(n), "question": str(n)} for n in range(4)]
+    run = {"run": tmp_path / "run", "concurrency": 1, "early_stop": False}
+
+    def first(question):
+        return "first"
+
+    limpet.evaluate(rows, first, version="1", **run)
+    stop_after_two(rows, run)
+    forced = limpet.evaluate(rows, lambda question: "third", version="3", redo=True, **run)
+    assert {one.output for one in forced.items} == {"third"}
+
+
+def stop_after_two(rows, run):
+    done = []
+
+    def second(question):
+        done.append(question)
+        if len(done) > 2:
+            raise limpet.QuotaExhaustedError("no more")
+        return "second"
+
+    limpet.evaluate(rows, second, version="2", redo=True, **run)
+    assert len(done) == 3

@@ -57,6 +57,9 @@ def is_complete(
     known = about.get("complete", {})
     if known.get("asked") != asked or known.get("columns") != sizes_of(journal, steps):
         return False
+    # A damaged record may have an earlier one of the same key behind it.
+    if any(journal.column(step).state.bad_lines for step in steps):
+        return False
     if read_asked(journal.layout) is None:
         return False
     try:

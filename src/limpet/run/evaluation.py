@@ -21,7 +21,7 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
-from limpet.run.lookup import Lookup
+from limpet.run.lookup import Lookup, versions_of
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
@@ -172,7 +172,12 @@ class Evaluation:
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
         highest = max(column.highest_generation for column in columns.values())
-        begin_redo(about, Redo(0, request.redo, ids) if request.redo else None, highest)
+        wanted = Redo(0, request.redo, ids, versions=self._versions_of(request.redo))
+        begin_redo(about, wanted if request.redo else None, highest)
+
+    def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        versions = versions_of(self._request)
+        return tuple((step, versions[step]) for step in sorted(steps))
 
     def _nothing_to_do(self) -> Plan:
         request = self._request

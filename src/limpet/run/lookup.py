@@ -71,7 +71,7 @@ class Lookup:
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self.redos = Redos(about)
+        self.redos = Redos(about, versions_of(request))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
             cell: one.facts.get("generation", 0) for cell, one in failures.items()
@@ -273,6 +273,12 @@ class Lookup:
             tuple(evaluators),
             whole if selected < whole else None,
         )
+
+
+def versions_of(request: Request) -> dict[str, str]:
+    """Return the fingerprint of each step as it is now."""
+    steps = {one.name: digest(dict(one.fingerprint)) for one in request.evaluators}
+    return {WORKFLOW: digest(dict(request.workflow.fingerprint)), **steps}
 
 
 def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:

@@ -2,11 +2,13 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from limpet.errors import JournalError
 from limpet.journal.files import read_whole
+from limpet.journal.fingerprint import digest
 from limpet.journal.story import Story, last_told
 from limpet.run.asked import Note, read_asked
 from limpet.run.reading.choice import layout_of_run
@@ -78,7 +80,7 @@ class RunFiles:
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
         self.about = self._read_about()
-        self.redos = Redos(self.about)
+        self.redos = Redos(self.about, _versions_in(self.about))
         note = read_asked(self.layout)
         # The story before the columns: a call it tells of may have its record by now, and a call
         # with a record is not in flight.
@@ -188,3 +190,14 @@ class RunFiles:
 
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
+
+
+def _versions_in(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fingerprint of each step as the latest session had it."""
+    functions, evaluators = about.get("functions"), about.get("evaluators")
+    versions: dict[str, str] = {}
+    if isinstance(evaluators, dict):
+        versions = {name: digest(parts) for name, parts in evaluators.items()}
+    if isinstance(functions, dict) and functions:
+        versions["workflow"] = next(reversed(functions))
+    return versions

@@ -90,7 +90,10 @@ class EvaluationResult:
 
     @functools.cached_property
     def items(self) -> list[ItemResult]:
-        """Each item in each trial, in the order of the dataset, trial by trial."""
+        """Each item in each trial, in the order of the dataset, trial by trial.
+
+        They are read from the run's files when they are first asked for.
+        """
         return self._read_items()
 
     @property

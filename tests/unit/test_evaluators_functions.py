@@ -250,7 +250,7 @@ def test_a_dict_is_several_scores_in_its_order():
         (Score(math.nan), "returned nan"),
         (Score("good"), "give a text as label="),
         (Score([1]), "returned a list"),
-        (Score(1, label=3), "label=3"),
+        (Score(None, label=3), "label=3"),
     ],
 )
 def test_what_is_no_score_is_an_error_and_never_a_score(value, message):

@@ -399,3 +399,20 @@ def test_a_map_records_each_output_or_its_failure(tmp_path):
     assert result.outputs[3] == 3
     assert [one.index for one in result.failures] == [2]
     assert len(path.read_bytes().splitlines()) == 3
+
+
+def test_a_label_that_is_no_text_costs_nobody_the_value(tmp_path):
+    calls = []
+
+    def judge(output):
+        calls.append(output)
+        return limpet.Score(0.5, label=5)
+
+    rows = [{"id": "a", "question": "q"}]
+    for _ in range(2):
+        result = limpet.evaluate(
+            rows, lambda question: "x", {"judge": judge}, run=tmp_path / "run", version="1"
+        )
+    assert len(calls) == 1
+    assert result.summary["evaluators"]["judge"]["mean"] == 0.5
+    assert result.summary["evaluators"]["judge"]["labels"] == {"5": 1}

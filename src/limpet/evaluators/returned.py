@@ -77,12 +77,13 @@ def _number(value: Any, who: str) -> float | bool:
 
 
 def _checked(score: Score, who: str) -> Score:
-    # A reason that is no text stands beside the score, and costs nobody the score.
-    if score.label is not None and not isinstance(score.label, str):
-        raise PermanentError(
-            f"{who} returned a Score with label={one_line(score.label)}; use a text"
-        )
-    value = _unfolded(score.value)
+    # A label or a reason that is no text stands beside the value, and costs nobody the value.
+    label, value = _unfolded(score.label), _unfolded(score.value)
+    if label is not None and not isinstance(label, str):
+        if value is None:
+            raise PermanentError(f"{who} returned a Score with label={one_line(label)}; use a text")
+        label = one_line(label)
+    score = dataclasses.replace(score, label=label)
     if value is None:
         if not score.label:
             raise PermanentError(f"{who} returned a Score without value and label; give one")

@@ -77,7 +77,9 @@ class PackedItems(Sequence[Item]):
 
     def digest(self) -> str:
         """Return a hash that is another wherever an item is another."""
-        digest = blake2b(encode_canonical([self._roles, self.names]), digest_size=16)
+        digest = blake2b(encode_canonical(self._roles), digest_size=16)
+        # Ids are made of the rows, but for which of two equal rows one is.
+        digest.update("\n".join(self.names).encode(errors="surrogatepass"))
         rows = iter(self._rows)
         while chunk := list(islice(rows, _CHUNK)):
             texts = [one if isinstance(one, bytes) else encode_canonical(one) for one in chunk]

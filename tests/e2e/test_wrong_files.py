@@ -18,7 +18,7 @@ WRONG = {
         "dataset: rows.jsonl\nworkflw: app:answer\n",
         "error: eval.yml:2: unknown key 'workflw'\n"
         "\n"
-        "hint: did you mean 'workflow'?  (known here: name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, prices, output)\n",
+        "hint: did you mean 'workflow'?  (known here: name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, early_stop, prices, output)\n",
     ),
     "no workflow": (
         "dataset: rows.jsonl\n",

@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
+from limpet.report.picture import Picture
 from limpet.report.terminal import talk
 from limpet.report.words import duration
 
 _MOMENT_S = 1.0
-FRAMES_PER_S = 5
 
 
 class Waiting:
@@ -43,12 +42,9 @@ def busy(what: str) -> Iterator[None]:
     if not talk().is_terminal:
         yield
         return
-    with Live(
-        console=talk(),
-        refresh_per_second=FRAMES_PER_S,
-        transient=True,
-        get_renderable=Waiting(what),
-        redirect_stdout=False,  # stdout is data
-        redirect_stderr=False,
-    ):
+    picture = Picture(Waiting(what), redirect=False)  # stdout is data
+    picture.begin()
+    try:
         yield
+    finally:
+        picture.end()

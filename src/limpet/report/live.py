@@ -9,12 +9,12 @@ import threading
 from typing import Self
 
 from rich.console import Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
 from limpet.executors.dispatch import STOP_GRACE_S
-from limpet.report.busy import FRAMES_PER_S, Waiting
+from limpet.report.busy import Waiting
+from limpet.report.picture import Picture
 from limpet.report.progress import ProgressTable, progress_line
 from limpet.report.terminal import talk
 from limpet.report.words import count
@@ -70,13 +70,7 @@ class LiveView(TalkingView):
         super().__init__()
         self._looking = Waiting("looking at what is there")
         self._writing: Waiting | None = None
-        self._live = Live(
-            console=talk(),
-            refresh_per_second=FRAMES_PER_S,
-            transient=True,
-            get_renderable=self._draw,
-            vertical_overflow="crop",
-        )
+        self._picture = Picture(self._draw)
 
     def _draw(self) -> RenderableType:
         if self.plan is None:
@@ -88,11 +82,11 @@ class LiveView(TalkingView):
         return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
 
     def __enter__(self) -> Self:
-        self._live.start()
+        self._picture.begin()
         return self
 
     def end(self) -> None:
-        self._live.stop()
+        self._picture.end()
 
 
 class LineView(TalkingView):

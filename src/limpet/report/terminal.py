@@ -11,6 +11,7 @@ import contextlib
 import functools
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
@@ -41,8 +42,18 @@ class _Unheard:
         return getattr(self._stream, name)
 
 
+talking = threading.RLock()
+"""Held by whoever writes on the terminal."""
+if hasattr(os, "register_at_fork"):  # in a child, nobody is left who would let go of it
+    os.register_at_fork(after_in_child=talking._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as Python's own modules do
+
+
 class _Talk(Console):
     """A console that never hides the cursor: after kill -9 or Ctrl-Z nobody could show it again."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        with talking:
+            super().print(*objects, **how)
 
     def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - rich's
         return False

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
@@ -17,6 +18,7 @@ from limpet.errors import (
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.details import ExecutionStatus
+from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
@@ -262,9 +264,11 @@ class Keeping:
 
 def _told(hook: Callable[..., Any], *news: Any) -> Any:
     """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+    home = os.getpid()
     try:
         return hook(*news)
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
+        end_if_forked(home, error)
         logger.exception("%s failed", getattr(hook, "__qualname__", type(hook).__name__))
         return None
 

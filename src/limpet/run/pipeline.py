@@ -7,6 +7,7 @@ it is on disk, and not before.
 
 import asyncio
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
 from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.column import Column
@@ -398,10 +400,12 @@ class Pipeline:
 
 async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
     """Call a user's hook: whoever looks on must not keep the item from its scores."""
+    home = os.getpid()
     try:
         if isawaitable(told := hook(news)):
             await told
-    except (Exception, SystemExit):
+    except (Exception, SystemExit) as error:
+        end_if_forked(home, error)
         logger.exception("%s failed", name)
 
 

@@ -1,6 +1,5 @@
 """How does a row become an item, with an id that is the same from run to run?"""
 
-from collections.abc import Iterable
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -8,8 +7,8 @@ from uuid import UUID
 
 from limpet.datasets.cells import is_nan
 from limpet.datasets.columns import Roles
-from limpet.datasets.packed import Packed, PackedItems, unpack
-from limpet.datasets.rows import BadRows, Table
+from limpet.datasets.packed import Packed, PackedItems
+from limpet.datasets.rows import BadRows, Flaw, Table
 from limpet.journal.fingerprint import Occurrences, digest
 from limpet.journal.plain import NotPlainError
 from limpet.text import one_line
@@ -25,30 +24,37 @@ class _UnusableError(ValueError):
         self.value = value
 
 
-def items_of(
-    rows: Iterable[tuple[int, Packed]], roles: Roles, table: Table, bad: BadRows
-) -> PackedItems:
-    """Return the items; a row that cannot be one goes to `bad`.
+class ItemMaker:
+    """Makes items of rows as they come; what is wrong with some of them is said at the end.
 
     Args:
-        rows: Where each begins, and itself.
         roles: Which columns are the id, the input and the expected answer.
         table: Where the rows are from.
-        bad: Told of rows that cannot be used.
     """
-    ids = _Names(roles.id, table)
-    names, packed = [], []
-    for number, row in rows:
-        values = unpack(row)
+
+    def __init__(self, roles: Roles, table: Table) -> None:
+        self.roles = roles
+        self._ids = _Ids(roles.id, table)
+        self._names: list[str] = []
+        self._rows: list[Packed] = []
+        self._flaws: list[Flaw] = []
+
+    def take(self, number: int, values: dict[str, Any], packed: Packed) -> None:
+        """Take the row that begins at `number`."""
         try:
-            _check_input(values, roles.input)
-            name = ids.of(number, values)
+            _check_input(values, self.roles.input)
+            name = self._ids.of(number, values)
         except _UnusableError as error:
-            bad.add(number, error.value, str(error))
-            continue
-        names.append(name)
-        packed.append(row)
-    return PackedItems(names, packed, roles)
+            self._flaws.append(Flaw(number, error.value, str(error)))
+            return
+        self._names.append(name)
+        self._rows.append(packed)
+
+    def items(self, bad: BadRows) -> PackedItems:
+        """Return the items; the rows that cannot be one go to `bad`."""
+        for flaw in self._flaws:
+            bad.add(*flaw)
+        return PackedItems(self._names, self._rows, self.roles)
 
 
 def _check_input(values: dict[str, Any], column: str) -> None:
@@ -59,7 +65,7 @@ def _check_input(values: dict[str, Any], column: str) -> None:
         raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
 
 
-class _Names:
+class _Ids:
     """Gives each row its id: from the id column, else from its content."""
 
     def __init__(self, column: str | None, table: Table) -> None:

@@ -14,13 +14,13 @@ def read_jsonl(path: Path, place: str) -> Rows:
     """Hand out the rows of a JSONL file; blank lines are none."""
     decode = exact_decoder().decode
     is_first = True
-    for raw_line in raw_lines_of(path, place):
-        plain = plain_object(raw_line.raw)
+    for number, raw, offset in raw_lines_of(path, place):
+        plain = plain_object(raw)
         if plain is not None:
             is_first = False
-            yield Row(raw_line.number, plain, raw_line.raw.strip())
+            yield Row(number, plain, raw.strip())
             continue
-        number, line, flaw = decoded(raw_line)
+        _, line, flaw = decoded(number, raw, offset)
         text = line.strip().removeprefix(_BOM)
         if flaw is not None:
             yield Flaw(number, text, flaw)

@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from limpet.arguments import whole_number_from
 from limpet.datasets.choosing import choose
-from limpet.datasets.columns import find_roles
+from limpet.datasets.columns import Roles, find_roles
 from limpet.datasets.dataset import Dataset
 from limpet.datasets.filtering import RowFilter, check_shape
-from limpet.datasets.items import items_of
+from limpet.datasets.items import ItemMaker
 from limpet.datasets.packed import Packed, pack, unpack
 from limpet.datasets.rows import RESERVED, TAKEN, BadRows, Flaw, Table
 from limpet.datasets.sources import table_of
@@ -62,12 +63,17 @@ def load(
         check_shape(filter)
     table = table_of(source, sheet)
     bad = BadRows(table, skip=on_bad_row == "skip")
-    rows, columns = _read(table, bad)
-    roles = find_roles(table.place, columns, id=id, input=input, expected=expected)
+    roles_among = partial(find_roles, table.place, id=id, input=input, expected=expected)
+    rows, columns, maker = _read(table, bad, roles_among)
+    roles = roles_among(columns)
     asked = rows if filter is None else _filtered(rows, RowFilter(filter, table.place, columns))
     if not asked:
         raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
-    items = items_of(asked, roles, table, bad)
+    if maker is None or maker.roles != roles or len(asked) < len(rows):
+        maker = ItemMaker(roles, table)
+        for number, packed in asked:
+            maker.take(number, unpack(packed), packed)
+    items = maker.items(bad)
     if not items:
         raise _nothing_left(table, bad)
     items = choose(items, shuffle=shuffle, sample=sample, limit=limit, seed=seed)
@@ -98,10 +104,17 @@ def _check_texts(**arguments: object) -> None:
             raise TypeError(f"{name}={value!r}: must be a text or None")
 
 
-def _read(table: Table, bad: BadRows) -> tuple[list[_Numbered], list[str]]:
-    """Return the rows, and the columns that any of them has, in the order they were met."""
+def _read(
+    table: Table, bad: BadRows, roles_among: Callable[[list[str]], Roles]
+) -> tuple[list[_Numbered], list[str], ItemMaker | None]:
+    """Return the rows, the columns that any of them has in the order they were met, and the items.
+
+    The items are right if the columns' roles are those that the first row gives them; they mostly
+    are, and then nothing has to be unpacked again.
+    """
     rows: list[_Numbered] = []
     columns: dict[str, None] = {}
+    maker: ItemMaker | None = None
     with closing(table.rows) as read:  # a file is not left open where a row ends the reading
         for one in read:
             if isinstance(one, Flaw):
@@ -111,12 +124,18 @@ def _read(table: Table, bad: BadRows) -> tuple[list[_Numbered], list[str]]:
             if not RESERVED.isdisjoint(values):
                 bad.add(number, values, TAKEN.format(min(RESERVED.intersection(values))))
                 continue
-            rows.append((number, packed or (pack(values) if table.is_file else values)))
+            if not rows:
+                with suppress(DatasetError):  # a later row may have what this one lacks
+                    maker = ItemMaker(roles_among(list(values)), table)
+            row = packed or (pack(values) if table.is_file else values)
+            rows.append((number, row))
+            if maker is not None:
+                maker.take(number, values, row)
             if not values.keys() <= columns.keys():
                 columns.update(dict.fromkeys(values))
     if not rows:
         raise _nothing_left(table, bad)
-    return rows, list(columns)
+    return rows, list(columns), maker
 
 
 def _filtered(rows: list[_Numbered], asked: RowFilter) -> list[_Numbered]:

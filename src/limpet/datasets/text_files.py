@@ -8,6 +8,7 @@ one row they stand in can be named and the next ones read.
 import codecs
 import stat
 from collections.abc import Iterator
+from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,14 +16,6 @@ from limpet.datasets.columns import nearest
 from limpet.errors import DatasetError
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-class RawLine(NamedTuple):
-    """One line with its end, its number from 1, and where in the file it begins."""
-
-    number: int
-    raw: bytes
-    offset: int
 
 
 class Line(NamedTuple):
@@ -63,11 +56,11 @@ def lines_of(path: Path, place: str) -> Iterator[Line]:
     Raises:
         DatasetError: It is UTF-16.
     """
-    return map(decoded, raw_lines_of(path, place))
+    return starmap(decoded, raw_lines_of(path, place))
 
 
-def raw_lines_of(path: Path, place: str) -> Iterator[RawLine]:
-    """Hand out the lines of a file, without its byte order mark.
+def raw_lines_of(path: Path, place: str) -> Iterator[tuple[int, bytes, int]]:
+    """Hand out the lines of a file without its byte order mark: number, bytes, and their offset.
 
     Raises:
         DatasetError: It is UTF-16.
@@ -78,13 +71,12 @@ def raw_lines_of(path: Path, place: str) -> Iterator[RawLine]:
             if number == 1 and raw.startswith(_UTF16):
                 raise DatasetError(f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8")
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield RawLine(number, line, offset + len(raw) - len(line))
+            yield number, line, offset + len(raw) - len(line)
             offset += len(raw)
 
 
-def decoded(line: RawLine) -> Line:
+def decoded(number: int, raw: bytes, offset: int) -> Line:
     """Return a line as text."""
-    number, raw, offset = line
     try:
         return Line(number, raw.decode(), None)
     except UnicodeDecodeError as error:

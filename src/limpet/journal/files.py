@@ -78,6 +78,9 @@ def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
     return os.fdopen(fd, "rb", buffering)
 
 
+_CLOSED = "other code in this process closed the file"
+
+
 class OwnFile(NamedTuple):
     """A file that we opened, by its number. Other code may close it, and get the number anew."""
 
@@ -97,9 +100,12 @@ class OwnFile(NamedTuple):
         Raises:
             OSError: It was closed by somebody else.
         """
-        found = os.fstat(self.fd)
+        try:
+            found = os.fstat(self.fd)
+        except OSError as error:  # and nobody has its number yet
+            raise OSError(error.errno, _CLOSED) from error
         if (found.st_dev, found.st_ino) != (self.device, self.node):
-            raise OSError(errno.EBADF, "other code in this process closed the file")
+            raise OSError(errno.EBADF, _CLOSED)
         return found.st_size
 
     def close(self) -> None:

@@ -5,11 +5,11 @@ from collections import Counter
 from itertools import cycle
 
 import pytest
+from virtual_time import in_virtual_time
 
 import limpet
 from limpet import AsyncExecutor
 from limpet.executors.details import ExecutionStatus
-from virtual_time import in_virtual_time
 
 FAILED = ExecutionStatus.FAILED
 HANG = "hang"

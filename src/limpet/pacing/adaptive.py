@@ -43,7 +43,7 @@ from collections.abc import Callable, Iterable, Mapping
 from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
 from limpet.pacing.bucket import TELLING_S, TRUST, Bucket
 from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
-from limpet.pacing.chance import Chance
+from limpet.pacing.chance import Chance, Refusal
 from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 from limpet.pacing.mirror import Mirror
 from limpet.pacing.rounds import Rounds
@@ -69,8 +69,6 @@ CLIMBS = 3
 """Refusals at the same number in flight that make a cap."""
 LATELY_S = 2.0
 """What counts as of late, where the flow is measured."""
-FEWEST = 2
-"""Calls taken since the last cut below which another refusal says nothing new."""
 MOST_ON_THE_WAY = 0.25
 """The share of the calls in flight that may be on their way; with more, no cap can be told."""
 BELOW = 0.94
@@ -83,8 +81,6 @@ PAUSE_S = 1.0
 """How long all wait where one was told to wait longer, and it may have been chance."""
 LARGE = 1.2
 """How many times the mean cost makes a call that may be refused where others pass."""
-COMPANY = 12
-"""Calls among which a limit that was run into refuses more than one."""
 OUTAGE = 10
 """Calls failing in a row that make an outage."""
 
@@ -121,8 +117,7 @@ class AdaptiveLimits:
         self._cut_number = 0
         self._suspicion = Suspicion()
         self.chance = Chance()
-        self._refusal_number = -2 * COMPANY  # of the last call that was refused
-        self._paused = False  # we did not wait as long as was named
+        self._cut_short = False  # we did not wait as long as was named
         self._unhurt_window = 0.0  # how many were in flight before what may have been chance
         self._quota_cut = False  # the last cut was one of the quota
         self.rounds = Rounds(clock(), FIRST_WINDOW)
@@ -275,10 +270,10 @@ class AdaptiveLimits:
             doubtful = self.chance.doubtful
             if self._is_chance(sent, now, named=retry_after_s > SILENCE_S[0]):
                 return True
-            # In doubt, all wait for a moment only. If the next one is refused, too, it is no chance.
+            # In doubt, all wait for a moment only, and the next one will tell.
             doubtful = doubtful and self.chance.doubtful
             pause_s = min(retry_after_s, PAUSE_S) if doubtful else retry_after_s
-            self._paused = pause_s < retry_after_s
+            self._cut_short = pause_s < retry_after_s
             self._hold(now, pause_s)
             self._cut(sent, now, pause_s)
             return doubtful
@@ -291,41 +286,36 @@ class AdaptiveLimits:
                 self._bucket.hold(now + seconds - max(now, self.hold_until))
             self.hold_until = now + seconds
 
-    def _is_chance(self, refusal: Sent, now: float, *, named: bool) -> bool:
+    def _is_chance(self, sent: Sent, now: float, *, named: bool) -> bool:
         """Tell whether a refusal says nothing of a limit."""
         believed = self.chance.share > 0
         if not believed and not self.rate.known:
             self._unhurt_window = max(self._unhurt_window, self.rounds.window)
-        before, self._refusal_number = self._refusal_number, refusal.number
-        taken = refusal.number - self._cut_number
-        soon = refusal.at - self._cut_at < self._silence_s
-        # While nothing is known, one refusal proves nothing.
-        lonely = not named and not believed and refusal.number - before > COMPANY
-        tried_more = self._tried_more(refusal)
-        if lonely and tried_more is None and not self.blocked:
-            self.chance.overlook()
-            return True
-        large = refusal.cost > LARGE * self.mean_cost  # it needs more than others do
-        if self._paused and taken < FEWEST:
-            self.chance.refute()
+        soon = sent.at - self._cut_at < self._silence_s
+        refusal = Refusal(
+            sent.number,
+            sent.number - self._cut_number,
+            self._tried_more(sent),
+            early=self.rate.is_fresh(sent.at),
+            named=named,
+            cut_short=self._cut_short,
+            tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
+        )
+        if not self.chance.explains(refusal) or self.blocked:
             return False
-        if taken < FEWEST or soon or large or self.blocked:
-            self.chance.overlook()
-            return believed and not self.blocked
-        if not self.chance.refused(taken, expected=tried_more is not False):
-            return False
-        if believed:
-            return True
-        # There never was a limit: back to where we were.
+        if self.chance.share and not believed:
+            self._undo_cuts(now)
+        return True
+
+    def _undo_cuts(self, now: float) -> None:
+        """There never was a limit: back to where we were."""
         self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
         self._suspicion.forget()
         self._refusals.clear()
         self._bucket.empty_at, self._quota_cut = None, False
         self.hold_until = -math.inf
-        self.breaker.close()
         self.rounds.window = max(self.rounds.window, self._unhurt_window)
         self.rounds.open(now, self.limit())
-        return True
 
     def failed(self, sent: Sent, *, timeout: bool) -> bool:
         """The call failed or timed out; returns whether that is its own fault."""

@@ -41,6 +41,10 @@ class Ceiling:
             return self.top * (1 - DIP * (1 - elapsed / self._plateau_s) ** 3)
         return self.top * (1 + ((elapsed - self._plateau_s) / DOUBLING_S) ** 3)
 
+    def is_fresh(self, now: float) -> bool:
+        """Tell whether it was lowered so short a time ago that it is still well below the top."""
+        return self.known and now - self._since < self._plateau_s * self._stretch / 2
+
     def tries_more(self, now: float) -> bool:
         """Tell whether it allows more than it is known to be."""
         return self.at(now) > self.top * (GUESSED if self._stretch < 1 else 1.0)

@@ -1,33 +1,49 @@
 """Is it a limit, or are some calls refused by chance?
 
-A shared gateway, an overloaded node behind a balancer or a fault refuses a share of all calls,
-however few there are. Whoever takes that for a limit slows down, is refused as often as before,
-slows down again, and ends at a crawl.
+The problem. A shared gateway, an overloaded node behind a balancer or a fault refuses a share of
+all calls, however few there are. Whoever takes that for a limit slows down, is refused as often as
+before, slows down again, and ends at a crawl: at 5% of calls of 20 ms, five a second.
 
-A limit shows in that it ends when we go slower. So what counts is where a refusal comes: beyond
-what is known to be taken, as when we try for more, it is what was to be expected of a limit. Where
-nothing more was tried than was measured to be fine, it was not; and when that happens again and
-again, it is chance, and its share can be counted.
+What does not work. To ask for a second refusal each time before believing in a limit: it makes
+four refusals of each one at a real limit. To look at how the refusals are spread: at a limit that
+is hardly overrun, they are as lonely as those by chance.
 
-From then on, refusals are news only if there are clearly more of them than that share explains
-(Page's cumulative sum, of the logarithm of how much likelier an outcome is with more
-refused). When none has come for so long that the share cannot be true any more, it is forgotten.
+What we do. A limit shows in that the refusals end when we go slower. So what counts is where one
+comes. Where we tried for more than is known to be taken, a limit was to be expected. Where we had
+gone below it and have made few calls since, it was not: a bucket that was measured is not empty
+again so soon. When that happens again and again, it is chance, its share can be counted, and we go
+back to where we were before.
+
+From then on a refusal is news only if there are clearly more of them than the share explains:
+Page's cumulative sum, of the logarithm of how much likelier it is at a limit that a call is
+refused, or taken. The share is forgotten when so many calls have passed that it cannot be true, or
+when it explains less and less although we go slower.
+
+And while nothing is known at all, one lonely refusal proves nothing.
+
+Still open. It takes four such refusals to find out, and a pause after each: a run of few seconds is
+over before. Calls of very different sizes, none of them known, look like chance for a while.
 """
 
 import math
+from dataclasses import dataclass
 
 SOON, LATER = 40, 120
 """Calls after a cut within which a limit that was measured does not refuse again, or hardly."""
+FEWEST = 2
+"""Calls after a cut below which a refusal tells nothing new."""
+COMPANY = 12
+"""Calls among which a limit that was run into refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
-"""What a refusal counts for and against chance: within the one, within the other, else."""
+"""What a refusal counts for and against chance."""
 BELIEVED = 5.4
 """From here on chance is believed: four in a row that nobody could expect."""
+RARE = 10 * SOON
+"""Calls without a refusal after which those before are no evidence any more."""
 MORE = 0.15
-"""The share of the other calls that a limit refuses, at least, when it is run into."""
+"""How many of the other calls a limit refuses, at least, when it is run into."""
 ALARM = 12.0
 """The cumulative sum from which on there are more refusals than chance explains."""
-RARE = 5 * SOON
-"""Calls without a refusal after which those before are no evidence any more."""
 ALARMS = 3
 """So many of them in a row that nobody could expect, and the share is to be found anew."""
 SHARES = (0.005, 0.5)
@@ -38,6 +54,29 @@ CLEAN = 10.0
 """Refusals that should have come by now, if none has, until the share is forgotten."""
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refusal, and what it came after.
+
+    Attributes:
+        number: Which of all calls it was.
+        taken: How many calls were made since we last went slower.
+        tried_more: More was tried than is known to be taken; None: nothing is known.
+        early: We went slower so short a time ago that we are still well below what is known.
+        named: A wait was named with it.
+        cut_short: The last wait that was named was not waited for.
+        tells: It is like others; else it came too soon, or asked for more than they do.
+    """
+
+    number: int
+    taken: int
+    tried_more: bool | None
+    early: bool
+    named: bool
+    cut_short: bool
+    tells: bool
+
+
 class Chance:
     """Tells refusals by chance from those by a limit.
 
@@ -46,13 +85,14 @@ class Chance:
     """
 
     def __init__(self) -> None:
+        self._last = -2 * COMPANY  # the number of the last call that was refused
         self._forget()
 
     def _forget(self) -> None:
         self.share = self._most = self._sum = self._evidence = 0.0
         self._calls = self._refused = 0  # since there is evidence
         self._clean = 0  # calls since the last refusal
-        self._climbing = False
+        self._climbing = self._refuted = False
         self._alarms = 0  # in a row that were not to be expected
 
     @property
@@ -71,46 +111,45 @@ class Chance:
         if self._evidence <= 0:
             return
         self._calls += 1
-        if not self.share and self._clean > RARE:
-            self._forget()
-        elif self.share:
+        if self.share:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
-            if self._clean * self.share > CLEAN:
-                self._forget()
+        if (self._clean * self.share > CLEAN) if self.share else (self._clean > RARE):
+            self._forget()
 
-    def refused(self, taken: int, *, expected: bool) -> bool:
-        """A call was refused; returns whether that is explained by chance.
-
-        Args:
-            taken: How many calls were made since we last went slower.
-            expected: More was tried than is known to be taken.
-        """
+    def explains(self, refusal: Refusal) -> bool:
+        """Take in that a call was refused; returns whether that says nothing of a limit."""
+        alone = refusal.number - self._last > COMPANY and not refusal.named
+        self._last = refusal.number
         self._clean = 0
         self._refused += 1
-        if not self.share:
-            self._weigh(EXPECTED if expected else _weight_after(taken))
-            return self.share > 0
+        if self.share:
+            return refusal.taken < FEWEST or not refusal.tells or self._is_chance(refusal)
+        if alone and refusal.tried_more is None:
+            return True
+        if refusal.cut_short and refusal.taken < FEWEST:
+            self._refute()
+        elif refusal.taken >= FEWEST and refusal.tells:
+            self._refuted = False
+            self._weigh(_weight_of(refusal))
+        return self.share > 0
+
+    def _is_chance(self, refusal: Refusal) -> bool:
         self._sum += self._weight(refused=True) - self._weight(refused=False)
         if self._sum < ALARM:
             self._average(refused=True)
             return True
         self._sum, self._calls = 0.0, min(self._calls, FRESH)  # well below, it shows what it is
-        self._alarms = 0 if expected else self._alarms + 1
+        self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
         if self._alarms == ALARMS:  # it is not the share that was thought
             self._forget()
             self._weigh(UNEXPECTED)
         return False
 
-    def refute(self) -> None:
-        """It was no chance: it takes more than before to believe in it."""
-        self._forget()
-        self._evidence = -BELIEVED
-
-    def overlook(self) -> None:
-        """A call was refused that tells nothing but that it was."""
-        self._clean = 0
-        self._refused += 1
+    def _refute(self) -> None:
+        """A wait was cut short, and the next call was refused: chance does not do that twice."""
+        again, self._refuted = self._refuted, True
+        self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
 
     def _weigh(self, weight: float) -> None:
         if self._evidence <= 0:
@@ -133,7 +172,7 @@ class Chance:
             self._most = min(self._most, 1.5 * self.share)
 
 
-def _weight_after(taken: int) -> float:
-    if taken > LATER:
+def _weight_of(refusal: Refusal) -> float:
+    if refusal.tried_more is not False or (refusal.taken > LATER and not refusal.early):
         return EXPECTED
-    return UNEXPECTED if taken <= SOON else DOUBTFUL
+    return UNEXPECTED if refusal.taken <= SOON else DOUBTFUL

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import providers as p
+import refusing_providers as r
 from machine import describe, print_table
 
 from limpet import AsyncExecutor, Pacer
@@ -65,6 +66,20 @@ CASES = [
     Case(p.Slow, 0.96, 0.010, warm=True),
     Case(p.VerySlow, 0.88, 0.010, warm=True),
     Case(p.FewPerMinute, 0.92, 0.040),
+    Case(r.by_chance(0.05, 0.02), 0.65, 0.07),
+    Case(r.by_chance(0.01, 0.2), 0.80, 0.02),
+    Case(r.by_chance(0.05, 0.2), 0.85, 0.07),
+    Case(r.by_chance(0.20, 0.2), 0.80, 0.30),
+    Case(r.by_chance(0.02, 2), 0.85, 0.04),
+    Case(r.by_chance(0.05, 2), 0.90, 0.08),
+    Case(r.by_chance(0.10, 2), 0.90, 0.14),
+    Case(r.by_chance(0.05, 2, wait_s=5), 0.80, 0.08),
+    Case(r.by_chance(0.05, 10), 0.85, 0.09),
+    Case(r.ChanceAndRate, 0.90, 0.11),
+    Case(r.ChanceAndCap, 0.85, 0.12),
+    Case(r.ProxyMinute, 0.75, 0.01),
+    Case(r.ProxyKey, 0.90, 0.01),
+    Case(r.ProxyAtOnce, 0.95, 0.01),
 ]
 
 

@@ -21,6 +21,11 @@ class Bench:
     def send(self, owner=None):
         return self.limits.send(1.0, {}, owner or object())
 
+    def cut(self):
+        """Have calls refused until that is no accident: twice."""
+        for sent in [self.send(), self.send()]:
+            self.limits.refused(sent, 0.0)
+
     def answer(self, count, seconds=1.0, every=0.05):
         """Send calls one by one and have each answered after a while."""
         under_way = []
@@ -110,7 +115,7 @@ def test_what_was_accepted_between_two_first_refusals_is_the_rate():
     bench = Bench()
     bench.answer(40)
     bench.now += 0.1
-    bench.limits.refused(bench.send(), 0.0)
+    bench.cut()
     first = bench.now
     bench.answer(100, every=0.1)  # 10 a second are accepted
     bench.now = first + 10.0
@@ -121,18 +126,21 @@ def test_what_was_accepted_between_two_first_refusals_is_the_rate():
 def test_one_cut_for_each_episode():
     bench = Bench()
     bench.answer(40)
-    storm = [bench.send() for _ in range(5)]
+    storm = [bench.send() for _ in range(6)]
     bench.now += 0.05
-    bench.limits.refused(storm[0], 0.0)
+    bench.limits.refused(storm[0], 0.0)  # one alone proves nothing
+    assert not bench.limits.rate.known
+    bench.limits.refused(storm[1], 0.0)
     top = bench.limits.rate.top
-    for sent in storm[1:]:
+    assert bench.limits.rate.known
+    for sent in storm[2:]:
         bench.limits.refused(sent, 0.0)  # sent before the cut: late news
     assert bench.limits.rate.top == top
 
 
 def test_refused_three_times_at_a_height_never_passed_is_a_cap():
     bench = Bench()
-    for _ in range(3):
+    for _ in range(4):  # the first alone proves nothing
         busy = []
         for _ in range(8):
             busy.append(bench.send())
@@ -198,7 +206,7 @@ def test_an_outage_is_probed_one_at_a_time_ever_more_rarely_until_one_passes():
 def test_a_probe_that_is_not_refused_has_passed_long_before_it_is_answered():
     bench = Bench()
     bench.answer(20)
-    bench.limits.refused(bench.send(), 0.0)
+    bench.cut()
     bench.now += 0.6
     bench.limits.refused(bench.send(), 0.0)
     assert bench.limits.blocked == "refused"

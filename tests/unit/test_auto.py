@@ -269,7 +269,7 @@ async def test_when_nothing_gets_through_for_ten_minutes_the_run_stops():
         return x
 
     executor = auto(fn)
-    _, details = await executor.execute(range(500))
+    _, details = await executor.execute(range(5000))
     assert isinstance(executor.stop_reason, limpet.EndpointDownError)
     assert "10 minutes" in str(executor.stop_reason)
     assert FAILED not in statuses(details)

@@ -111,7 +111,8 @@ def report_failure(attempt: Attempt, signal: Signal) -> bool:
     if ticket is None:
         return True
     if signal.pushback:
-        ticket.refused(retry_after=signal.retry_after_s, limits=signal.limits)
+        wait_s, limits = signal.retry_after_s, signal.limits
+        ticket.refused(retry_after=wait_s, limits=limits, at_once=signal.at_once)
         return False
     if signal.outage and signal.kind is FailureKind.TRANSIENT:
         return ticket.failed()

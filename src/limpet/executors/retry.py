@@ -44,7 +44,7 @@ class RetryRules:
         self._classify = None if classify is None else function(classify=classify)
         if not isinstance(backoff, Backoff):
             raise TypeError(f"backoff={backoff!r}: must be a Backoff or None")
-        self._backoff = backoff
+        self.backoff = backoff
 
     def judge(
         self, error: BaseException, retries: int, progress: Progress, mistakes: int = 0
@@ -64,7 +64,7 @@ class RetryRules:
             return signal, None
         if signal.retry_after_s is not None:
             return signal, signal.retry_after_s
-        return signal, self._backoff.wait_s(retries)
+        return signal, self.backoff.wait_s(retries)
 
     def _signal(self, error: BaseException, progress: Progress) -> Signal:
         ours = signals.classify(error)

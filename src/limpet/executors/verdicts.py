@@ -135,14 +135,22 @@ class Judge:
         if not charged and blamed and signal.pushback:
             # Others pass and this one is refused: some refusals are bad luck, many are not.
             call.refusals += 1
-            return Verdict(Then.FAIL if call.refusals > MOST_REFUSALS else Then.AGAIN, error)
+            then = Then.FAIL if call.refusals > MOST_REFUSALS else Then.AGAIN
+            return Verdict(then, error, self._own_wait_s(attempt))
         if not charged and not blamed:
-            return self._unless_blocked(Verdict(Then.AGAIN, error))
+            return self._unless_blocked(Verdict(Then.AGAIN, error, self._own_wait_s(attempt)))
         if wait_s is None:
             return Verdict(Then.FAIL, error)
         # A mistake in the call's own code does not heal: it had better show soon.
         last = signal.outage and spent + 1 == most
         return Verdict(Then.AGAIN, error, wait_s, charge="retries", last=last)
+
+    def _own_wait_s(self, attempt: Attempt) -> float:
+        """Return how long the call alone has to wait; what all have to wait, the pacer knows."""
+        ticket = attempt.ticket
+        if ticket is None or ticket.own_wait_s is None:
+            return 0.0
+        return ticket.own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
 
     def _retries(self, call: Call) -> tuple[int, int]:
         """Return how many retries a call has had, and how many it may have."""

@@ -41,9 +41,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
 from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
-from limpet.pacing.bucket import TRUST, Bucket
+from limpet.pacing.bucket import TELLING_S, TRUST, Bucket
 from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
-from limpet.pacing.limits import MOST_LIMITS, Limit
+from limpet.pacing.chance import Chance, Refusal
+from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 from limpet.pacing.mirror import Mirror
 from limpet.pacing.rounds import Rounds
 from limpet.pacing.suspicion import NEAR, Suspicion
@@ -68,6 +69,18 @@ CLIMBS = 3
 """Refusals at the same number in flight that make a cap."""
 LATELY_S = 2.0
 """What counts as of late, where the flow is measured."""
+MOST_ON_THE_WAY = 0.25
+"""The share of the calls in flight that may be on their way; with more, no cap can be told."""
+BELOW = 0.94
+"""The share of a cap to go back to, where it is hidden among refusals by chance."""
+LONG_WAIT_S = 10.0
+"""A named wait from which on it is believed at once to be the rest of a minute."""
+DOUBTED = 0.35
+"""The share of the last rate below which not to go at once, where it may have been chance."""
+PAUSE_S = 1.0
+"""How long all wait where one was told to wait longer, and it may have been chance."""
+LARGE = 1.2
+"""How many times the mean cost makes a call that may be refused where others pass."""
 OUTAGE = 10
 """Calls failing in a row that make an outage."""
 
@@ -95,12 +108,17 @@ class AdaptiveLimits:
         self.breaker = Breaker()
         self.hold_until = -math.inf
         self.timer_late_s = 0.0  # how late the timer was that lets the next call start
+        self._answers = 0
         self._failing: set[object] = set()  # who failed since the last success
         self._traffic = Traffic()
         self._bucket = Bucket(self._traffic)
         self._refusals: deque[Sent] = deque(maxlen=CLIMBS)  # the first of each episode
         self._cut_at = self._sent_at = -math.inf
+        self._cut_number = 0
         self._suspicion = Suspicion()
+        self.chance = Chance()
+        self._cut_short = False  # we did not wait as long as was named
+        self._unhurt_window = 0.0  # how many were in flight before what may have been chance
         self._quota_cut = False  # the last cut was one of the quota
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
@@ -152,7 +170,7 @@ class AdaptiveLimits:
             wait = max(wait, first + MINUTE_S - now)
         wait = min(wait, LOOK_AGAIN_S)
         for name, mirror in self.mirrors.items():
-            wait = max(wait, mirror.wait_s(costs.get(name, mirror.mean_cost), now))
+            wait = max(wait, mirror.wait_s(_cost_of(name, costs, mirror), now))
         return max(0.0, wait)
 
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
@@ -160,10 +178,12 @@ class AdaptiveLimits:
         now = self.clock()
         sent = Sent(now, cost, self.in_flight, owner)
         for name, mirror in self.mirrors.items():
-            sent.predictions[name] = mirror.take(costs.get(name, mirror.mean_cost), now)
+            sent.predictions[name] = mirror.take(_cost_of(name, costs, mirror), now)
         if self.blocked:
             self.breaker.probe = sent
         self._traffic.add(sent)
+        climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
+        self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
         # A real loop's timers are a millisecond late or more; at thousands of calls a second that
         # would be the limit, if the time were not made up for.
@@ -212,7 +232,9 @@ class AdaptiveLimits:
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
-        self.latency_s += 0.1 * (max(LEAST_LATENCY_S, now - sent.at) - self.latency_s)
+        self._answers += 1
+        newest = max(LEAST_LATENCY_S, now - sent.at)
+        self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
         self._take_in(sent, limits)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
@@ -220,17 +242,80 @@ class AdaptiveLimits:
         if self.rounds.complete(now):
             self._close_round(now)
 
-    def refused(self, sent: Sent, retry_after_s: float, limits: Iterable[Limit] = ()) -> bool:
-        """The call was refused; returns whether others got through, so that it is not just us."""
+    def refused(
+        self,
+        sent: Sent,
+        retry_after_s: float,
+        limits: Iterable[Limit] = (),
+        *,
+        at_once: bool = False,
+    ) -> bool:
+        """The call was refused; returns whether that is this call's own bad luck.
+
+        Args:
+            sent: The call.
+            retry_after_s: The wait that was named; 0: none.
+            limits: What the response said of limits.
+            at_once: There are too many in flight, by the provider's own word.
+        """
         now = self.clock()
         self.in_flight -= 1
         sent.refused = True
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
         self._take_in(sent, limits)
+        if at_once:
+            self._cut_cap(sent, now)
+            return False
         if sent.at > self._cut_at:  # else it was sent before the last cut: late news
-            self._cut(sent, now, retry_after_s)
-        self.hold_until = max(self.hold_until, now + retry_after_s)
-        return not self.blocked
+            doubtful = self.chance.doubtful
+            if self._is_chance(sent, now, named=retry_after_s > SILENCE_S[0]):
+                return True
+            # In doubt, all wait for a moment only, and the next one will tell.
+            doubtful = doubtful and self.chance.doubtful
+            pause_s = min(retry_after_s, PAUSE_S) if doubtful else retry_after_s
+            self._cut_short = pause_s < retry_after_s
+            self._hold(now, pause_s)
+            self._cut(sent, now, pause_s)
+            return doubtful
+        self._hold(now, min(retry_after_s, PAUSE_S) if self.chance.doubtful else retry_after_s)
+        return False
+
+    def _hold(self, now: float, seconds: float) -> None:
+        if now + seconds > self.hold_until:
+            if seconds > TELLING_S:  # a bucket of some seconds has run over by then
+                self._bucket.hold(now + seconds - max(now, self.hold_until))
+            self.hold_until = now + seconds
+
+    def _is_chance(self, sent: Sent, now: float, *, named: bool) -> bool:
+        """Tell whether a refusal says nothing of a limit."""
+        believed = self.chance.share > 0
+        if not believed and not self.rate.known:
+            self._unhurt_window = max(self._unhurt_window, self.rounds.window)
+        soon = sent.at - self._cut_at < self._silence_s
+        refusal = Refusal(
+            sent.number,
+            sent.number - self._cut_number,
+            self._tried_more(sent),
+            early=self.rate.is_fresh(sent.at),
+            named=named,
+            cut_short=self._cut_short,
+            tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
+        )
+        if not self.chance.explains(refusal) or self.blocked:
+            return False
+        if self.chance.share and not believed:
+            self._undo_cuts(now)
+        return True
+
+    def _undo_cuts(self, now: float) -> None:
+        """There never was a limit: back to where we were."""
+        self.rate, self.in_flight_cap, self.quota = Ceiling(), Ceiling(), Ceiling()
+        self._suspicion.forget()
+        self._refusals.clear()
+        self._bucket.empty_at, self._quota_cut = None, False
+        self.hold_until = -math.inf
+        self.rounds.window = max(self.rounds.window, self._unhurt_window)
+        self.rounds.open(now, self.limit())
 
     def failed(self, sent: Sent, *, timeout: bool) -> bool:
         """The call failed or timed out; returns whether that is its own fault."""
@@ -245,7 +330,7 @@ class AdaptiveLimits:
             return False
         if timeout and self.rounds.many_timeouts and sent.at > self._cut_at:
             self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
-            self._cut_at = now
+            self._mark_cut(now)
         return True
 
     def _take_in(self, sent: Sent, limits: Iterable[Limit]) -> None:
@@ -256,6 +341,17 @@ class AdaptiveLimits:
             if mirror is None:
                 self.mirrors[limit.name] = mirror = Mirror(limit, self.clock())
             mirror.correct(limit, sent.predictions.get(limit.name))
+
+    def _tried_more(self, refusal: Sent) -> bool | None:
+        """Tell whether more was tried than is known to be taken; None: nothing is known."""
+        if self.rate.known and self.rate.tries_more(refusal.at):
+            return True
+        if self.in_flight_cap.known and refusal.in_flight >= self.in_flight_cap.top:
+            return True
+        if self.quota.known and self._traffic.minute_cost > self.quota.top:
+            return True
+        known = self.rate.known or self.in_flight_cap.known or self.quota.known
+        return False if known else None
 
     # ---- the cut --------------------------------------------------------------------------
 
@@ -269,27 +365,35 @@ class AdaptiveLimits:
         if self._is_quota(refusal, retry_after_s):
             self._cut_quota(refusal, now)
             return
-        self.quota, self._cut_at, self._quota_cut = Ceiling(), now, False
+        self.quota, self._quota_cut = Ceiling(), False
+        self._mark_cut(now)
         self._refusals.append(refusal)
         if self._is_cap():
-            self.in_flight_cap.lower_to(refusal.in_flight, now, self._requests_per_s())
+            # Where some are refused by chance, a cap that is one too high does not show.
+            cap = max(1.0, (BELOW if self.chance.share else 1.0) * refusal.in_flight)
+            self.in_flight_cap.lower_to(cap, now, self._requests_per_s())
             self.rate = Ceiling()
         else:
             self._cut_rate(refusal, got, now, named=retry_after_s > LONG_BLOCK_S)
+
+    def _mark_cut(self, now: float) -> None:
+        self._cut_at, self._cut_number = now, self._traffic.count
 
     def _is_quota(self, refusal: Sent, retry_after_s: float) -> bool:
         """Tell whether a minute is used up, as far as is known of it or was seen before."""
         if self._traffic.minute_cost > NEAR[0] * self.quota.top:
             return True
+        if self.chance.doubtful:
+            return False
         if retry_after_s > LONG_BLOCK_S:
-            return self._looks_like_quota(refusal)
+            return self._looks_like_quota(refusal, long=retry_after_s > LONG_WAIT_S)
         return self._suspicion.fits(self._traffic.minute_cost)
 
-    def _looks_like_quota(self, refusal: Sent) -> bool:
-        """Suspect a quota; returns whether to believe it."""
+    def _looks_like_quota(self, refusal: Sent, *, long: bool = True) -> bool:
+        """Suspect a quota; returns whether to believe it: at once, if it is long and large."""
         good = self._traffic.minute_before(refusal.at)
         top = max(math.fsum(good), refusal.cost)
-        return self._suspicion.confirmed_by(len(good), top, refusal.at)
+        return self._suspicion.confirmed_by(len(good) if long else 0, top, refusal.at)
 
     def _is_cap(self) -> bool:
         """Tell whether nothing was ever accepted above what was refused."""
@@ -300,33 +404,54 @@ class AdaptiveLimits:
             return False
         # What we take for in flight is partly on its way to or from the provider; a refusal is
         # nothing but that way.
-        on_the_way = lowest * self._refusal_s / self.latency_s
+        on_the_way = lowest * min(self._refusal_s / self.latency_s, MOST_ON_THE_WAY)
         return max(passed) <= lowest - 1 + 2 * on_the_way
+
+    def _cut_cap(self, refusal: Sent, now: float) -> None:
+        """Hold the number in flight that the provider has named, in a way."""
+        if not refusal.in_flight:  # somebody else's calls
+            self.hold_until = max(self.hold_until, now + SILENCE_S[0])
+        if refusal.at > self._cut_at:
+            least = max(1, refusal.in_flight)
+            self.in_flight_cap.lower_to(least, now, self._requests_per_s())
+            self._mark_cut(now)
 
     def _cut_rate(self, refusal: Sent, got: list[Sent], now: float, *, named: bool) -> None:
         first = self._bucket.empty_at is None
         bound = self._bucket.most(refusal.at, sum(one.cost for one in got) + self.mean_cost)
         measured = self._bucket.measure(got, refusal.at)
+        start = max(now, self.hold_until)
         if measured is not None:
-            top = (1 + DIP / 2) * measured
+            top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
-            self.rate.lower_to(top, now, self._requests_per_s())
+            self.rate.lower_to(top, start, self._requests_per_s())
             self._open_window(top, FIRST_WINDOW)
             return
         # No measurement yet: fall back, be silent until the bucket has something again.
-        self.hold_until = max(self.hold_until, now + SILENCE_S[0])
+        self.hold_until = max(self.hold_until, now + self._silence_s)
+        start = max(now, self.hold_until - PAUSE_S)
         flow = 0.85 * min(self.rate.at(now), self._flowing(refusal))
-        top = min(flow, bound)
+        top = max(min(flow, bound), self._least_rate)
         accepted = len(self._traffic.accepted(-math.inf, refusal.at))
         if accepted < (FEW if first or named else TRUST) and (named or flow < bound):
             # Hardly anything was sent yet. It may be what others have used up, or an accident:
             # no reason to stay low, or to give up the window that was reached.
-            self.rate.guess(top, now)
+            self.rate.guess(top, start)
             self._open_window(top, self.rounds.window)
         else:
             # What only the flow tells is not worth a long stay either.
-            self.rate.lower_to(top, now, math.inf if flow < bound else self._requests_per_s())
+            self.rate.lower_to(top, start, math.inf if flow < bound else self._requests_per_s())
             self._open_window(top, FIRST_WINDOW)
+
+    @property
+    def _least_rate(self) -> float:
+        """How far to go down at once: not to the bottom, where it may have been chance."""
+        return DOUBTED * self.rate.top if self.chance.doubtful and self.rate.known else 0.0
+
+    @property
+    def _silence_s(self) -> float:
+        """How long a bucket that was empty is given to have something again."""
+        return min(SILENCE_S[0], 2 * self.latency_s)
 
     def _open_window(self, rate: float, least: float) -> None:
         # By Little's law, with room: now that the rate is the brake, the window need not be.
@@ -355,7 +480,8 @@ class AdaptiveLimits:
         if not self.quota.known:
             requests_per_s = math.inf
         self.quota.lower_to(top, now, requests_per_s, plateau_s=2 * MINUTE_S)
-        self.rate, self._cut_at, self._bucket.empty_at = Ceiling(), now, None
+        self.rate, self._bucket.empty_at = Ceiling(), None
+        self._mark_cut(now)
         self._quota_cut = True
 
     def _requests_per_s(self) -> float:
@@ -365,7 +491,7 @@ class AdaptiveLimits:
 
     def _probe(self, sent: Sent, now: float, why: str) -> None:
         """Send one request at a time, each after twice the silence of the last."""
-        self._cut_at = now
+        self._mark_cut(now)
         self.hold_until = max(self.hold_until, now + self.breaker.block(sent, now, why))
 
     def _resume(self, now: float) -> None:
@@ -397,3 +523,8 @@ class AdaptiveLimits:
             if lower is not None:
                 self.in_flight_cap.lower_to(lower, now, self._requests_per_s())
         self.rounds.open(now, self.limit())
+
+
+def _cost_of(name: str, costs: Mapping[str, float], mirror: Mirror) -> float:
+    """Return what a call takes from a bucket; one of somebody's is priced as one of all."""
+    return costs.get(name, costs.get(name.rpartition(SCOPE)[2], mirror.mean_cost))

@@ -36,6 +36,10 @@ class Bucket:
             self._braked_s += now - self._braked_at
             self._braked_at = None
 
+    def hold(self, seconds: float) -> None:
+        """Note that for so long nothing is sent at all."""
+        self._braked_s += seconds
+
     def accepted(self, until: float) -> list[Sent]:
         """Return what was accepted since it was empty, or ever."""
         since = -math.inf if self.empty_at is None else self.empty_at
@@ -45,7 +49,7 @@ class Bucket:
         """Take in that it is empty; returns the refill rate if this is the second such moment."""
         # While the window was the brake, it may have run over: then it refilled more than was
         # accepted.
-        steady = self.empty_at is None or self._braked_s < 0.1 * (at - self.empty_at)
+        steady = self._is_steady(at)
         self._braked_s = 0.0
         if self.empty_at is None or not steady:
             self.empty_at = at
@@ -62,10 +66,13 @@ class Bucket:
         It refilled what was accepted, and less than one request more: `cost` in all. Over a short
         span that says little: the silence after a refusal weighs too much in it.
         """
-        if self.empty_at is None or at - self.empty_at < TELLING_S:
+        if self.empty_at is None or at - self.empty_at < TELLING_S or not self._is_steady(at):
             return math.inf
         span_s = self._span_s(at)
         return cost / span_s if span_s > 0 else math.inf
+
+    def _is_steady(self, at: float) -> bool:
+        return self.empty_at is None or self._braked_s < 0.1 * (at - self.empty_at)
 
     def _span_s(self, at: float) -> float:
         """Return the seconds that the log covers of the time since it was empty."""

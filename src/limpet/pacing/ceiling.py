@@ -13,6 +13,8 @@ FULL_SPEED = 10.0
 QUICK = 8.0
 """How many times sooner both end where the top is only a guess."""
 AGREES = 0.1
+GUESSED = 1.25
+"""Up to this many times a guess, it is still taken for the same."""
 
 
 class Ceiling:
@@ -34,10 +36,18 @@ class Ceiling:
 
     def at(self, now: float) -> float:
         """Return what may be used now."""
-        elapsed = (now - self._since) / self._stretch
+        elapsed = max(0.0, now - self._since) / self._stretch
         if elapsed < self._plateau_s:
             return self.top * (1 - DIP * (1 - elapsed / self._plateau_s) ** 3)
         return self.top * (1 + ((elapsed - self._plateau_s) / DOUBLING_S) ** 3)
+
+    def is_fresh(self, now: float) -> bool:
+        """Tell whether it was lowered so short a time ago that it is still well below the top."""
+        return self.known and now - self._since < self._plateau_s * self._stretch / 2
+
+    def tries_more(self, now: float) -> bool:
+        """Tell whether it allows more than it is known to be."""
+        return self.at(now) > self.top * (GUESSED if self._stretch < 1 else 1.0)
 
     def lower_to(
         self, top: float, now: float, requests_per_s: float, plateau_s: float | None = None

@@ -18,6 +18,9 @@ _EPOCH_FROM = 1e9  # a reset this large is a moment, not a number of seconds
 _EPOCH_MS_FROM = 1e11
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
+_SCOPED = re.compile(r"x-ratelimit-([^-]+)-limit-(.+)")
+SCOPE = ":"
+"""Between whose limit it is and what is limited."""
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
 
 
@@ -63,6 +66,12 @@ def _triples(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
             stem = header.removesuffix("-limit")
             left, reset = headers.get(f"{stem}-remaining", ""), headers.get(f"{stem}-reset", "")
             yield stem.removeprefix("anthropic-ratelimit-"), limit, left, reset
+        # LiteLLM, of a key, a user or a team: x-ratelimit-api_key-limit-requests
+        elif scoped := _SCOPED.fullmatch(header):
+            whose, name = scoped.groups()
+            left = headers.get(f"x-ratelimit-{whose}-remaining-{name}", "")
+            reset = headers.get(f"x-ratelimit-{whose}-reset-{name}", "")
+            yield f"{whose}{SCOPE}{name}", limit, left, reset
     # The IETF's drafts, the older and the newer, and the custom that they came from.
     for prefix in ("ratelimit-", "x-ratelimit-"):
         if f"{prefix}limit" in headers:

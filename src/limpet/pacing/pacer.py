@@ -34,12 +34,13 @@ class Ticket:
     One that is dropped without a word is settled as failed, so that its place is not lost.
     """
 
-    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent")
+    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent", "own_wait_s")
 
     def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
         self._pacer = pacer
         self._limits = limits
         self._sent: Sent | None = sent
+        self.own_wait_s: float | None = None
 
     def ok(self, *, headers: object = None, usage: object = None) -> None:
         """The call was answered; what its response said helps the pacer."""
@@ -53,12 +54,19 @@ class Ticket:
         retry_after: float | None = None,
         headers: object = None,
         limits: tuple[Limit, ...] = (),
+        at_once: bool = False,
     ) -> bool:
-        """The call was refused; returns whether other calls get through meanwhile."""
+        """The call was refused; returns whether other calls get through meanwhile.
+
+        `at_once`: because of the number in flight. Where `own_wait_s` is set then, it was this
+        call's bad luck, and it alone has to wait.
+        """
         sent = self._take()
         if not self._is_current():
             return True
-        return self._pacer._settle_refused(sent, retry_after, headers, limits)  # noqa: SLF001
+        own = self._pacer._settle_refused(sent, retry_after, headers, limits, at_once)  # noqa: SLF001
+        self.own_wait_s = (number(retry_after) or 0.0) if own else None
+        return not self._pacer.blocked
 
     def failed(self, *, timeout: bool = False) -> bool:
         """The call failed; returns whether to charge it: in an outage, it is not its own fault."""
@@ -242,12 +250,14 @@ class Pacer:
         retry_after: float | None,
         headers: object,
         told: tuple[Limit, ...],
+        at_once: bool,  # noqa: FBT001 - handed on
     ) -> bool:
         self._counts["refused"] += 1
         wait = min(number(retry_after) or 0.0, LONGEST_WAIT_S)
-        others = self._bound().refused(sent, wait, [*told, *self._read(headers)])
+        all_told = [*told, *self._read(headers)]
+        own = self._bound().refused(sent, wait, all_told, at_once=at_once)
         self._after("refused")
-        return others
+        return own
 
     def _settle_failed(self, sent: Sent, *, timeout: bool) -> bool:
         self._counts["failed"] += 1

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 _HEADER_LIMIT = 500
+_PASSED_ON = "llm_provider-"  # LiteLLM: what the model's provider said
 TEXT_LIMIT = 4000
 
 
@@ -44,12 +45,19 @@ def codes_of(exc: BaseException) -> Iterator[str]:
 
 
 def lower_cased(headers: Any) -> dict[str, str]:
-    """Read headers of any client's: any mapping, or pairs; at most some hundreds of them."""
+    """Read headers of any client's: any mapping, or pairs; at most some hundreds of them.
+
+    What a proxy passes on under a name of its own counts, where it says nothing itself.
+    """
     try:
         pairs = headers.items() if hasattr(headers, "items") else headers
-        return {decoded(k).lower(): decoded(v) for k, v in islice(pairs, _HEADER_LIMIT)}
+        told = {decoded(k).lower(): decoded(v) for k, v in islice(pairs, _HEADER_LIMIT)}
     except Exception:  # noqa: BLE001 - no headers after all: then they tell nothing
         return {}
+    passed_on = [name for name in told if name.startswith(_PASSED_ON)]
+    for name in passed_on:
+        told.setdefault(name.removeprefix(_PASSED_ON), told[name])
+    return told
 
 
 def headers_of(exc: BaseException) -> dict[str, str]:

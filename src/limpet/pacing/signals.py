@@ -39,6 +39,7 @@ QUOTA_WORDS = (
     "perday",  # Gemini: GenerateRequestsPerDayPerProject
     "per_day",  # OpenAI: "on requests per day (RPD)"
 )
+AT_ONCE_WORDS = ("max_parallel_requests", "concurrent requests", "concurrent connections")
 THROTTLE_CODES = frozenset(
     {
         "throttling",
@@ -103,6 +104,7 @@ class Signal:
         overloaded: The server pushes back, though it calls it no rate limit.
         outage: It looks as if the server itself were down: 5xx, a broken connection, a time-out.
         limits: What the response said of the provider's limits.
+        at_once: What is too much is the number of calls in flight, by the server's own word.
     """
 
     kind: FailureKind
@@ -110,6 +112,7 @@ class Signal:
     overloaded: bool = False
     outage: bool = False
     limits: tuple[Limit, ...] = ()
+    at_once: bool = False
 
     @property
     def pushback(self) -> bool:
@@ -196,6 +199,7 @@ def _gravest(signals: list[Signal]) -> Signal | None:
         max(waits, default=None),
         overloaded=any(signal.overloaded for signal in signals),
         outage=any(signal.outage for signal in signals),
+        at_once=any(signal.at_once for signal in signals),
     )
 
 
@@ -208,7 +212,9 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
     outage = _is_outage(exc, status)
     if kind is None and not outage:
         return None
-    wait = _wait_named_by(exc, headers, wall_clock)
+    at_once = _says_at_once(exc, headers)
+    # A place is free when a call ends: the wait that goes with it is that of another limit.
+    wait = None if at_once else _wait_named_by(exc, headers, wall_clock)
     codes = set(shapes.codes_of(exc))
     return Signal(
         kind or FailureKind.TRANSIENT,
@@ -218,6 +224,7 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
         or (status == 503 and wait is not None),  # noqa: PLR2004 - the status is the name
         outage=outage,
         limits=tuple(read_limits(headers, wall_clock)),
+        at_once=at_once,
     )
 
 
@@ -272,6 +279,12 @@ def _says_quota(exc: BaseException) -> bool:
         told.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
     plain = [re.sub("[- ]", "_", one) for one in told]
     return any(word in one for word in QUOTA_WORDS for one in plain)
+
+
+def _says_at_once(exc: BaseException, headers: Mapping[str, str]) -> bool:
+    named = headers.get("rate_limit_type", "").lower()  # LiteLLM
+    told = (named, *shapes.codes_of(exc), shapes.text_of(exc))
+    return any(word in one for word in AT_ONCE_WORDS for one in told)
 
 
 def _wait_named_by(

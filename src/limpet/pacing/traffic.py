@@ -10,13 +10,14 @@ KEPT_S = 2 * MINUTE_S
 class Sent:
     """One request: when it was sent, what it cost, and how full it was at that moment."""
 
-    __slots__ = ("at", "cost", "in_flight", "owner", "predictions", "refused")
+    __slots__ = ("at", "cost", "in_flight", "number", "owner", "predictions", "refused")
 
     def __init__(self, at: float, cost: float, in_flight: int, owner: object) -> None:
         self.at = at
         self.cost = cost
         self.in_flight = in_flight
         self.owner = owner
+        self.number = 0  # which it is of all, in the order in which they were sent
         self.refused = False
         self.predictions: dict[str, tuple[float, float, float]] = {}
 
@@ -26,12 +27,14 @@ class Traffic:
 
     Attributes:
         minute_cost: What those of the last minute cost.
+        count: How many there were in all.
     """
 
     def __init__(self) -> None:
         self._kept: deque[Sent] = deque()
         self._minute: deque[Sent] = deque()
         self.minute_cost = 0.0
+        self.count = 0
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -39,6 +42,8 @@ class Traffic:
     def add(self, sent: Sent) -> None:
         """Note a request."""
         self.forget_old(sent.at)
+        self.count += 1
+        sent.number = self.count
         self._kept.append(sent)
         self._minute.append(sent)
         self.minute_cost += sent.cost

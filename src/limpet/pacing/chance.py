@@ -1,0 +1,178 @@
+"""Is it a limit, or are some calls refused by chance?
+
+The problem. A shared gateway, an overloaded node behind a balancer or a fault refuses a share of
+all calls, however few there are. Whoever takes that for a limit slows down, is refused as often as
+before, slows down again, and ends at a crawl: at 5% of calls of 20 ms, five a second.
+
+What does not work. To ask for a second refusal each time before believing in a limit: it makes
+four refusals of each one at a real limit. To look at how the refusals are spread: at a limit that
+is hardly overrun, they are as lonely as those by chance.
+
+What we do. A limit shows in that the refusals end when we go slower. So what counts is where one
+comes. Where we tried for more than is known to be taken, a limit was to be expected. Where we had
+gone below it and have made few calls since, it was not: a bucket that was measured is not empty
+again so soon. When that happens again and again, it is chance, its share can be counted, and we go
+back to where we were before.
+
+From then on a refusal is news only if there are clearly more of them than the share explains:
+Page's cumulative sum, of the logarithm of how much likelier it is at a limit that a call is
+refused, or taken. The share is forgotten when so many calls have passed that it cannot be true, or
+when it explains less and less although we go slower.
+
+And while nothing is known at all, one lonely refusal proves nothing.
+
+Still open. It takes four such refusals to find out, and a pause after each: a run of few seconds is
+over before. Calls of very different sizes, none of them known, look like chance for a while.
+"""
+
+import math
+from dataclasses import dataclass
+
+SOON, LATER = 40, 120
+"""Calls after a cut within which a limit that was measured does not refuse again, or hardly."""
+FEWEST = 2
+"""Calls after a cut below which a refusal tells nothing new."""
+COMPANY = 12
+"""Calls among which a limit that was run into refuses more than one."""
+UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
+"""What a refusal counts for and against chance."""
+BELIEVED = 5.4
+"""From here on chance is believed: four in a row that nobody could expect."""
+RARE = 10 * SOON
+"""Calls without a refusal after which those before are no evidence any more."""
+MORE = 0.15
+"""How many of the other calls a limit refuses, at least, when it is run into."""
+ALARM = 12.0
+"""The cumulative sum from which on there are more refusals than chance explains."""
+ALARMS = 3
+"""So many of them in a row that nobody could expect, and the share is to be found anew."""
+SHARES = (0.005, 0.5)
+FRESH, ROUGH, MEMORY = 50, 300, 2000
+"""Calls that the share counts for after an alarm; up to which it is known only roughly; and over
+which it is averaged."""
+CLEAN = 10.0
+"""Refusals that should have come by now, if none has, until the share is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refusal, and what it came after.
+
+    Attributes:
+        number: Which of all calls it was.
+        taken: How many calls were made since we last went slower.
+        tried_more: More was tried than is known to be taken; None: nothing is known.
+        early: We went slower so short a time ago that we are still well below what is known.
+        named: A wait was named with it.
+        cut_short: The last wait that was named was not waited for.
+        tells: It is like others; else it came too soon, or asked for more than they do.
+    """
+
+    number: int
+    taken: int
+    tried_more: bool | None
+    early: bool
+    named: bool
+    cut_short: bool
+    tells: bool
+
+
+class Chance:
+    """Tells refusals by chance from those by a limit.
+
+    Attributes:
+        share: How many calls are refused by chance; 0: none, as far as is known.
+    """
+
+    def __init__(self) -> None:
+        self._last = -2 * COMPANY  # the number of the last call that was refused
+        self._forget()
+
+    def _forget(self) -> None:
+        self.share = self._most = self._sum = self._evidence = 0.0
+        self._calls = self._refused = 0  # since there is evidence
+        self._clean = 0  # calls since the last refusal
+        self._climbing = self._refuted = False
+        self._alarms = 0  # in a row that were not to be expected
+
+    @property
+    def doubtful(self) -> bool:
+        """There is some evidence of chance."""
+        return self._evidence > 0
+
+    def sent(self, *, climbing: bool) -> None:
+        """A call is made. It counts as taken until it is refused: answers may take long.
+
+        Args:
+            climbing: We try for more than is known to be taken: what is refused now may be news.
+        """
+        self._clean += 1
+        self._climbing = climbing
+        if self._evidence <= 0:
+            return
+        self._calls += 1
+        if self.share:
+            self._sum = max(0.0, self._sum + self._weight(refused=False))
+            self._average(refused=False)
+        if (self._clean * self.share > CLEAN) if self.share else (self._clean > RARE):
+            self._forget()
+
+    def explains(self, refusal: Refusal) -> bool:
+        """Take in that a call was refused; returns whether that says nothing of a limit."""
+        alone = refusal.number - self._last > COMPANY and not refusal.named
+        self._last = refusal.number
+        self._clean = 0
+        self._refused += 1
+        if self.share:
+            return refusal.taken < FEWEST or not refusal.tells or self._is_chance(refusal)
+        if alone and refusal.tried_more is None:
+            return True
+        if refusal.cut_short and refusal.taken < FEWEST:
+            self._refute()
+        elif refusal.taken >= FEWEST and refusal.tells:
+            self._refuted = False
+            self._weigh(_weight_of(refusal))
+        return self.share > 0
+
+    def _is_chance(self, refusal: Refusal) -> bool:
+        self._sum += self._weight(refused=True) - self._weight(refused=False)
+        if self._sum < ALARM:
+            self._average(refused=True)
+            return True
+        self._sum, self._calls = 0.0, min(self._calls, FRESH)  # well below, it shows what it is
+        self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
+        if self._alarms == ALARMS:  # it is not the share that was thought
+            self._forget()
+            self._weigh(UNEXPECTED)
+        return False
+
+    def _refute(self) -> None:
+        """A wait was cut short, and the next call was refused: chance does not do that twice."""
+        again, self._refuted = self._refuted, True
+        self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
+
+    def _weigh(self, weight: float) -> None:
+        if self._evidence <= 0:
+            self._calls = self._refused = 1
+        self._evidence = max(min(0.0, self._evidence), self._evidence + weight)
+        if self._evidence >= BELIEVED:
+            self.share = min(max(SHARES[0], self._refused / self._calls), SHARES[1])
+            self._most = min(1.5 * self.share + 0.03, SHARES[1])
+
+    def _weight(self, *, refused: bool) -> float:
+        more = self.share + (MORE + self.share / 2) * (1 - self.share)
+        return math.log(more / self.share if refused else (1 - more) / (1 - self.share))
+
+    def _average(self, *, refused: bool) -> None:
+        if self._climbing:
+            return
+        share = self.share + (refused - self.share) / min(self._calls, MEMORY)
+        self.share = min(max(SHARES[0], share), self._most)
+        if self._calls == ROUGH:
+            self._most = min(self._most, 1.5 * self.share)
+
+
+def _weight_of(refusal: Refusal) -> float:
+    if refusal.tried_more is not False or (refusal.taken > LATER and not refusal.early):
+        return EXPECTED
+    return UNEXPECTED if refusal.taken <= SOON else DOUBTFUL

@@ -281,3 +281,13 @@ def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_pa
         assert sorted(read(project.home)) == WANTED
         states = {one.path.name: one.is_sound for one in verify(project.home).states}
         assert all(sound for name, sound in states.items() if name != "events.jsonl")
+
+
+def test_a_run_says_its_format_and_one_of_another_is_refused(tmp_path):
+    rows = [{"id": "a", "question": "q"}]
+    limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")
+    about = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert about["format"] == 1
+    (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"format": 2}))
+    with pytest.raises(limpet.JournalError, match="format 2, and this Limpet knows 1 only"):
+        limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")

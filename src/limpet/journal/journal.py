@@ -28,6 +28,9 @@ from limpet.journal.recovery import ColumnState, recover, recover_story, set_asi
 from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 
+FORMAT = 1
+"""Of a run's directory. Raised when a later version could not read it rightly."""
+
 logger = logging.getLogger("limpet.journal")
 _RESTORE = "restore it from a copy, or delete it: the results are in the columns"
 
@@ -172,7 +175,8 @@ class Journal:
         if self._lock is None or not self._lock.is_held:
             raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
         with _naming(self.layout.about):
-            replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
+            content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
+            replace_file(self.layout.about, [content])
 
     def drain(self) -> None:
         """Return when all that was appended so far has been written, or could not be."""
@@ -262,10 +266,16 @@ def read_about(layout: Layout) -> dict[str, Any]:
         return {}
     except (OSError, ValueError) as error:
         raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
-    lists = ("sessions", "imported", "redo", "selections")
+    lists = ("sessions", "imported", "redo", "redone", "selections")
     mappings = ("functions", "decided", "evaluators", "complete")
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=_RESTORE)
+    if known.get("format", FORMAT) != FORMAT:
+        raise JournalError(
+            f"{layout.about}: the run has format {known['format']!r}, and this Limpet knows "
+            f"{FORMAT} only",
+            hint="use the version of Limpet that made it, or another directory for a new run",
+        )
     for names, kind in ((lists, list), (mappings, dict)):
         for name in names:
             if not isinstance(known.get(name, kind()), kind):

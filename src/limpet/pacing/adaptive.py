@@ -25,6 +25,9 @@ A refusal among the first calls measures nothing: little was sent, and it may be
 To take what was sent so far for the limit made crawls of an hour. It is a guess, from which the
 ceiling climbs so fast that either the next refusal measures, or nothing was lost but seconds.
 
+Before any of these: a refusal may say nothing of a limit at all (`chance`). Then the call that was
+refused waits as it was told, and nobody else.
+
 Around them: slow start while more concurrency buys more throughput (`rounds`); one cut for each
 episode, since what was sent before a cut is late news; a breaker that sends one probe at a time
 when nothing gets through (`breaker`); and a copy of the provider's own buckets where its

@@ -92,6 +92,7 @@ class Chance:
         self.share = self._most = self._sum = self._evidence = 0.0
         self._calls = self._refused = 0  # since there is evidence
         self._clean = 0  # calls since the last refusal
+        self._share_then = 0.0
         self._climbing = self._refuted = False
         self._alarms = 0  # in a row that were not to be expected
 
@@ -114,7 +115,8 @@ class Chance:
         if self.share:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
-        if (self._clean * self.share > CLEAN) if self.share else (self._clean > RARE):
+        # By the share as it was then: since, it has only been averaged down.
+        if (self._clean * self._share_then > CLEAN) if self.share else (self._clean > RARE):
             self._forget()
 
     def explains(self, refusal: Refusal) -> bool:
@@ -138,6 +140,7 @@ class Chance:
         self._sum += self._weight(refused=True) - self._weight(refused=False)
         if self._sum < ALARM:
             self._average(refused=True)
+            self._share_then = self.share
             return True
         self._sum, self._calls = 0.0, min(self._calls, FRESH)  # well below, it shows what it is
         self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
@@ -158,6 +161,7 @@ class Chance:
         if self._evidence >= BELIEVED:
             self.share = min(max(SHARES[0], self._refused / self._calls), SHARES[1])
             self._most = min(1.5 * self.share + 0.03, SHARES[1])
+            self._share_then = self.share
 
     def _weight(self, *, refused: bool) -> float:
         more = self.share + (MORE + self.share / 2) * (1 - self.share)

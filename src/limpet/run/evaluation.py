@@ -6,8 +6,8 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.files import NO_SPACE
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
-from limpet.journal.layout import directory_at
+from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
-from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
+from limpet.run.completion import asked_hash, completed, records_if_complete
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
@@ -52,6 +52,9 @@ class Evaluation:
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._columns: Mapping[str, ColumnReader] = {}
+        self._is_done = False
         self._pipeline: Pipeline | None = None
         self._lookup: Lookup | None = None
 
@@ -60,18 +63,17 @@ class Evaluation:
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
-        steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
-        columns = {
-            step: ColumnReader(layout.column(step))  # every line is checked, as `open` does
-            for step in steps
-        }
         about = read_about(layout)
         try:
-            return Lookup(self._request, columns, layout, about).plan
+            return Lookup(self._request, self._readers(layout), layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
+
+    def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
+        # Without their indexes: every line is checked, as `open` does.
+        return {step: ColumnReader(layout.column(step)) for step in self._steps}
 
     def open(self) -> None:
         """Take the lock, recover what is there, and make the plan."""
@@ -83,18 +85,19 @@ class Evaluation:
         layout = directory_at(path)
         self._journal = journal = Journal(layout, durability=request.durability)
         self._layout = journal.layout
-        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
-        self._columns = {step: journal.column(step) for step in self._steps}
         about = journal.about()
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
         self._hash = asked_hash(
             request.items, request.workflow, request.evaluators, request.trials, shape
         )
-        if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
+        records = records_if_complete(layout, about, self._hash, self._steps)
+        if request.on_change is None and records is not None:
             self.plan = self._nothing_to_do()
         else:
             about.pop("complete", None)  # until it is so again
+            self._columns = {step: journal.column(step) for step in self._steps}
+            records = {step: len(column) for step, column in self._columns.items()}
             self._lookup = Lookup(request, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
@@ -113,14 +116,15 @@ class Evaluation:
                 # Then a request that is refused for its form is a matter of its item.
                 request.workflow.answered_before = True
         logger.info("%s", self.plan)
-        say_unfinished(journal, about, self._columns.values())
+        say_unfinished(journal, about, map(journal.column, self._steps))
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
         if request.configuration is not None:
             about["configuration"] = Redaction().plain(dict(request.configuration))
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw)
-        begin_session(journal, about, "evaluation", self.plan, self._columns)
+        begin_session(journal, about, "evaluation", self.plan, records)
+        self._records = records
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
@@ -165,6 +169,7 @@ class Evaluation:
         assert self._journal is not None
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
+            self._is_done = True
             summary = json.loads((self._layout.home / "summary.json").read_bytes())
             return EvaluationResult(self._read_later, summary, self.plan, run)
         self._journal.drain()  # what still waits to be written counts too
@@ -189,13 +194,12 @@ class Evaluation:
             pass
         summary = summarise()
         steps = [summary["workflow"], *summary["evaluators"].values()]
-        done = failure is None and all(step["completed"] == len(results) for step in steps)
+        all_there = all(step["completed"] == len(results) for step in steps)
+        self._is_done = failure is None and all_there
+        self._records = {step: len(column) for step, column in self._columns.items()}
         reason = reason or failure
         if reason is None:  # whatever was lost has run again
             self._journal.set_aside_bad_lines()
-        if done and self._about is not None:
-            sizes = sizes_of(self._journal, self._steps)
-            self._about["complete"] = {"asked": self._hash, "columns": sizes}
         items = functools.partial(_items_of, results)
         if run is None:  # its files will be gone
             items = functools.partial(list, items())
@@ -203,16 +207,20 @@ class Evaluation:
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._about is None or self._journal is None:
+        if self._about is None:
             return
-        complete = self._about.pop("complete", None)  # until that is done, too
+        known = self._about.pop("complete", None)  # until that is done, too
         on_end = self._request.on_end
-        well = on_end is None or on_end(result) is not False
-        if well and complete is not None:
-            # As they are now: they may have been changed, on purpose.
-            with suppress(OSError):
-                complete["files"] = checksums_of(self._journal, self._steps)
-                self._about["complete"] = complete
+        if on_end is not None and on_end(result) is False:
+            return
+        if not self._is_done:
+            return
+        if known is None or on_end is not None:  # who may have changed the files, on purpose
+            try:
+                known = completed(self._layout, self._hash, self._records, self._steps)
+            except OSError:
+                return
+        self._about["complete"] = known
 
     def _write_outputs(
         self,
@@ -243,6 +251,7 @@ class Evaluation:
 
     def _read_later(self) -> list[ItemResult]:
         about = read_about(self._layout)
+        self._columns = self._readers(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
         return _items_of(self._results())
 

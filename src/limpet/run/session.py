@@ -19,9 +19,9 @@ _MOST_SESSIONS = 100
 
 
 def begin_session(
-    journal: Journal, about: dict[str, Any], kind: str, plan: Plan, columns: Mapping[str, Column]
+    journal: Journal, about: dict[str, Any], kind: str, plan: Plan, records: Mapping[str, int]
 ) -> None:
-    """Write down that a session begins, before anything is spent.
+    """Write down that a session begins, before anything is spent. `records`: of each step.
 
     What is there at its beginning, and what it plans, is how others tell how far it is.
     """
@@ -34,7 +34,7 @@ def begin_session(
         step.name: {
             "kept": step.kept,
             "calls": step.calls,
-            "records_at": len(columns[step.name]),
+            "records_at": records[step.name],
         }
         for step in (plan.workflow, *plan.evaluators)
     }

@@ -1,9 +1,9 @@
 """Was all of this done before?
 
 Looking up every cell of a hundred thousand items takes seconds. A run that ended with nothing left
-to do writes down what it was asked, as one hash, how many records its columns had, and a checksum
-of each file it wrote at its end. Asked the same again, with columns of which every line was just
-checked, as opening a journal does, and files that are still whole, there is nothing to look up.
+to do writes down what it was asked, as one hash, and a checksum of each of its files, columns and
+all. Asked the same again, with every byte of them as it was, there is nothing to look up: a flipped
+bit changes no size and no time, so the bytes are what is compared.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.journal.checksum import crc32
 from limpet.journal.encoding import encode_canonical
 from limpet.journal.fingerprint import digest
-from limpet.journal.journal import Journal
+from limpet.journal.layout import Layout
 from limpet.run.asked import read_asked
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow
@@ -44,38 +44,46 @@ def _digest_of(items: Sequence[Item]) -> str:
     return together.hexdigest()
 
 
-def sizes_of(journal: Journal, steps: Sequence[str]) -> dict[str, list[int]]:
-    """Return how many records each column has, and how many bytes."""
-    columns = {step: journal.column(step) for step in steps}
-    return {step: [len(column), column.path.stat().st_size] for step, column in columns.items()}
+def completed(
+    layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str]
+) -> dict[str, Any]:
+    """Return the note that a run is complete.
 
-
-def is_complete(
-    journal: Journal, about: Mapping[str, Any], asked: str, steps: Sequence[str]
-) -> bool:
-    """Tell whether a run that was asked the same ended with nothing left to do, and still is so."""
-    known = about.get("complete", {})
-    if known.get("asked") != asked or known.get("columns") != sizes_of(journal, steps):
-        return False
-    # A damaged record may have an earlier one of the same key behind it.
-    if any(journal.column(step).state.bad_lines for step in steps):
-        return False
-    if read_asked(journal.layout) is None:
-        return False
-    try:
-        return bool(known.get("files") == checksums_of(journal, steps))
-    except OSError:  # one of them is gone
-        return False
-
-
-def checksums_of(journal: Journal, steps: Sequence[str]) -> dict[str, int]:
-    """Return a checksum of each file that a run writes at its end.
+    Args:
+        layout: Where its files lie.
+        asked: What `asked_hash` says.
+        records: How many each column has, by its step.
+        steps: All of them.
 
     Raises:
-        OSError: One of them cannot be read.
+        OSError: One of its files cannot be read.
     """
-    names = ["summary.json", *(f"{step}_output.json" for step in steps)]
-    return {name: _checksum(journal.layout.home / name) for name in names}
+    columns = {step: [records[step], layout.column(step).stat().st_size] for step in steps}
+    return {"asked": asked, "columns": columns, "files": _checksums(layout, steps)}
+
+
+def records_if_complete(
+    layout: Layout, about: Mapping[str, Any], asked: str, steps: Sequence[str]
+) -> dict[str, int] | None:
+    """Return how many records each step has, in a run with nothing left to do.
+
+    None if it was asked something else, did not end so, or is not as it was then.
+    """
+    known = about.get("complete", {})
+    if known.get("asked") != asked or read_asked(layout) is None:
+        return None
+    try:
+        records = {step: int(known["columns"][step][0]) for step in steps}
+        is_same = known == completed(layout, asked, records, steps)
+    except (OSError, KeyError, TypeError, ValueError, IndexError):  # a file is gone, or damaged
+        return None
+    return records if is_same else None
+
+
+def _checksums(layout: Layout, steps: Sequence[str]) -> dict[str, int]:
+    written = [layout.home / f"{step}_output.json" for step in steps]
+    files = [layout.home / "summary.json", *written, *map(layout.column, steps)]
+    return {path.name: _checksum(path) for path in files}
 
 
 def _checksum(path: Path) -> int:

@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
-from limpet.journal.layout import directory_at
+from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
-from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
+from limpet.run.completion import asked_hash, completed, records_if_complete
 from limpet.run.lookup import Lookup, versions_of
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
@@ -56,6 +56,10 @@ class Evaluation:
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._columns: Mapping[str, ColumnReader] = {}
+        self._records: dict[str, int] = {}
+        self._is_done = False
         steps = (request.workflow, *request.evaluators)
         self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
@@ -66,11 +70,7 @@ class Evaluation:
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
-        steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
-        columns = {
-            step: ColumnReader(layout.column(step))  # every line is checked, as `open` does
-            for step in steps
-        }
+        columns = self._readers(layout)
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
@@ -79,6 +79,10 @@ class Evaluation:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
+
+    def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
+        # Without their indexes: every line is checked, as `open` does.
+        return {step: ColumnReader(layout.column(step)) for step in self._steps}
 
     def open(self) -> None:
         """Take the lock, recover what is there, and make the plan."""
@@ -90,9 +94,10 @@ class Evaluation:
         layout = directory_at(path)
         self._journal = journal = Journal(layout, durability=request.durability)
         self._layout = journal.layout
-        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
-        self._columns = {step: journal.column(step) for step in self._steps}
         about = journal.about()
+        asks_for_more = request.on_change is not None or bool(request.redo)
+        if asks_for_more:
+            self._columns = {step: journal.column(step) for step in self._steps}
         self._note_what_is_asked(about, self._columns)
         reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
@@ -101,12 +106,14 @@ class Evaluation:
         if len(reported) < len(items):
             items = [items[place] for place in reported]
         self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
-        asks_for_more = request.on_change is not None or bool(request.redo)
-        if not asks_for_more and is_complete(journal, about, self._hash, self._steps):
+        records = records_if_complete(layout, about, self._hash, self._steps)
+        if not asks_for_more and records is not None:
+            self._records = records
             self.plan = self._nothing_to_do()
             there = dict.fromkeys(self._steps, len(reported) * request.trials)
         else:
             about.pop("complete", None)  # until it is so again
+            self._columns = {step: journal.column(step) for step in self._steps}
             self._lookup = Lookup(request, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
@@ -130,7 +137,7 @@ class Evaluation:
                 # Then a request that is refused for its form is a matter of its item.
                 request.workflow.answered_before = True
         logger.info("%s", self.plan)
-        say_unfinished(journal, about, self._columns.values())
+        say_unfinished(journal, about, map(journal.column, self._steps))
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
         self._clean_fingerprints(about)
@@ -143,7 +150,7 @@ class Evaluation:
             about,
             "evaluation",
             self.plan,
-            self._columns,
+            {step: layout.column(step) for step in self._steps},
             items=len(reported),
             there=there,
         )
@@ -171,7 +178,7 @@ class Evaluation:
         selected, ids = request.selection.places(request.items), request.redo_items
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
-        highest = max(column.highest_generation for column in columns.values())
+        highest = max((column.highest_generation for column in columns.values()), default=0)
         wanted = Redo(0, request.redo, ids, versions=self._versions_of(request.redo))
         begin_redo(about, wanted if request.redo else None, highest)
 
@@ -225,6 +232,7 @@ class Evaluation:
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
+            self._is_done = True
             if self.plan.of is not None:
                 return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
@@ -268,9 +276,8 @@ class Evaluation:
         end_redo(self._about, pending)
         note_ended(self._about, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        if wrote and done and self._lookup.is_settled:
-            sizes = sizes_of(self._journal, self._steps)
-            self._about["complete"] = {"asked": self._hash, "columns": sizes}
+        self._is_done = wrote and done and self._lookup.is_settled
+        self._records = {step: len(column) for step, column in self._columns.items()}
 
     def _numbers(self) -> Numbers:
         return Numbers([one.name for one in self._request.evaluators])
@@ -306,16 +313,20 @@ class Evaluation:
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._about is None or self._journal is None:
+        if self._about is None:
             return
-        complete = self._about.pop("complete", None)  # until that is done, too
+        known = self._about.pop("complete", None)  # until that is done, too
         on_end = self._request.on_end
-        well = on_end is None or on_end(result) is not False
-        if well and complete is not None:
-            # As they are now: they may have been changed, on purpose.
-            with suppress(OSError):
-                complete["files"] = checksums_of(self._journal, self._steps)
-                self._about["complete"] = complete
+        if on_end is not None and on_end(result) is False:
+            return
+        if not self._is_done:
+            return
+        if known is None or on_end is not None:  # who may have changed the files, on purpose
+            try:
+                known = completed(self._layout, self._hash, self._records, self._steps)
+            except OSError:
+                return
+        self._about["complete"] = known
 
     def _write_outputs(
         self,
@@ -347,6 +358,7 @@ class Evaluation:
 
     def _results_later(self) -> ReadBack:
         about = read_about(self._layout)
+        self._columns = self._readers(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
         return self._results()
 

@@ -82,7 +82,7 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         kept, missing = len(self._kept), len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
-        begin_session(journal, about, STEP, plan, {STEP: column})
+        begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
         logger.info("%s: %s kept, %s to run", self._path, len(self._kept), len(self._missing))

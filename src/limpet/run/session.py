@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from limpet.errors import JournalError
@@ -23,7 +24,7 @@ def begin_session(
     about: dict[str, Any],
     kind: str,
     plan: Plan,
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Path],
     *,
     items: int | None = None,
     there: Mapping[str, int] | None = None,
@@ -37,7 +38,7 @@ def begin_session(
         about: What `run.json` says; brought up to date.
         kind: "evaluation" or "map".
         plan: What the session will do.
-        columns: That of each step.
+        columns: The file of each step's column.
         items: How many items the run reports of; None: those of the plan.
         there: How many cells of each step need nothing more; None: those the plan keeps.
     """
@@ -52,7 +53,7 @@ def begin_session(
         step.name: {
             "kept": step.kept if there is None else there[step.name],
             "calls": step.calls,
-            "bytes_at": columns[step.name].path.stat().st_size,
+            "bytes_at": columns[step.name].stat().st_size,
         }
         for step in (plan.workflow, *plan.evaluators)
     }

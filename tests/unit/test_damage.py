@@ -191,9 +191,21 @@ def test_what_a_hook_makes_of_the_files_is_left_as_it_is(tmp_path):
     assert path.read_bytes() == theirs
 
 
-def test_a_damaged_run_json_is_named_with_what_to_do_and_no_result_is_lost(finished):
+def test_a_damaged_run_json_is_taken_from_its_copy(finished, caplog):
+    about = finished.home / "run.json"
+    whole = json.loads(about.read_bytes())
+    about.write_bytes(about.read_bytes()[:100])
+    with caplog.at_level(logging.WARNING):
+        assert [one.output for one in finished.evaluate().items] == WANTED
+    assert finished.calls == []
+    assert "run.json: cannot be read, and is taken from its copy" in caplog.text
+    assert json.loads(about.read_bytes())["functions"] == whole["functions"]
+
+
+def test_a_run_json_that_is_lost_is_named_with_what_to_do_and_no_result_is_lost(finished):
     about = finished.home / "run.json"
     about.write_bytes(about.read_bytes()[:100])
+    (finished.home / "index" / "run.json").unlink()
     with pytest.raises(JournalError, match=r"run\.json: cannot be read") as refused:
         finished.evaluate()
     assert "delete it: the results are in the columns" in refused.value.hint

@@ -383,9 +383,9 @@ def test_an_interrupted_redo_of_a_changed_workflow_says_how_much_is_by_the_new_v
     assert "by_current_version" not in done.summary["workflow"]
 
 
-def test_one_version_is_not_called_a_mixture(bench):
+def test_what_is_kept_is_never_taken_for_the_present_versions(bench):
     kept = bench.evaluate(version="2", on_change="keep")
-    assert "by_current_version" not in kept.summary["workflow"]
+    assert kept.summary["workflow"]["by_current_version"] == 0
     rows = [*ROWS, {"id": "new", "question": "what 9", "answer": "9"}]
     mixed = bench.evaluate(rows, version="2")
     assert mixed.summary["workflow"]["by_current_version"] == 1
@@ -466,6 +466,42 @@ def test_a_damaged_record_of_a_redo_does_not_bring_the_earlier_one_back(tmp_path
     healed = run()
     assert sorted(one.output.split()[1] for one in healed.items) == ["second", "third"]
     assert run().plan.calls == 0
+
+
+def test_a_redo_that_is_done_forces_nothing_that_it_did_not_cover(tmp_path):
+    rows = [{"id": str(n), "question": str(n)} for n in range(4)]
+
+    def run(some, **options):
+        return limpet.evaluate(
+            some, lambda question: question, run=tmp_path / "run", version="1", **options
+        )
+
+    run(rows)
+    assert run(rows[:2], redo=True).plan.calls == 2
+    assert run(rows).plan.calls == 0
+    run(rows, trials=2)
+    assert run(rows, redo=True).plan.calls == 4
+    assert run(rows, trials=2).plan.calls == 0
+
+
+def test_a_redo_scores_what_was_scored_masked_as_it_is(tmp_path, monkeypatch):
+    key = "sk-Planted/0123+456789"
+    monkeypatch.setenv("MY_API_KEY", key)
+
+    def run(evaluators, **options):
+        return limpet.evaluate(
+            [{"id": "a", "question": "q", "answer": key}],
+            lambda question: key,
+            evaluators,
+            run=tmp_path / "run",
+            version="1",
+            **options,
+        )
+
+    run([])
+    same = {"same": limpet.exact_match()}
+    assert run(same).summary["evaluators"]["same"]["mean"] == 0.0
+    assert run(same, redo=True).summary["evaluators"]["same"]["mean"] == 1.0
 
 
 def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_either(tmp_path):

@@ -97,6 +97,11 @@ class ColumnReader:
         return self._places.next_generation(fromhex(key))
 
     @property
+    def generations(self) -> dict[str, int]:
+        """The keys whose record was made anew, with its generation."""
+        return {key.hex(): one for key, one in self._places.generations.items()}
+
+    @property
     def highest_generation(self) -> int:
         """The highest generation of all records."""
         return self._places.highest_generation

@@ -222,6 +222,11 @@ class Places:
         return self._generations.get(key, 0) + 1 if known else 0
 
     @property
+    def generations(self) -> dict[bytes, int]:
+        """The keys whose record was made anew, with its generation."""
+        return {key: one for key, one in self._generations.items() if one and key in self.offsets}
+
+    @property
     def highest_generation(self) -> int:
         """The highest generation of all records."""
         return max(self._generations.values(), default=0)

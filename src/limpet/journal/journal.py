@@ -177,6 +177,8 @@ class Journal:
         with _naming(self.layout.about):
             content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
             replace_file(self.layout.about, [content])
+            make_directory(self.layout.about_copy.parent)
+            replace_file(self.layout.about_copy, [content])
 
     def drain(self) -> None:
         """Return when all that was appended so far has been written, or could not be."""
@@ -265,7 +267,11 @@ def read_about(layout: Layout) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
+        try:
+            known = json.loads(read_whole(layout.about_copy))
+        except (OSError, ValueError):
+            raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
+        logger.warning("%s: cannot be read, and is taken from its copy: %s", layout.about, error)
     lists = ("sessions", "imported", "redo", "redone", "selections")
     mappings = ("functions", "decided", "evaluators", "complete")
     if not isinstance(known, dict):

@@ -68,6 +68,16 @@ class Layout:
         return self.home / "events.jsonl"
 
     @property
+    def redone(self) -> Path:
+        """A note of which records were made anew."""
+        return self.asked.with_name("redone")
+
+    @property
+    def about_copy(self) -> Path:
+        """What was asked, once more."""
+        return self.asked.with_name("run.json")
+
+    @property
     def about(self) -> Path:
         """What was asked."""
         return self.home / "run.json"

@@ -7,7 +7,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.read_back import ReadBack
 from limpet.run.records import secrets_of
-from limpet.run.redo import Redo, begin_redo, end_redo
+from limpet.run.redo import Redo, begin_redo, end_redo, note_redone
 from limpet.run.request import Request
 from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.selecting import note_selection, reported_places
@@ -133,9 +133,7 @@ class Evaluation:
             self._pipeline.redos = self._lookup.redos
             self._pipeline.counting = self._lookup.counting
             there = self._lookup.there
-            if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
-                # Then a request that is refused for its form is a matter of its item.
-                request.workflow.answered_before = True
+            self._let_items_be_refused()
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
         known = about.setdefault("evaluators", {})
@@ -157,6 +155,13 @@ class Evaluation:
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
+
+    def _let_items_be_refused(self) -> None:
+        """Make a request that is refused for its form a matter of its item, not of the run."""
+        workflow = self._request.workflow
+        goes_on = self.plan.workflow.kept or not self._request.early_stop
+        if goes_on and hasattr(workflow, "answered_before"):
+            workflow.answered_before = True
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
@@ -273,7 +278,9 @@ class Evaluation:
         if self._about is None:
             return
         steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
-        end_redo(self._about, pending)
+        with suppress(OSError):  # a hint
+            note_redone(self._layout, self._columns)
+        end_redo(self._about, pending, versions_of(self._request))
         note_ended(self._about, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         self._is_done = wrote and done and self._lookup.is_settled
@@ -358,6 +365,11 @@ class Evaluation:
 
     def _results_later(self) -> ReadBack:
         about = read_about(self._layout)
+        if not about:
+            raise JournalError(
+                f"{self._layout.home}: the run is not there any more",
+                hint="look at result.items before its directory is moved or deleted",
+            )
         self._columns = self._readers(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
         return self._results()

@@ -20,7 +20,7 @@ from limpet.run.change import Fingerprint, settle_change
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.records import Call
-from limpet.run.redo import Redos
+from limpet.run.redo import Redos, read_redone
 from limpet.run.request import Request
 from limpet.run.scoring import scoring_of
 from limpet.run.selecting import reported_places
@@ -71,7 +71,7 @@ class Lookup:
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self.redos = Redos(about, versions_of(request))
+        self.redos = Redos(about, read_redone(layout), versions_of(request))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
             cell: one.facts.get("generation", 0) for cell, one in failures.items()
@@ -127,7 +127,7 @@ class Lookup:
             for place, one in enumerate(self.asked)
             if not self.is_selected(place)
             or (
-                (needed := self.redos.needed(WORKFLOW, one.item.id))
+                (needed := self.redos.needed(WORKFLOW, one.item.id, ""))
                 and not any(self._answers.reaches(one.key(whole), needed) for whole in known)
             )
         }
@@ -180,8 +180,9 @@ class Lookup:
         self.unscored = Calls(WORKFLOW, self.asked, counting, unscored)
 
     def _look_at_answer(self, place: int, answered: dict[str, int], missing: "array[int]") -> None:
-        key, needed = self.keys[place], self._needed(place)
+        key = self.keys[place]
         counting = self.counting_key(key)[0]
+        needed = self._needed(place, counting)
         is_there = counting in self._answers
         if is_there and self._answers.reaches(counting, needed):
             answered[counting] = place
@@ -195,8 +196,8 @@ class Lookup:
         elif is_there:
             answered[counting] = place
 
-    def _needed(self, place: int) -> int:
-        return self.redos.needed(WORKFLOW, self.asked[place].item.id) if self.redos else 0
+    def _needed(self, place: int, key: str) -> int:
+        return self.redos.needed(WORKFLOW, self.asked[place].item.id, key) if self.redos else 0
 
     def _is_left(self, step: str, key: str, needed: int) -> bool:
         return self.left.get((step, key), -1) >= needed
@@ -207,7 +208,7 @@ class Lookup:
         for key, entry in self._answers.read_many(list(answered)):
             place = answered.pop(key)
             asked, is_selected = self.asked[place], self.is_selected(place)
-            if self._answers.reaches(key, self._needed(place)):
+            if self._answers.reaches(key, self._needed(place, key)):
                 self.there[WORKFLOW] += 1
                 self._kept[WORKFLOW] += is_selected
             # A list, and not any() alone: each evaluator counts what it lacks.
@@ -225,7 +226,7 @@ class Lookup:
     ) -> bool:
         name, column = evaluator.name, self._columns[evaluator.name]
         key = scoring_of(asked, entry, evaluator, fp).cell.key
-        needed = self.redos.needed(name, asked.item.id)
+        needed = self.redos.needed(name, asked.item.id, key)
         is_there = column.reaches(key, needed)
         lacks = not is_there and not self._is_left(name, key, needed)
         self.there[name] += is_there

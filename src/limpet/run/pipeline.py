@@ -243,8 +243,7 @@ class Pipeline:
                 await _told("on_complete", hook, finished)
             await self._tell_item(finished if lost is None else replace(finished, error=lost))
             if entry is not None:
-                for name, scoring in self._missing_for(finished.input[0], entry):
-                    await self._belts[name].put(scoring)
+                await self._pass_on_new(finished.input[0], entry)
             elif self.redos and self._evaluators:  # an earlier answer stands, and may lack a score
                 await self._pass_on_kept([self.counting(finished.input)])
 
@@ -283,6 +282,14 @@ class Pipeline:
         steps = kept_steps(finished.output.steps, self._step_filter)
         return answer_record(asked, finished.output.value, steps)
 
+    async def _pass_on_new(self, asked: Asked, entry: Entry) -> None:
+        """Put on the belts what was just answered, for those who have not scored it as it is."""
+        for name, scoring in self._missing_for(asked, entry):
+            await self._belts[name].put(scoring)
+        if self.redos:
+            for name, scoring in await asyncio.to_thread(self._scored_masked, asked, entry):
+                await self._belts[name].put(scoring)
+
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Put on the belts what is on disk and has no score yet."""
         masked: Counter[str] = Counter()
@@ -311,10 +318,21 @@ class Pipeline:
         for evaluator, fingerprint in self._evaluators:
             scoring = scoring_of(asked, entry, evaluator, fingerprint)
             cell = scoring.cell
-            needed = self.redos.needed(cell.step, asked.item.id)
+            needed = self.redos.needed(cell.step, asked.item.id, cell.key)
             left = self.left.get((cell.step, cell.key), -1) >= needed
             if not left and not self._journal.column(cell.step).reaches(cell.key, needed):
                 yield evaluator.name, scoring
+
+    def _scored_masked(self, asked: Asked, entry: Entry) -> list[tuple[str, Scoring]]:
+        """Return the scores that were made of masked text: now there is the original again."""
+        found = []
+        for evaluator, fingerprint in self._evaluators:
+            scoring = scoring_of(asked, entry, evaluator, fingerprint)
+            column = self._journal.column(evaluator.name)
+            for _, scored in column.read_many([scoring.cell.key]):
+                if scored.facts.get(SAW_MASKED):
+                    found.append((evaluator.name, scoring))
+        return found
 
     # ---- the evaluators -------------------------------------------------------------------------
 
@@ -373,7 +391,7 @@ class Pipeline:
 
     def _generation(self, cell: Cell, asked: Asked) -> int:
         """Return the generation of a cell's next record: it wins over whatever was there."""
-        needed = self.redos.needed(cell.step, asked.item.id)
+        needed = self.redos.needed(cell.step, asked.item.id, cell.key)
         return max(needed, self._journal.column(cell.step).next_generation(cell.key))
 
     # ---- both -----------------------------------------------------------------------------------

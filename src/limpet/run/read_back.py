@@ -104,7 +104,7 @@ class ReadBack:
     ) -> None:
         """Say of an item that a step is still to be run again, and why that failed if it did."""
         redos, step = self._lookup.redos, cell[0]
-        needed = redos.needed(step, asked.item.id) if redos else 0
+        needed = redos.needed(step, asked.item.id, counting) if redos else 0
         if needed and not self._columns[step].reaches(counting, needed):
             failed = self._failures.get(cell)
             is_of_it = failed is not None and failed.facts.get("generation", 0) >= needed

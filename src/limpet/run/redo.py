@@ -5,16 +5,20 @@ until it is done: a cell it covers is still to do as long as its record is of a 
 an interrupted redo goes on where it stopped, however it was interrupted, and nothing is paid twice.
 Until a cell is done anew, its earlier result stands and counts.
 
-A redo that is done stays noted, too: where a record of it is damaged or lost, the earlier one under
-the same key would come back and be taken for the answer. It is of a lower generation: its cell runs
-again.
+Where a record of a redo that is done gets damaged or lost, the earlier one under the same key would
+come back and be taken for the answer. So the keys and generations of such records are noted beside
+the indexes: below its generation, a cell runs again.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-_MOST_DONE = 20
+from limpet.errors import JournalError
+from limpet.journal.column import ColumnReader
+from limpet.journal.files import read_whole, replace_file
+from limpet.journal.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,12 @@ class Redo:
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
 
+    def is_of(self, versions: Mapping[str, str] | None) -> bool:
+        """Tell whether its steps are as they were when it was asked for."""
+        return versions is None or all(
+            versions.get(step, version) == version for step, version in self.versions
+        )
+
     def as_plain(self) -> dict[str, Any]:
         """Return it as it stands in `run.json`."""
         items = None if self.items is None else sorted(self.items)
@@ -53,41 +63,40 @@ class Redo:
 
 
 class Redos:
-    """The forced redos that are not done, and those whose records must not get lost.
+    """What is still to be run again, whatever is there.
 
     Args:
-        about: What `run.json` says.
-        versions: The fingerprint of each step as it is now: a redo that is done only concerns the
-            version that it ran.
+        about: What `run.json` says: the forced redos that are not done.
+        redone: By step and key, the generation of records that were made anew, and must be there.
+        versions: The fingerprint of each step as it is now: a redo of another version waits for
+            it. None: nobody knows.
     """
 
-    def __init__(self, about: Mapping[str, Any], versions: Mapping[str, str] | None = None) -> None:
-        self.noted = _redos_in(about.get("redo"))
-        self._done = [
-            one
-            for one in _redos_in(about.get("redone"))
-            if any((versions or {}).get(step) == version for step, version in one.versions)
-        ]
-        self._versions = versions or {}
+    def __init__(
+        self,
+        about: Mapping[str, Any],
+        redone: Mapping[str, Mapping[str, int]] | None = None,
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
+        noted = _redos_in(about.get("redo"))
+        self.noted = [one for one in noted if one.is_of(versions)]
+        self.waiting = [one for one in noted if not one.is_of(versions)]
+        self._redone = redone or {}
 
     def __bool__(self) -> bool:
-        return bool(self.noted or self._done)
+        return bool(self.noted or self._redone)
 
-    def needed(self, step: str, id_: str) -> int:
+    def needed(self, step: str, id_: str, key: str) -> int:
         """Return which generation a cell's record must have; 0: any will do."""
         if not self:
             return 0
-        return max((one.generation for one in self._of(step) if one.covers(step, id_)), default=0)
-
-    def _of(self, step: str) -> list[Redo]:
-        now = (step, self._versions.get(step, ""))
-        done = [one for one in self._done if step in one.steps and now in one.versions]
-        return [*(one for one in self.noted if step in one.steps), *done]
+        asked = (one.generation for one in self.noted if one.covers(step, id_))
+        return max(self._redone.get(step, {}).get(key, 0), *asked, 0)
 
     def any_needed(self, step: str) -> int | None:
         """Return what is needed of every item of a step; None: it depends on the item."""
-        covering = self._of(step)
-        if any(one.items is not None for one in covering):
+        covering = [one for one in self.noted if step in one.steps]
+        if self._redone.get(step) or any(one.items is not None for one in covering):
             return None
         return max((one.generation for one in covering), default=0)
 
@@ -113,15 +122,21 @@ def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redo
     return Redos(about)
 
 
-def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+def end_redo(
+    about: dict[str, Any],
+    pending: Iterable[tuple[str, Mapping[str, Any]]],
+    versions: Mapping[str, str],
+) -> None:
     """Take off the note what is done, and mark what failed throughout.
 
     Args:
         about: What `run.json` says; brought up to date.
         pending: The ids of items of which steps are still to be run again, without the trial, and
             by step why that failed if it did.
+        versions: The fingerprint of each step as it is now.
     """
-    left: dict[Redo, list[Any]] = {one: [] for one in Redos(about).noted}
+    redos = Redos(about, versions=versions)
+    left: dict[Redo, list[Any]] = {one: [] for one in redos.noted}
     if not left:
         return
     for id_, steps in pending:
@@ -129,19 +144,12 @@ def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, An
             for one, errors in left.items():
                 if one.covers(step, id_):
                     errors.append(error)
-    done = [one for one, errors in left.items() if not errors]
-    before = [one for one in _redos_in(about.get("redone")) if not _is_covered(one, done)]
-    about["redone"] = [one.as_plain() for one in [*before, *done]][-_MOST_DONE:]
     still = [
         replace(one, tried=all(error is not None for error in errors))
         for one, errors in left.items()
         if errors
     ]
-    _note(about, still)
-
-
-def _is_covered(one: Redo, others: Sequence[Redo]) -> bool:
-    return any(one.is_within(other) and one.versions == other.versions for other in others)
+    _note(about, [*redos.waiting, *still])
 
 
 def _note(about: dict[str, Any], redos: Sequence[Redo]) -> None:
@@ -173,3 +181,22 @@ def _redo_in(plain: Any) -> Redo | None:
 
 def _number(value: Any) -> int:
     return value if isinstance(value, int) else 0
+
+
+def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
+    """Note which records were made anew, for the next session to miss one that is lost."""
+    redone = {step: column.generations for step, column in columns.items()}
+    redone = {step: keys for step, keys in redone.items() if keys}
+    if redone:
+        replace_file(layout.redone, [json.dumps(redone).encode()])
+
+
+def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
+    """Return which records must be there. It is a hint: nothing, if it cannot be read."""
+    try:
+        redone = json.loads(read_whole(layout.redone))
+        return {
+            str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in redone.items()
+        }
+    except (OSError, ValueError, TypeError, AttributeError, JournalError):
+        return {}

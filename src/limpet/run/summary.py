@@ -107,12 +107,13 @@ class _Standing:
     def told(self) -> dict[str, Any]:
         """Return what there is to say.
 
-        `by_current_version`: how many are by the present version of the workflow, where they are
-        by several.
+        `by_current_version`: how many are by the present version of the workflow, where not all
+        are.
         `redo`: how many are still to be made anew, by why that failed; "pending" where it did not.
         """
         versions = self._versions
-        told: dict[str, Any] = {"by_current_version": versions[""]} if len(versions) > 1 else {}
+        others = versions.total() > versions[""]
+        told: dict[str, Any] = {"by_current_version": versions[""]} if others else {}
         return told | ({"redo": dict(self._redo)} if self._redo else {})
 
 

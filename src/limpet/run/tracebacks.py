@@ -39,7 +39,7 @@ _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 _LITERALS = (
     # api_key="…", headers["Authorization"] = '…', ("password", "…")
     re.compile(
-        r"""(?i)((?:key|token|secret|passw(?:or)?d|pwd|credential|authorization|cookie)\w*["']?\]?"""
+        r"""(?i)((?:key|token|secret|passw(?:or)?d|pwd|credential|authorization|cookie)(?!Error)\w*["']?\]?"""
         r"""\s*[=:,(]{1,2}\s*[bfru]{0,2})(["'])(?:\\.|(?!\2).)+\2"""
     ),
     re.compile(r"(?<=://)()()[^/\s:@\"']*:[^/\s@\"']+(?=@)"),

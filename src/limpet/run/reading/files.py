@@ -2,13 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from limpet.errors import JournalError
 from limpet.journal.files import read_whole
-from limpet.journal.fingerprint import digest
 from limpet.journal.story import Story, last_told
 from limpet.run.asked import Note, read_asked
 from limpet.run.reading.choice import layout_of_run
@@ -17,7 +15,7 @@ from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.holder import Holder, holder_of
 from limpet.run.reading.rows import Naming, naming_of
 from limpet.run.reading.times import age_s, seconds_of
-from limpet.run.redo import Redos
+from limpet.run.redo import Redos, read_redone
 
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
@@ -80,7 +78,7 @@ class RunFiles:
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
         self.about = self._read_about()
-        self.redos = Redos(self.about, _versions_in(self.about))
+        self.redos = Redos(self.about, read_redone(self.layout))
         note = read_asked(self.layout)
         # The story before the columns: a call it tells of may have its record by now, and a call
         # with a record is not in flight.
@@ -190,14 +188,3 @@ class RunFiles:
 
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
-
-
-def _versions_in(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fingerprint of each step as the latest session had it."""
-    functions, evaluators = about.get("functions"), about.get("evaluators")
-    versions: dict[str, str] = {}
-    if isinstance(evaluators, dict):
-        versions = {name: digest(parts) for name, parts in evaluators.items()}
-    if isinstance(functions, dict) and functions:
-        versions["workflow"] = next(reversed(functions))
-    return versions

@@ -178,7 +178,7 @@ class ItemsReader:
         self, item: ReadItem, step: str, column: FactsReader, key: bytes, present: bytes
     ) -> None:
         """Say of an item that a step is still to be run again, and why that failed if it did."""
-        needed = self.redos.needed(step, item.base_id)
+        needed = self.redos.needed(step, item.base_id, key.hex())
         if needed and column.generation(key) < needed:
             failed = self.failures.latest.get((step, present.hex()))
             is_of_it = failed is not None and failed.generation >= needed

@@ -129,19 +129,19 @@ class RunReader(RunFiles):
         if needed is None:
             facts = self.columns[step].facts(key) or {}
             base = self.naming.base(self._public_id(facts), int(facts.get("trial", 0)))
-            needed = self.redos.needed(step, base)
+            needed = self.redos.needed(step, base, key.hex())
         return needed
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
-        """How many answers are by the present workflow, and of how many; None: all are by one."""
+        """How many answers are by the present workflow, and of how many; None: all are."""
         column = self.columns[self.step]
         versions = Counter(
             self.standing[key][0] if key in self.standing else ""
             for key in (self.asked or ())
             if column.has(key)
         )
-        return (versions[""], versions.total()) if len(versions) > 1 else None
+        return (versions[""], versions.total()) if versions.total() > versions[""] else None
 
     # ---- what came out --------------------------------------------------------------------------
 

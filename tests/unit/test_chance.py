@@ -74,6 +74,7 @@ def seconds(make, count, concurrency="auto"):
         executor = AsyncExecutor(
             server.call,
             concurrency,
+            timeout=600,
             exit_on_error=False,
             termination_signal=None,
             enable_dynamic_concurrency=False,

@@ -43,7 +43,7 @@ class Ceiling:
 
     def is_fresh(self, now: float) -> bool:
         """Tell whether it was lowered so short a time ago that it is still well below the top."""
-        return self.known and now - self._since < self._plateau_s * self._stretch / 2
+        return self.known and now - self._since < PLATEAU_S[0] / 2
 
     def tries_more(self, now: float) -> bool:
         """Tell whether it allows more than it is known to be."""

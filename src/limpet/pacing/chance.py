@@ -28,17 +28,17 @@ over before. Calls of very different sizes, none of them known, look like chance
 import math
 from dataclasses import dataclass
 
-SOON, LATER = 40, 120
-"""Calls after a cut within which a limit that was measured does not refuse again, or hardly."""
-FEWEST = 2
-"""Calls after a cut below which a refusal tells nothing new."""
+SOON = 40
+"""Calls after a cut within which a limit that was measured does not refuse again."""
+AT_ONCE, FEWEST = 2, 3
+"""Calls after a cut below which nothing has passed since, and too little to tell anything."""
 COMPANY = 12
 """Calls among which a limit that was run into refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
 """What a refusal counts for and against chance."""
 BELIEVED = 5.4
 """From here on chance is believed: four in a row that nobody could expect."""
-RARE = 10 * SOON
+RARE = 5 * SOON
 """Calls without a refusal after which those before are no evidence any more."""
 MORE = 0.15
 """How many of the other calls a limit refuses, at least, when it is run into."""
@@ -46,11 +46,12 @@ ALARM = 12.0
 """The cumulative sum from which on there are more refusals than chance explains."""
 ALARMS = 3
 """So many of them in a row that nobody could expect, and the share is to be found anew."""
-SHARES = (0.005, 0.5)
+SHARES = (0.005, 0.4)
+"""What is believed to be chance: less does no harm, and more is none."""
 FRESH, ROUGH, MEMORY = 50, 300, 2000
 """Calls that the share counts for after an alarm; up to which it is known only roughly; and over
 which it is averaged."""
-CLEAN = 10.0
+CLEAN = 8.0
 """Refusals that should have come by now, if none has, until the share is forgotten."""
 
 
@@ -62,7 +63,7 @@ class Refusal:
         number: Which of all calls it was.
         taken: How many calls were made since we last went slower.
         tried_more: More was tried than is known to be taken; None: nothing is known.
-        early: We went slower so short a time ago that we are still well below what is known.
+        early: We went slower so short a time ago that many calls or not make no difference.
         named: A wait was named with it.
         cut_short: The last wait that was named was not waited for.
         tells: It is like others; else it came too soon, or asked for more than they do.
@@ -91,7 +92,8 @@ class Chance:
     def _forget(self) -> None:
         self.share = self._most = self._sum = self._evidence = 0.0
         self._calls = self._refused = 0  # since there is evidence
-        self._clean = 0  # calls since the last refusal
+        self._since = 0  # calls since the last refusal
+        self._clean = 0  # those since the last that was not to be expected, without tries for more
         self._share_then = 0.0
         self._climbing = self._refuted = False
         self._alarms = 0  # in a row that were not to be expected
@@ -107,7 +109,8 @@ class Chance:
         Args:
             climbing: We try for more than is known to be taken: what is refused now may be news.
         """
-        self._clean += 1
+        self._since += 1
+        self._clean += not climbing
         self._climbing = climbing
         if self._evidence <= 0:
             return
@@ -116,20 +119,22 @@ class Chance:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
         # By the share as it was then: since, it has only been averaged down.
-        if (self._clean * self._share_then > CLEAN) if self.share else (self._clean > RARE):
+        if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
             self._forget()
 
     def explains(self, refusal: Refusal) -> bool:
         """Take in that a call was refused; returns whether that says nothing of a limit."""
         alone = refusal.number - self._last > COMPANY and not refusal.named
         self._last = refusal.number
-        self._clean = 0
+        self._since = 0
         self._refused += 1
+        if not refusal.tried_more:
+            self._clean = 0
         if self.share:
-            return refusal.taken < FEWEST or not refusal.tells or self._is_chance(refusal)
+            return refusal.taken < AT_ONCE or not refusal.tells or self._is_chance(refusal)
         if alone and refusal.tried_more is None:
             return True
-        if refusal.cut_short and refusal.taken < FEWEST:
+        if refusal.cut_short and refusal.taken < AT_ONCE:
             self._refute()
         elif refusal.taken >= FEWEST and refusal.tells:
             self._refuted = False
@@ -159,8 +164,12 @@ class Chance:
             self._calls = self._refused = 1
         self._evidence = max(min(0.0, self._evidence), self._evidence + weight)
         if self._evidence >= BELIEVED:
-            self.share = min(max(SHARES[0], self._refused / self._calls), SHARES[1])
-            self._most = min(1.5 * self.share + 0.03, SHARES[1])
+            share = max(SHARES[0], self._refused / self._calls)
+            if share > SHARES[1]:  # we are still far above a limit
+                self._forget()
+                return
+            self.share = share
+            self._most = min(1.5 * share + 0.03, SHARES[1])
             self._share_then = self.share
 
     def _weight(self, *, refused: bool) -> float:
@@ -177,6 +186,8 @@ class Chance:
 
 
 def _weight_of(refusal: Refusal) -> float:
-    if refusal.tried_more is not False or (refusal.taken > LATER and not refusal.early):
+    if refusal.tried_more is not False:
         return EXPECTED
-    return UNEXPECTED if refusal.taken <= SOON else DOUBTFUL
+    if refusal.taken <= SOON:
+        return UNEXPECTED
+    return DOUBTFUL if refusal.early else EXPECTED

@@ -1,7 +1,7 @@
 """What does a million rows cost: memory, and the time to find that all of it is done?
 
 Rows of 0.3 KB in a JSONL file, a workflow that does nothing but yield once, and one evaluator,
-journal on and synced; then the same again, when every line on disk is checked and nothing is left
+journal on and synced; then the same again, when every byte on disk is checked and nothing is left
 to do.
 """
 
@@ -92,7 +92,7 @@ def main() -> None:
         ["the same, CPU per cell", f"{first['cpu'] / (2 * ROWS) * 1000:.3f} ms", "", ""],
         ["run again, peak of memory", f"{peak_again:,.0f} MB",
          f"≤ {MOST_MB:,} MB", verdict(peak_again <= MOST_MB)],
-        ["run again: every line checked, nothing to do",
+        ["run again: every byte checked, nothing to do",
          f"{again['seconds']:.1f} s, {again['cpu']:.1f} s of CPU", f"≤ {MOST_SECONDS} s",
          verdict(again["seconds"] <= MOST_SECONDS)],
         ["the same against `json.loads` of the rows", f"{again['cpu'] / parsed['cpu']:.1f} ×",

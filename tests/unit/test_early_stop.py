@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import random
 
 import pytest
 from virtual_time import in_virtual_time
@@ -303,7 +304,11 @@ async def test_what_waits_to_be_tried_again_is_under_way_too():
         begun.add((one, asyncio.get_running_loop().time() < 10))
         raise limpet.TransientError
 
-    wait = Backoff(base_s=1_000, cap_s=1_000)
+    class Longest(random.Random):
+        def uniform(self, _, longest):
+            return longest
+
+    wait = Backoff(base_s=1_000, cap_s=1_000, rng=Longest())
     executor = limpet.AsyncExecutor(
         work, concurrency=100, exit_on_error=False, max_retries=1, backoff=wait
     )

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from limpet.datasets.packed import PackedItems
+from limpet.errors import JournalError
 from limpet.evaluators.protocol import Evaluator
 from limpet.journal.checksum import crc32
 from limpet.journal.encoding import encode_canonical
+from limpet.journal.files import open_to_read
 from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
 from limpet.run.asked import read_asked
@@ -75,7 +77,8 @@ def records_if_complete(
     try:
         records = {step: int(known["columns"][step][0]) for step in steps}
         is_same = known == completed(layout, asked, records, steps)
-    except (OSError, KeyError, TypeError, ValueError, IndexError):  # a file is gone, or damaged
+    except (OSError, JournalError, KeyError, TypeError, ValueError, IndexError):
+        # A file is gone, or damaged, or something else stands in its place.
         return None
     return records if is_same else None
 
@@ -88,7 +91,7 @@ def _checksums(layout: Layout, steps: Sequence[str]) -> dict[str, int]:
 
 def _checksum(path: Path) -> int:
     crc = 0
-    with path.open("rb", buffering=0) as file:
+    with open_to_read(path, buffering=0) as file:
         while piece := file.read(_PIECE_BYTES):
             crc = crc32(piece, crc)
     return crc

@@ -176,7 +176,7 @@ def test_a_teardown_that_raises_is_logged_and_harms_nothing(tmp_path, caplog, ki
     result = limpet.evaluate(ROWS, agent, [limpet.exact_match()], run=tmp_path / "run", version="1")
     assert result.summary["evaluators"]["exact_match"]["mean"] == 1.0
     (said,) = [one for one in caplog.records if one.levelno >= logging.ERROR]
-    assert said.exc_info[0] is ConnectionError
+    assert "ConnectionError" in said.message
 
 
 def test_a_teardown_of_each_item_that_raises_costs_no_answer_and_is_said_once(tmp_path, caplog):

@@ -164,7 +164,23 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "limpet.run")
     assert "failed as it was closed" in record.message
-    assert record.exc_info[0] is type(error)
+    assert type(error).__name__ in record.message
+
+
+def test_a_closing_that_raises_tells_no_secret(tmp_path, caplog, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", "sk-Planted/0123+456789")
+
+    async def fail():
+        raise ValueError("refused for sk-Planted/0123+456789")
+
+    def told(_):
+        raise ValueError("told sk-Planted/0123+456789")
+
+    run = tmp_path / "run"
+    limpet.evaluate(ROWS, Echo(closing=fail), [exact], run, on_item_complete=told)
+    assert "refused for [redacted]" in caplog.text
+    assert "on_item_complete failed" in caplog.text
+    assert "Planted" not in caplog.text
 
 
 def test_a_closing_that_raises_after_an_interrupt_leaves_the_files(tmp_path, caplog):

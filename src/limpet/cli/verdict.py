@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import command_to_go_on
+from limpet.cli.again import MASK, command_to_go_on
 from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
@@ -91,11 +91,13 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
     """Return what to do next, a line each: the last is the way to go on."""
     again = command_to_go_on()
+    # Secrets are left out of it: run as it is, it would send what stands in their place.
+    fill = " (with your secret in the place of …)" if MASK in again else ""
     if code >= STOPPED:
-        return [f"go on with: {again}"]
+        return [f"go on with{fill}: {again}"]
     if any(step["failed"] or "redo" in step for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
-        return [f"see why: limpet show {run} --failed", f"try again: {retry}"]
+        return [f"see why: limpet show {run} --failed", f"try again{fill}: {retry}"]
     return [f"look at it: limpet show {run}"]
 
 

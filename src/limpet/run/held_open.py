@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 
 from limpet.errors import LimpetError, SetupError
+from limpet.run.tracebacks import told_safely
 from limpet.text import one_line, text_of
 from limpet.workflows.protocol import Workflow
 
@@ -65,10 +66,10 @@ class HeldOpen:
             return
         try:
             await self._task
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            logger.exception(_UNCLOSED)  # its own: of a task that it cancelled and awaited, say
+            _say_unclosed(error)  # its own: of a task that it cancelled and awaited, say
 
     async def _hold(self, opened: asyncio.Future[None]) -> None:
         try:
@@ -113,8 +114,12 @@ class HeldOpen:
             await self._workflow.close()
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException:  # in a task, SystemExit would end the event loop
-            logger.exception(_UNCLOSED)
+        except BaseException as error:  # noqa: BLE001 - in a task, SystemExit would end the event loop
+            _say_unclosed(error)
+
+
+def _say_unclosed(error: BaseException) -> None:
+    logger.error("%s: %s", _UNCLOSED, told_safely(error))
 
 
 def _is_cancelled() -> bool:

@@ -24,7 +24,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.guards import Guards
 from limpet.run.masked import MASKED, masked_record
-from limpet.run.tracebacks import user_traceback
+from limpet.run.tracebacks import told_safely, user_traceback
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
@@ -267,9 +267,10 @@ def _told(hook: Callable[..., Any], *news: Any) -> Any:
     home = os.getpid()
     try:
         return hook(*news)
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
-        logger.exception("%s failed", getattr(hook, "__qualname__", type(hook).__name__))
+        name = getattr(hook, "__qualname__", type(hook).__name__)
+        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
         return None
 
 

@@ -61,6 +61,7 @@ from limpet.run.request import OnItem
 from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
 from limpet.run.stopping import Stopping
 from limpet.run.taking import taken_output, taken_scores
+from limpet.run.tracebacks import told_safely
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
@@ -422,9 +423,9 @@ async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
     try:
         if isawaitable(told := hook(news)):
             await told
-    except (Exception, SystemExit) as error:
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
-        logger.exception("%s failed", name)
+        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from limpet.errors import LimpetError
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
 _FIRST_FRAMES, _LAST_FRAMES = 3, 9
@@ -45,6 +46,16 @@ _LITERALS = (
     re.compile(r"(?<=://)()()[^/\s:@\"']*:[^/\s@\"']+(?=@)"),
     re.compile(r"\b()()(?:sk|pk|gh[a-z]|xox[a-z]|hf|AKIA|AIza|Bearer)[-_ ]?[\w-]{16,}"),
 )
+
+
+def told_safely(error: BaseException) -> str:
+    """Return what an exception of the user's says, with its traceback and without secrets.
+
+    For a log: what `logging` itself writes of an exception nobody has masked.
+    """
+    name, told = type(error).__name__, text_of(error)
+    text = user_traceback(error) or (f"{name}: {told}" if told else name)
+    return by_environment().certain.text(text)
 
 
 def user_traceback(error: BaseException) -> str:

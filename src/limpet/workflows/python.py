@@ -13,6 +13,7 @@ from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.journal.code import code_parts
 from limpet.journal.fingerprint import digest
+from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.arguments import (
@@ -192,9 +193,11 @@ class ClassWorkflow:
             await one.close()
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException:  # the answer is there, and paid for
+        except BaseException as error:  # noqa: BLE001 - the answer is there, and paid for
             if not self._has_said:
-                logger.exception("%s.teardown failed; its answers stay. Said once", self.name)
+                why = by_environment().certain.text(f"{type(error).__name__}: {text_of(error)}")
+                said = "%s.teardown failed; its answers stay: %s. Said once"
+                logger.error(said, self.name, why)  # noqa: TRY400 - without secrets
             self._has_said = True
 
     async def close(self) -> None:

@@ -30,6 +30,7 @@ class World:
         self.answers = {}  # by item and version: (serial, session)
         self.scores = {}  # by item and answer: (serial, session)
         self.redos = []  # (steps, items, session), as noted
+        self.begun = {}  # by session, the version that a redo was asked for with
         self.reported = set()
 
     # ---- what the model says --------------------------------------------------------------------
@@ -76,7 +77,12 @@ class World:
             options |= {"redo": list(redo), "redo_items": None if items is None else sorted(items)}
             covered = items if items is not None or limit in (None, 5) else frozenset(selected)
             spec = (frozenset(redo), covered)
-            if spec not in [one[:2] for one in self.redos]:
+            # The same again goes on with it, unless the workflow that it runs was edited since.
+            same = [one for one in self.redos if one[:2] == spec]
+            if "workflow" in redo:
+                same = [one for one in same if self.begun[one[2]] == self.version]
+            if not same:
+                self.begun[self.session] = self.version
                 others = [one for one in self.redos if not _is_within(one, spec)]
                 self.redos = [*others, (*spec, self.session)]
         wanted = {id_: self.asks(id_, on_change) for id_ in selected}

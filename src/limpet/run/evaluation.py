@@ -280,7 +280,7 @@ class Evaluation:
         steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
-        end_redo(self._about, pending, versions_of(self._request))
+        end_redo(self._about, pending)
         note_ended(self._about, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         self._is_done = wrote and done and self._lookup.is_settled

@@ -71,7 +71,7 @@ class Lookup:
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self.redos = Redos(about, read_redone(layout), versions_of(request))
+        self.redos = Redos(about, read_redone(layout))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
             cell: one.facts.get("generation", 0) for cell, one in failures.items()

@@ -48,12 +48,6 @@ class Redo:
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
 
-    def is_of(self, versions: Mapping[str, str] | None) -> bool:
-        """Tell whether its steps are as they were when it was asked for."""
-        return versions is None or all(
-            versions.get(step, version) == version for step, version in self.versions
-        )
-
     def as_plain(self) -> dict[str, Any]:
         """Return it as it stands in `run.json`."""
         items = None if self.items is None else sorted(self.items)
@@ -68,19 +62,12 @@ class Redos:
     Args:
         about: What `run.json` says: the forced redos that are not done.
         redone: By step and key, the generation of records that were made anew, and must be there.
-        versions: The fingerprint of each step as it is now: a redo of another version waits for
-            it. None: nobody knows.
     """
 
     def __init__(
-        self,
-        about: Mapping[str, Any],
-        redone: Mapping[str, Mapping[str, int]] | None = None,
-        versions: Mapping[str, str] | None = None,
+        self, about: Mapping[str, Any], redone: Mapping[str, Mapping[str, int]] | None = None
     ) -> None:
-        noted = _redos_in(about.get("redo"))
-        self.noted = [one for one in noted if one.is_of(versions)]
-        self.waiting = [one for one in noted if not one.is_of(versions)]
+        self.noted = _redos_in(about.get("redo"))
         self._redone = redone or {}
 
     def __bool__(self) -> bool:
@@ -122,21 +109,15 @@ def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redo
     return Redos(about)
 
 
-def end_redo(
-    about: dict[str, Any],
-    pending: Iterable[tuple[str, Mapping[str, Any]]],
-    versions: Mapping[str, str],
-) -> None:
+def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
     """Take off the note what is done, and mark what failed throughout.
 
     Args:
         about: What `run.json` says; brought up to date.
         pending: The ids of items of which steps are still to be run again, without the trial, and
             by step why that failed if it did.
-        versions: The fingerprint of each step as it is now.
     """
-    redos = Redos(about, versions=versions)
-    left: dict[Redo, list[Any]] = {one: [] for one in redos.noted}
+    left: dict[Redo, list[Any]] = {one: [] for one in Redos(about).noted}
     if not left:
         return
     for id_, steps in pending:
@@ -149,7 +130,7 @@ def end_redo(
         for one, errors in left.items()
         if errors
     ]
-    _note(about, [*redos.waiting, *still])
+    _note(about, still)
 
 
 def _note(about: dict[str, Any], redos: Sequence[Redo]) -> None:

@@ -1,0 +1,53 @@
+"""Whose code is it: the user's own, or an installed package's?
+
+User code is what does not lie in an installed package, nor in Python, nor in this one.
+"""
+
+import functools
+import site
+import sys
+import sysconfig
+from pathlib import Path
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+
+def is_users(thing: Any) -> bool:
+    """Tell whether a function, a class or an object's class is the user's own."""
+    kind = type(thing)
+    if kind is MethodType:
+        thing, kind = thing.__func__, type(thing.__func__)
+    if kind is FunctionType:
+        # Not by its module: a wrapper from a library borrows the name of what it wraps.
+        return is_users_file(thing.__code__.co_filename)
+    name = getattr(thing, "__module__", None)
+    if not isinstance(name, str):
+        return False
+    if name == "__main__":
+        return True
+    module = sys.modules.get(name)
+    return module is not None and is_users_module(module)
+
+
+def is_users_module(module: ModuleType) -> bool:
+    """Tell whether a module is the user's own."""
+    if module.__name__ == "__main__":
+        return True
+    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+    return isinstance(file, str) and is_users_file(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def is_users_file(file: str) -> bool:
+    """Tell whether a file of code is the user's own: not Python's, not a package's."""
+    if file.startswith("<frozen"):
+        return False
+    return not any(Path(file).is_relative_to(place) for place in _libraries())
+
+
+@functools.cache
+def _libraries() -> tuple[Path, ...]:
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
+    places |= {one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")}
+    return tuple(Path(place) for place in places if place)

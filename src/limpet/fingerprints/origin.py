@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-from limpet.fingerprints.names import Chain, chain_of
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.source import definition_of
+from limpet.fingerprints.source import assignments, definition_of
+from limpet.fingerprints.syntax import Chain, chain_of
 
 _CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}
@@ -27,6 +27,8 @@ _DEEPEST = 6
 
 def by_chance(expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
     """Tell whether what these give differs at every start, and for no other reason."""
+    if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
+        return False
     finding = _Finding()
     for one in expressions:
         finding.look(one, scope, 0)
@@ -66,6 +68,8 @@ class _Finding:
             self._function(value, depth)
         elif value is not None and type(value) is not ModuleType:
             home = getattr(value, "__module__", None)
+            if home is None:  # random.random is a method of an object that nobody sees
+                home = type(getattr(value, "__self__", value)).__module__
             if isinstance(home, str):
                 self._library((home, getattr(value, "__name__", ""), *place))
 
@@ -91,34 +95,9 @@ class _Finding:
         return True
 
 
-def assigned_in(body: list[ast.stmt], name: str) -> Iterator[ast.expr]:
-    """Yield what a scope assigns to a name, wherever in it; not in the functions inside."""
-    todo: list[ast.AST] = list(body)
-    while todo:
-        node = todo.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-                continue
-            case ast.Assign(targets=targets, value=value) if any(
-                _names(target, name) for target in targets
-            ):
-                yield value
-            case ast.AnnAssign(target=target, value=ast.expr() as value) if _names(target, name):
-                yield value
-            case ast.AugAssign(target=target, value=value) if _names(target, name):
-                yield value
-            case ast.NamedExpr(target=target, value=value) if _names(target, name):
-                yield value
-        todo += ast.iter_child_nodes(node)
-
-
-def _names(target: ast.AST, name: str) -> bool:
-    return any(isinstance(one, ast.Name) and one.id == name for one in ast.walk(target))
-
-
 def assigned_to_self(cls: ast.ClassDef, attribute: str) -> Iterator[ast.expr]:
     """Yield what a class's methods and its body assign to an attribute."""
-    yield from assigned_in(cls.body, attribute)
+    yield from assignments(cls.body).get(attribute, ())
     for node in ast.walk(cls):
         match node:
             case ast.Assign(targets=targets, value=value) if any(

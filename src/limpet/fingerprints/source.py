@@ -9,7 +9,9 @@ import __future__
 import ast
 import functools
 import linecache
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -18,6 +20,7 @@ _FUTURE = functools.reduce(
     __future__.all_feature_names,
     0,
 )
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _IMPORTS = (ast.Import, ast.ImportFrom)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -34,28 +37,55 @@ def _looked_again(code: CodeType) -> Definition | None:
 
 
 def _definition(code: CodeType, text: str) -> Definition | None:
-    file = _parsed(text)
+    file = parsed(text)
     if file is None:
         return None
-    for statement, node in file.at_line(code.co_firstlineno):
-        if _fits(node, code):
-            shapes = file.shapes_in(statement, code.co_flags & _FUTURE)
-            if shape(code) in shapes.get(code.co_qualname, ()):
-                return node
+    found = [one for one in file.at_line(code.co_firstlineno, code.co_name) if _fits(one[1], code)]
+    if len(found) == 1 and _is_older_than_we(code.co_filename):
+        return found[0][1]
+    for statement, node in found:
+        shapes = file.shapes_in(statement, code.co_flags & _FUTURE)
+        if shape(code) in shapes.get(code.co_qualname, ()):
+            return node
     return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_older_than_we(file: str) -> bool:
+    """Tell whether a file cannot have changed since this process imported it."""
+    began = _began()
+    try:
+        return began is not None and os.stat(file).st_ctime < began
+    except OSError:
+        return False
+
+
+@functools.cache
+def _began() -> float | None:
+    """Return when this process began; None where that cannot be known."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        booted = next(
+            int(line.split()[1])
+            for line in Path("/proc/stat").read_text().splitlines()
+            if line.startswith("btime ")
+        )
+    except (OSError, ValueError, IndexError, StopIteration):
+        return None
+    # Both are cut to a whole number: two seconds are certain.
+    return booted + ticks / os.sysconf("SC_CLK_TCK") - 2
 
 
 def class_statement(cls: type, file: str) -> ast.ClassDef | None:
     """Return the syntax of a class; None if there is no such class in the file."""
-    parsed = _parsed("".join(linecache.getlines(file)))
-    return None if parsed is None else parsed.classes.get(cls.__qualname__)
+    found = parsed("".join(linecache.getlines(file)))
+    return None if found is None else found.classes.get(cls.__qualname__)
 
 
-def module_of_file(file: str) -> ast.Module | None:
+def file_as_it_is(file: str) -> "Parsed | None":
     """Return the syntax of a whole file, as it is now."""
     linecache.checkcache(file)
-    parsed = _parsed("".join(linecache.getlines(file)))
-    return None if parsed is None else parsed.tree
+    return parsed("".join(linecache.getlines(file)))
 
 
 def _fits(node: Definition, code: CodeType) -> bool:
@@ -68,7 +98,7 @@ def _fits(node: Definition, code: CodeType) -> bool:
     )
 
 
-class _Parsed:
+class Parsed:
     """A file: its tree, and where each function and class stands in it."""
 
     def __init__(self, tree: ast.Module) -> None:
@@ -76,42 +106,65 @@ class _Parsed:
         self.classes: dict[str, ast.ClassDef] = {}
         self._lines: dict[int, list[tuple[ast.stmt, Definition]]] = {}
         self._shapes: dict[tuple[int, int], dict[str, list[Any]]] = {}
-        # The compiler treats names differently that the module imports.
-        self._imports = [one for one in _outside_functions(tree) if isinstance(one, _IMPORTS)]
+        self._lambdas: dict[int, list[tuple[ast.stmt, Definition]]] | None = None
         for statement in tree.body:
             self._index(statement, statement, "")
 
-    def _index(self, node: ast.AST, statement: ast.stmt, within: str) -> None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    def _index(self, node: Any, statement: ast.stmt, within: str) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
-            within += f"{getattr(node, 'name', '<lambda>')}.<locals>."
+            within += f"{node.name}.<locals>."
         elif isinstance(node, ast.ClassDef):
             self.classes[within + node.name] = node
             within += f"{node.name}."
-        for child in ast.iter_child_nodes(node):
-            self._index(child, statement, within)
+        for field in _BODIES:
+            for child in getattr(node, field, ()):
+                self._index(child, statement, within)
+
+    @functools.cached_property
+    def assignments(self) -> dict[str, list[ast.expr]]:
+        """What the module assigns to each of its names."""
+        return assignments(self.tree.body)
+
+    @functools.cached_property
+    def _imports(self) -> list[ast.stmt]:
+        return [
+            one
+            for one in _outside_functions(self.tree)
+            if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
+        ]
 
     def shapes_in(self, statement: ast.stmt, flags: int) -> dict[str, list[Any]]:
         """Return what each function in a statement of the file compiles to."""
         known = (id(statement), flags)
         if known not in self._shapes:
+            # The compiler treats names differently that the module imports.
             body = [*self._imports, statement] if statement not in self._imports else [statement]
             self._shapes[known] = _compiled(ast.Module(body, []), flags)
         return self._shapes[known]
 
-    def at_line(self, line: int) -> list[tuple[ast.stmt, Definition]]:
-        # Of several lambdas on a line, the last that begins before the code is its own.
-        found = self._lines.get(line, [])
+    def at_line(self, line: int, name: str) -> list[tuple[ast.stmt, Definition]]:
+        """Return the functions that begin on a line, each with the statement it stands in."""
+        if name != "<lambda>":
+            return self._lines.get(line, [])
+        if self._lambdas is None:
+            self._lambdas = {}
+            for statement in self.tree.body:
+                for node in ast.walk(statement):
+                    if isinstance(node, ast.Lambda):
+                        self._lambdas.setdefault(node.lineno, []).append((statement, node))
+        # Of several on a line, the last that begins before the code is its own.
+        found = self._lambdas.get(line, [])
         return sorted(found, key=lambda one: -one[1].col_offset)
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> _Parsed | None:
+def parsed(text: str) -> "Parsed | None":
     if not text:
         return None
     try:
-        return _Parsed(ast.parse(text))
+        return Parsed(ast.parse(text))
     except (SyntaxError, ValueError, RecursionError):
         return None
 
@@ -137,6 +190,36 @@ def _compiled(module: ast.Module, flags: int) -> dict[str, list[Any]]:
         shapes.setdefault(code.co_qualname, []).append(shape(code))
         todo += [one for one in code.co_consts if isinstance(one, CodeType)]
     return shapes
+
+
+def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
+    """Return what a scope assigns to each name, wherever in it; not in the functions inside."""
+    found: dict[str, list[ast.expr]] = {}
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    _note(found, target, value)
+                continue
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                _note(found, target, value)
+            case ast.AugAssign(target=target, value=value):
+                _note(found, target, value)
+            case ast.NamedExpr(target=target, value=value):
+                _note(found, target, value)
+        if not isinstance(node, ast.expr):
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
+def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+    for one in ast.walk(target):
+        if isinstance(one, ast.Name):
+            found.setdefault(one.id, []).append(value)
 
 
 def shape(code: CodeType) -> list[Any]:

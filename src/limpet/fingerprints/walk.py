@@ -38,6 +38,7 @@ from typing import Any
 from limpet.fingerprints import environment, names, origin, source, syntax
 from limpet.fingerprints.modules import files_below, file_of_module
 from limpet.fingerprints.ownership import is_users, is_users_file, is_users_module
+from limpet.fingerprints.syntax import Chain
 from limpet.fingerprints.values import UNKNOWN, Texts, contents_of, form_of_scalar
 
 _DEEPEST_IN_LIBRARY = 8
@@ -101,6 +102,8 @@ class Walk:
         self._home = ""
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is used again
+        self._taken: set[str] = set()
+        self._files: dict[str, source.Parsed | None] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._reads_documentation = False
         self._undocumented: dict[str, Any] = {}
@@ -131,7 +134,7 @@ class Walk:
             self.found.left_out[path] = "a secret"
             return
         form = self._form(path, value, documented=documented, named=True)
-        if form is not None and form[0] != "see" or path not in self._labels.values():
+        if form != ["see", path]:
             self._keep(path, form)
 
     def _keep(self, path: str, form: Any) -> None:
@@ -242,12 +245,11 @@ class Walk:
     # ---- what has a part of its own -------------------------------------------------------------
 
     def _label(self, path: str, value: Any) -> str:
-        label = path
-        count = 1
-        taken = self.found.forms.keys() | set(self._labels.values()) if path in self.found.forms or path in self._labels.values() else ()
-        while label in taken:
+        label, count = path, 1
+        while label in self._taken:
             count += 1
             label = f"{path} ({count})"
+        self._taken.add(label)
         self._labels[id(value)] = label
         self._alive.append(value)
         return label
@@ -282,25 +284,36 @@ class Walk:
     def _users_function(self, label: str, function: FunctionType, *, documented: bool) -> None:
         code, scope = function.__code__, function.__globals__
         module = scope.get("__name__", "")
-        node = source.definition_of(code)
-        handed: set[names.Chain] = set()
-        if node is None:
-            self._keep(label, ["bytecode", source.shape(code)])
-            handed = names.chains_in(code)
-        else:
-            self._keep(label, ["code", syntax.normalised(node)])
-            handed = names.handed_over(node)
-            self._document(label, node, counts=documented or bool(getattr(node, "decorator_list", ())))
-            self._variables(label, node, scope)
-            for name in names.imports_in(node, scope.get("__package__")):
-                self._imported(name, code.co_filename)
-        self._reads_documentation |= names.reads_documentation(code)
         for name, value in _defaults_of(function):
             self._use(f"{label}({name})", value)
-        for chain in sorted(names.chains_in(code)):
-            self._chain(module, scope, chain, documented=chain in handed)
-        if names.computes_names(code):
+        node = source.definition_of(code)
+        if node is None:
+            self._keep(label, ["bytecode", source.shape(code)])
+            self._reads_documentation = True
+            self._chains(module, scope, chains := names.chains_in(code), chains)
+            return
+        reading = syntax.read(node)
+        self._keep(label, ["code", reading.digest])
+        self._document(label, node, counts=documented or bool(getattr(node, "decorator_list", ())))
+        self._follow(label, reading, module, scope, code.co_filename)
+
+    def _follow(
+        self, label: str, reading: syntax.Reading, module: str, scope: Mapping[str, Any], file: str
+    ) -> None:
+        """Go on with all that a piece of code names."""
+        self._variables(label, reading, scope)
+        for name in names.imports_in(reading.imports, scope.get("__package__")):
+            self._imported(name, file)
+        self._reads_documentation |= reading.reads_documentation
+        self._chains(module, scope, reading.chains, reading.handed)
+        if reading.computes_names:
             self._whole_scope(module, scope)
+
+    def _chains(
+        self, module: str, scope: Mapping[str, Any], chains: set[Chain], handed: set[Chain]
+    ) -> None:
+        for chain in sorted(chains):
+            self._chain(module, scope, chain, documented=chain in handed)
 
     def _document(self, label: str, node: ast.AST, *, counts: bool) -> None:
         text = syntax.documentation_of(node)
@@ -308,8 +321,8 @@ class Walk:
             into = self.found.forms if counts else self._undocumented
             into[f"{label}.__doc__"] = text
 
-    def _variables(self, label: str, node: ast.AST, scope: Mapping[str, Any]) -> None:
-        for name in environment.variables_read(node, scope):
+    def _variables(self, label: str, reading: syntax.Reading, scope: Mapping[str, Any]) -> None:
+        for name in environment.variables_read(reading.looked_up, scope):
             if name is environment.COMPUTED:
                 self.found.left_out[f"{label}: environment"] = "reads a variable by a computed name"
             elif environment.is_of_the_machine(name) or self._is_secret(name):
@@ -318,7 +331,7 @@ class Walk:
                 value = os.environ.get(name)
                 self.found.variables[name] = None if value is None else self._texts.of(value)
 
-    def _chain(self, module: str, scope: Mapping[str, Any], chain: names.Chain, *, documented: bool) -> None:
+    def _chain(self, module: str, scope: Mapping[str, Any], chain: Chain, *, documented: bool) -> None:
         first, *rest = chain
         if first not in scope:
             return  # a builtin, or not there yet
@@ -353,31 +366,26 @@ class Walk:
         if type(cls) is not type:
             form.append(self._form(_plain_name(type(cls)), type(cls)))
         if node is not None:
-            form.append(syntax.body_of_class(node))
-            handed = bool(node.decorator_list or node.bases or node.keywords)
-            self._document(label, node, counts=handed)
-            self._class_body(label, node, scope, cls.__module__)
+            reading = syntax.read_class_body(node)
+            form.append(reading.digest)
+            received = bool(node.decorator_list or node.bases or node.keywords)
+            self._document(label, node, counts=received)
+            self._follow(label, reading, cls.__module__, scope, str(file))
         self._keep(label, form)
-        made = any(name in vars(cls) for name in ("__dataclass_fields__", "_fields", "__attrs_attrs__"))
+        made = _is_made(cls)
+        assigned = source.assignments(node.body) if node is not None else {}
+        written = {one.name for one in node.body if isinstance(one, syntax.FUNCTIONS)} if node else ()
         for name, member in sorted(vars(cls).items()):
             if name in _OF_A_CLASS or name.startswith("__pydantic"):
                 continue
-            if made and name in _GENERATED and type(member) is FunctionType and source.definition_of(member.__code__) is None:
+            if made and name in _GENERATED and name not in written:
                 continue
             if issubclass(type(member), cls) and issubclass(cls, Enum):
                 self._keep(f"{label}.{name}", [member._name_, self._form(f"{label}.{name}.value", member._value_)])
-            elif node is not None and origin.by_chance(list(origin.assigned_in(node.body, name)), scope):
+            elif node is not None and origin.by_chance(assigned.get(name, []), scope):
                 self.found.left_out[f"{label}.{name}"] = "differs at every start: counts by its source"
             elif not _is_slot(member):
                 self._use(f"{label}.{name}", member, documented=False)
-
-    def _class_body(self, label: str, node: ast.ClassDef, scope: Mapping[str, Any], module: str) -> None:
-        for one in (*node.decorator_list, *node.keywords, *node.body):
-            if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                continue
-            self._variables(label, one, scope)
-            for chain in sorted(names.chains_in_tree(one)):
-                self._chain(module, scope, chain, documented=True)
 
     # ---- modules --------------------------------------------------------------------------------
 
@@ -393,12 +401,12 @@ class Walk:
         if label in self.found.forms:
             return
         self._keep(label, ["module"])
-        file = scope.get("__file__")
-        tree = source.module_of_file(file) if isinstance(file, str) else None
-        if tree is not None:
-            self.found.forms[label] = ["module", syntax.normalised(tree)]
-            self._variables(label, tree, scope)
-        in_notebook = tree is None
+        parsed = self._file_of_scope(scope)
+        if parsed is not None:
+            reading = syntax.read(parsed.tree)
+            self.found.forms[label] = ["module", reading.digest]
+            self._variables(label, reading, scope)
+        in_notebook = parsed is None
         for name, value in sorted(scope.items(), key=lambda one: str(one[0])):
             if name.startswith("__") or name in ("In", "Out", "exit", "quit", "get_ipython"):
                 continue
@@ -426,14 +434,15 @@ class Walk:
         label = f"file of {name}"
         if label in self.found.forms or not is_users_file(file):
             return
-        tree = source.module_of_file(file)
-        if tree is None:
+        parsed = self._parsed(file)
+        if parsed is None:
             self._keep(label, ["unreadable"])
             return
-        self._keep(label, ["module", syntax.normalised(tree)])
-        self._variables(label, tree, {})
+        reading = syntax.read(parsed.tree)
+        self._keep(label, ["module", reading.digest])
+        self._variables(label, reading, {})
         package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
-        for one in sorted(set(names.imports_in(tree, package))):
+        for one in sorted(set(names.imports_in(reading.imports, package))):
             self._imported(one, file)
 
     # ---- chance ---------------------------------------------------------------------------------
@@ -443,20 +452,16 @@ class Walk:
         value = scope.get(name)
         if type(value) in (FunctionType, ModuleType, bool, type(None)) or issubclass(type(value), type):
             return False
-        file = scope.get("__file__")
-        tree = source.module_of_file(file) if isinstance(file, str) else None
-        if tree is None:
-            return False
-        values = list(origin.assigned_in(tree.body, name))
+        parsed = self._file_of_scope(scope)
+        values = [] if parsed is None else parsed.assignments.get(name, [])
         if not origin.by_chance(values, scope):
             return False
         path = self._short(module, name)
-        self.found.left_out[path] = "differs at every start: counts by its source"
-        self._keep(path, ["source", [syntax.normalised(one) for one in values]])
-        for one in values:
-            for chain in sorted(names.chains_in_tree(one)):
-                if chain[0] != name:
-                    self._chain(module, scope, chain, documented=True)
+        if path not in self.found.left_out:
+            self.found.left_out[path] = "differs at every start: counts by its source"
+            reading = syntax.read(*values)
+            self._keep(path, ["source", reading.digest])
+            self._follow(path, reading, module, scope, str(scope.get("__file__")))
         return True
 
     def _by_chance_in_class(self, cls: type, name: str) -> bool:
@@ -472,17 +477,25 @@ class Walk:
         return False
 
     def _by_chance_in_function(self, function: FunctionType, enclosing: str, name: str) -> bool:
-        file = function.__code__.co_filename
-        tree = source.module_of_file(file)
-        if tree is None:
+        parsed = self._parsed(function.__code__.co_filename)
+        if parsed is None:
             return False
         last = enclosing.rpartition(".")[2]
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == last:
-                values = list(origin.assigned_in(node.body, name))
-                if values and origin.by_chance(values, function.__globals__):
+        for node in ast.walk(parsed.tree):
+            if isinstance(node, syntax.FUNCTIONS) and node.name == last:
+                values = source.assignments(node.body).get(name, [])
+                if origin.by_chance(values, function.__globals__):
                     return True
         return False
+
+    def _file_of_scope(self, scope: Mapping[str, Any]) -> source.Parsed | None:
+        file = scope.get("__file__")
+        return self._parsed(file) if isinstance(file, str) else None
+
+    def _parsed(self, file: str) -> source.Parsed | None:
+        if file not in self._files:
+            self._files[file] = source.file_as_it_is(file)
+        return self._files[file]
 
     def _short(self, module: str, name: str) -> str:
         return name if module == self._home else f"{module}.{name}"
@@ -509,6 +522,12 @@ def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
     given = function.__defaults__ or ()
     by_place = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
     return [*zip(by_place, given, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
+
+
+def _is_made(cls: type) -> bool:
+    """Tell whether a library made methods for it, out of its fields."""
+    makers = ("__dataclass_fields__", "_fields", "__attrs_attrs__")
+    return any(name in vars(cls) for name in makers)
 
 
 def _is_slot(member: Any) -> bool:

@@ -37,7 +37,7 @@ def app(name: str, before: str, after: str, **others: str) -> Edit:
 
 def swap(name: str, text: str, old: str, new: str, *, file: str = "app.py", **others: str) -> Edit:
     """Return an edit that puts one text in the place of another, in one file."""
-    files = {"app.py": dedent(text)}
-    files |= {f"{module}.py": dedent(text) for module, text in others.items()}
+    files = {"app.py": text} | {f"{module}.py": text for module, text in others.items()}
     assert old in files[file], name
-    return Edit(name, files, {file: files[file].replace(old, new)})
+    edited = dedent(files[file].replace(old, new))
+    return Edit(name, {one: dedent(text) for one, text in files.items()}, {file: edited})

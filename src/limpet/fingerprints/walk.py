@@ -167,7 +167,11 @@ class Walk:
             inner = [value.func, value.args, value.keywords]
             return ["partial", *(self._form(f"{path}({n})", one, depth=depth) for n, one in zip(("function", "arguments", "names"), inner, strict=True))]
         if kind is ContextVar:
-            return ["context variable", value.name, self._form(path, value.get(None), depth=depth)]
+            try:
+                held = self._form(f"{path}.value", value.get(), depth=depth)
+            except LookupError:
+                held = None
+            return ["context variable", value.name, held]
         if kind in (staticmethod, classmethod):
             return [kind.__name__, self._form(path, value.__func__)]
         if kind is property:

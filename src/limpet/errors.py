@@ -7,6 +7,7 @@ LimpetError
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   nothing has got through for a long time: stop, resume later
 ├── SetupError          every call would be refused as it is made: fix the setup, resume
+├── EarlyStopError      the first cells all failed alike: mend what they say, resume
 ├── CallCancelledError  somebody asked for this one call to be cancelled
 ├── InterruptedRunError a signal asked the run to stop: run it again to go on
 ├── ConfigError         a configuration file cannot be used as it is: fix it
@@ -80,6 +81,20 @@ class EndpointDownError(LimpetError):
 
 class SetupError(LimpetError):
     """Every call would be refused in the way it is made. It stops the run; no item is to blame."""
+
+
+class EarlyStopError(LimpetError):
+    """The first cells of a step all failed alike. It stops the run; what is finished is kept.
+
+    Attributes:
+        step: Which step.
+        id: Of which item the first failure was.
+        traceback: That failure's, with the frames of the user's own code; empty if it had none.
+    """
+
+    step: str = ""
+    id: str = ""
+    traceback: str = ""
 
 
 class CallCancelledError(LimpetError):

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from limpet.foreign import is_interrupt, itself
+
 _LIMIT = 300
 
 
@@ -15,8 +17,10 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def text_of(error: BaseException) -> str:
     """Return what an exception says. Never raises, whatever its `__str__` does."""
     try:
-        return str(error)
-    except Exception as odd:  # noqa: BLE001 - a foreign __str__ may raise anything
+        return itself(str, str(error))
+    except BaseException as odd:
+        if is_interrupt(odd):
+            raise
         return f"<{type(error).__name__}, whose str raised {type(odd).__name__}>"
 
 
@@ -26,8 +30,10 @@ def one_line(value: object) -> str:
     A string is shown as it is, anything else by its `repr`. Never raises.
     """
     try:
-        text = value if isinstance(value, str) else repr(value)
-    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        text = itself(str, value) if isinstance(value, str) else itself(str, repr(value))
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         text = f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
     if len(text) > _LIMIT:
         text = text[:_LIMIT] + "…"

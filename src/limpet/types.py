@@ -38,16 +38,19 @@ class Failure(NamedTuple):
     """Why a cell failed.
 
     Attributes:
-        kind: The class of the failure: rate_limit, timeout, transient, permanent, quota, encoding.
+        kind: The class of the failure: rate_limit, timeout, transient, mistake, permanent, quota,
+            encoding.
         message: What happened.
         type: The name of the exception.
         attempts: What each attempt met, oldest first, as plain data.
+        traceback: Where in the user's code it was raised; empty if that is not known.
     """
 
     kind: str
     message: str
     type: str
     attempts: tuple[Mapping[str, Any], ...] = ()
+    traceback: str = ""
 
 
 class Outcome(NamedTuple):
@@ -123,12 +126,12 @@ class Output:
 
     Attributes:
         value: The answer.
-        usage: What it used.
+        usage: What it used: a `Usage`, or the mapping or object that the client gave.
         steps: What happened on the way, as plain data, oldest first.
     """
 
     value: Any
-    usage: Usage | None = None
+    usage: Usage | Mapping[str, Any] | object | None = None
     steps: Sequence[Any] = ()
 
 

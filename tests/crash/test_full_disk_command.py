@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import pytest
 from e2e.project import COMMAND, calls, make
@@ -50,3 +51,34 @@ def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_dis
     again.close()
     asked = calls(folder)
     assert [one for one in kept if asked.count(f"Repeat {one[1:]}") > 1] == []
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_one_signal_of_a_machine_ends_it_and_what_is_on_disk_counts(
+    on_full_disk, small_disk, signum
+):
+    folder, terminal, filler = on_full_disk
+    terminal.process.send_signal(signum)
+    # It would wait for ten minutes, and a machine that shuts down kills it before.
+    assert terminal.wait(timeout=50) == 128 + signum
+    assert "Traceback" not in terminal.said
+    column = small_disk / "run" / "workflow_output.jsonl"
+    kept = [json.loads(line)["id"] for line in column.read_bytes().split(b"\n")[:-1]]
+    filler.unlink()
+    again = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140)
+    assert again.wait() == 0
+    assert f"{len(kept)} kept, {ROWS - len(kept)} new" in again.said
+    again.close()
+
+
+def test_ctrl_c_once_says_that_it_waits_and_with_room_nothing_is_lost(on_full_disk):
+    folder, terminal, filler = on_full_disk
+    terminal.press_ctrl_c()
+    terminal.wait_for("press again to stop now", r"waits for room on the disk; make some, or stop")
+    filler.unlink()
+    assert terminal.wait() == 130
+    asked = calls(folder)
+    again = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140)
+    assert again.wait() == 0
+    assert f"{len(asked)} kept, {ROWS - len(asked)} new" in again.said
+    again.close()

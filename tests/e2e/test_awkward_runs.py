@@ -54,7 +54,8 @@ def test_sys_exit_before_the_run_is_said_and_never_0(tmp_path, source, more):
     done = run(tmp_path)
     assert done.returncode == 2
     assert "SystemExit" in done.stderr or "sys.exit" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert 'File "app.py"' in done.stderr  # where they did it
+    assert "limpet/" not in done.stderr  # and no frame of ours
 
 
 def test_a_thread_that_never_ends_does_not_hold_the_terminal(tmp_path):
@@ -251,7 +252,8 @@ def test_a_dataset_function_that_fails_is_bad_configuration(tmp_path):
     done = run(tmp_path, "--set", "dataset.path=", "--set", "dataset.python=app:rows")
     assert done.returncode == 2, done.stderr
     assert "no rows today" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert 'File "app.py", line 2, in rows' in done.stderr  # the user's own frames
+    assert "limpet/" not in done.stderr  # and none of ours
 
 
 SCORES = """

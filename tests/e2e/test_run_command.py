@@ -171,7 +171,7 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     assert "the function changed since the results of 20 of 20 inputs were made: answer" in (
         done.stderr
     )
-    assert "hint: --redo runs the workflow anew where it changed, --keep keeps" in done.stderr
+    assert "hint: --redo runs the workflow anew, --keep keeps" in done.stderr
     assert len(calls(tmp_path)) == 20
     kept = run(tmp_path, "--keep")
     assert kept.returncode == 0
@@ -199,7 +199,7 @@ def test_limit_trials_and_set_override_the_file(tmp_path):
     make(tmp_path)
     done = run(tmp_path, "--limit", "3", "--trials", "2", "--set", "evaluators.near.type=numeric")
     assert done.returncode == 0
-    assert "3 items × 2 trials" in done.stderr
+    assert "3 of 20 items × 2 trials" in done.stderr
     assert re.search(r"^near +6/6 +1", done.stdout, re.M)
     wrong = run(tmp_path, "--set", "trails=2")
     assert wrong.returncode == 2

@@ -52,7 +52,7 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
     assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
     assert lines[-1] == "look at it: limpet show runs/trial"
-    assert "\x1b[?25h" in screen.transcript  # the cursor is back
+    assert "\x1b[?25l" not in screen.transcript  # the cursor was never hidden
 
 
 def test_it_follows_the_terminal_when_that_gets_narrow(tmp_path, terminal):

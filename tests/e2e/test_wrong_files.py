@@ -5,6 +5,14 @@ import pytest
 from e2e.project import calls, make, run
 
 WITH_ROWS = "dataset: rows.jsonl\nworkflow: app:answer\n"
+BROKEN = (
+    'Traceback (most recent call last):\n  File "broken.py", line 3, in <module>\n'
+    "    answer = 1 / 0\nZeroDivisionError: division by zero\n\n"
+)
+NEEDY = (
+    'Traceback (most recent call last):\n  File "needy.py", line 1, in <module>\n'
+    "    import sand_castle\nModuleNotFoundError: No module named 'sand_castle'\n\n"
+)
 WRONG = {
     "unknown key": (
         "dataset: rows.jsonl\nworkflw: app:answer\n",
@@ -140,11 +148,13 @@ WRONG = {
     ),
     "import fails": (
         "dataset: rows.jsonl\nworkflow: broken:answer\n",
-        "error: eval.yml:2: workflow: broken cannot be imported: broken.py:3: ZeroDivisionError: division by zero\n",
+        BROKEN
+        + "error: eval.yml:2: workflow: broken cannot be imported: broken.py:3: ZeroDivisionError: division by zero\n",
     ),
     "missing import": (
         "dataset: rows.jsonl\nworkflow: needy:answer\n",
-        "error: eval.yml:2: workflow: needy cannot be imported: needy.py:1: ModuleNotFoundError: No module named 'sand_castle'\n"
+        NEEDY
+        + "error: eval.yml:2: workflow: needy cannot be imported: needy.py:1: ModuleNotFoundError: No module named 'sand_castle'\n"
         "\n"
         "hint: needy.py imports sand_castle, which is not installed here\n",
     ),

@@ -3,7 +3,10 @@
 import pytest
 from unit.config_refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
-TOP = "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, prices, output"
+TOP = (
+    "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, early_stop, "
+    "prices, output"
+)
 READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet"
 
 
@@ -53,7 +56,7 @@ REFUSED = {
     "an unknown key of the output": (
         GOOD + "output: {dri: x}\n",
         "eval.yml:3: output: unknown key 'dri'",
-        "did you mean 'dir'?  (known here: dir, durability, bare, step_filter)",
+        "did you mean 'dir'?  (known here: dir, durability, bare, step_filter, mask)",
     ),
     "no dataset": (
         "workflow: app:answer\n",

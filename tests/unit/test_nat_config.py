@@ -87,7 +87,7 @@ def test_a_call_is_tried_again_a_few_times_and_as_often_as_is_asked():
     assert (options["max_retries"], options["max_timeouts"]) == (3, 1)
     flags = Flags(endpoint="http://localhost:8000", max_retries=0, endpoint_timeout_s=7)
     options = loaded(START, flags).prepare().options
-    assert (options["max_retries"], options["max_timeouts"], options["timeout"]) == (0, 0, 7)
+    assert (options["max_retries"], options["max_timeouts"], options["timeout"]) == (0, None, 7)
 
 
 def test_output_dir_wins_over_the_plain_one_and_there_is_a_default(folder):

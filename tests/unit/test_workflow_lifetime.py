@@ -116,8 +116,9 @@ def test_an_opening_that_fails_says_so_and_is_not_closed(tmp_path):
         raise LookupError("no such model")
 
     workflow = Echo(fail)
-    with pytest.raises(LookupError, match="no such model"):
+    with pytest.raises(limpet.errors.SetupError, match="no such model") as raised:
         limpet.evaluate(ROWS, workflow, run=tmp_path / "run")
+    assert isinstance(raised.value.__cause__, LookupError)
     assert workflow.story == []
 
 

@@ -12,16 +12,50 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from limpet.secrets.masking import by_environment
+
 MASK = "…"
 _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 """The flags that may bring in a secret, and how many values each takes."""
+_REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
+"""The flags that force something to run again, and how many values each takes."""
 
 
 def this_command() -> str:
     """Return the command as it was typed, without secrets."""
+    return _shown_command(sys.argv[1:])
+
+
+def command_to_go_on() -> str:
+    """Return the command that goes on with a run that has begun, without secrets.
+
+    What was to be run again stands in the run by now: the flags would only begin it anew where it
+    is done.
+    """
+    return _shown_command(without_redo(sys.argv[1:]))
+
+
+def _shown_command(arguments: Sequence[str]) -> str:
     by_module = Path(sys.argv[0]).name == "__main__.py"
     start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
-    return shlex.join([*start, *without_secrets(sys.argv[1:])])
+    # Only what certainly is a secret: `limpet run postgres.yml` has to run again.
+    shown = map(by_environment().certain.text, without_secrets(arguments))
+    return shlex.join([*start, *shown])
+
+
+def without_redo(arguments: Sequence[str]) -> list[str]:
+    """Return arguments without the flags that force something to run again."""
+    left, kept = iter(arguments), []
+    for argument in left:
+        flag, equals, _ = argument.partition("=")
+        name = flag.replace("_", "-")
+        if name in _REDO:
+            list(islice(left, 0 if equals else _REDO[name]))
+        else:
+            kept.append(argument)
+            # A value of another flag may look like one of these.
+            kept += islice(left, 0 if equals else _VALUES.get(name, 0))
+    return kept
 
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,8 @@ import click
 
 from limpet.cli.again import this_command
 from limpet.errors import DiskFullError, LimpetError
-from limpet.text import harmless
+from limpet.secrets.masking import by_environment
+from limpet.text import harmless, text_of
 
 DONE, FAILED, USAGE, STOPPED, BUG = 0, 1, 2, 3, 70
 _UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF)
@@ -43,7 +44,9 @@ def end_of(error: BaseException) -> int:
             drop_stdout()
             return 128 + signal.SIGPIPE
         case LimpetError():
-            say_error(str(error), error.hint)
+            say_users_traceback(error)
+            said = str(error)
+            say_error(said if error.__cause__ is None else _masked(said), error.hint)
             return STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
             drop_stdout()
@@ -56,13 +59,34 @@ def end_of(error: BaseException) -> int:
 
 def say_bug(error: BaseException) -> None:
     """Print what should not have happened, for a report."""
-    redaction = import_module("limpet.run.redaction").Redaction()  # heavy, and seldom needed
     lines = traceback.format_exception(error)
-    click.echo(harmless(redaction.text("".join(lines))), err=True)
+    click.echo(harmless(_masked("".join(lines))), err=True)
     say_error(
-        redaction.text(f"this should not happen: {type(error).__name__}: {error}"),
+        _masked(f"this should not happen: {type(error).__name__}: {text_of(error)}"),
         "what was finished is on disk; please report the lines above",
     )
+
+
+def say_users_traceback(error: BaseException) -> None:
+    """Print where in the user's own code it happened, if it did there: their frames alone."""
+    root = error
+    while root.__cause__ is not None:
+        root = root.__cause__
+    if root is error or isinstance(root, LimpetError):
+        return
+    is_users_file = import_module("limpet.journal.source").is_users_file  # heavy, seldom needed
+    frames = traceback.walk_tb(root.__traceback__)
+    if any(is_users_file(frame.f_code.co_filename) for frame, _ in frames):
+        told: str = import_module("limpet.run.tracebacks").user_traceback(root)
+    elif isinstance(root, SyntaxError):
+        told = "".join(traceback.format_exception_only(root))
+    else:
+        return
+    click.echo(harmless(_masked(told)) + "\n", err=True)
+
+
+def _masked(text: str) -> str:
+    return by_environment().ours.text(text)
 
 
 def drop_stdout() -> None:
@@ -71,7 +95,9 @@ def drop_stdout() -> None:
 
 
 def say_error(message: str, hint: str | None) -> None:
-    """Print an error as every command does."""
+    """Print an error as every command does, without secrets."""
+    safe = by_environment().certain.text
+    message, hint = safe(message), None if hint is None else safe(hint)
     click.echo(f"{click.style('error:', fg='red', bold=True)} {harmless(message)}", err=True)
     if hint:
         click.echo(f"\n{click.style('hint:', fg='cyan', bold=True)} {harmless(hint)}", err=True)

@@ -12,6 +12,7 @@ from limpet.errors import LimpetError
 from limpet.journal.files import replace_file
 from limpet.report.busy import busy
 from limpet.report.export import as_csv, as_jsonl, write_parquet
+from limpet.report.jsonl import escaped
 from limpet.report.nat import names_of, write_nat
 from limpet.report.terminal import talk
 from limpet.run.reading import RunReader
@@ -47,9 +48,7 @@ def command(
                 raise click.UsageError(f"--to {form} needs --output, {what}")
             to_terminal = sys.stdout.isatty()
             for line in _LINES[form](reader):
-                # What a model said must not be obeyed by a terminal.
-                shown = harmless(line.decode("utf-8", "replace")).encode() if to_terminal else line
-                sys.stdout.buffer.write(shown)
+                sys.stdout.buffer.write(_for_terminal(form, line) if to_terminal else line)
             return DONE
         _check(reader, form, output, force=force)
         try:
@@ -61,6 +60,14 @@ def command(
             ) from error
         talk().print(Text(f"wrote {one_line(str(output))}"))
     return DONE
+
+
+def _for_terminal(form: str, encoded: bytes) -> bytes:
+    """Return a line with nothing that a terminal would obey: a model said it."""
+    line = encoded.decode("utf-8", "replace")
+    if form == "jsonl":  # it stays JSON, and means the same
+        return f"{escaped(line[:-1])}\n".encode()
+    return harmless(line).encode()
 
 
 def _check(reader: RunReader, form: str, output: Path, *, force: bool) -> None:

@@ -96,7 +96,7 @@ def _target(config: Config) -> Target:
     steps = told.get("step_filter")
     return Target(
         config.run,
-        dataset,
+        dataset.items,
         config.trials,
         ready.workflow,
         dataset.roles.input,

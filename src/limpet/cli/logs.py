@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from rich.text import Text
 
 from limpet.report.terminal import talk
+from limpet.secrets.masking import by_environment
 from limpet.text import harmless
 
 
@@ -14,7 +15,8 @@ class _TalkHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # Through the console, so that a live table is not torn.
         style = "red" if record.levelno >= logging.ERROR else "yellow"
-        talk().print(Text(harmless(self.format(record)), style=style))
+        text = by_environment().certain.text(self.format(record))  # it may hold a traceback
+        talk().print(Text(harmless(text), style=style))
 
 
 @contextmanager

@@ -105,10 +105,9 @@ def read_config(
     file: Path,
     given: dict[str, Any],
     trials: int | None,
-    limit: int | None,
     settings: tuple[str, ...],
     *,
-    keep: bool,
+    goes_on: bool,
 ) -> Config | NatConfig:
     """Read a file by whose configuration it is.
 
@@ -116,16 +115,15 @@ def read_config(
         file: The file.
         given: The flags of `nat eval`.
         trials: How often each item is asked.
-        limit: Only the first so many rows.
         settings: What `--set` says.
-        keep: Whether what an earlier workflow answered is to be kept.
+        goes_on: Whether the run that is there is meant, even if it is finished.
 
     Raises:
         ConfigError: The file cannot be used as it is.
         click.UsageError: A flag does not go with it.
     """
     if is_nat_file(file):
-        return load_nat_config(file, _flags_of(given, trials, limit, settings, keep=keep))
+        return load_nat_config(file, _flags_of(given, trials, settings, goes_on=goes_on))
     refuse_flags(given)
     if trials is not None:
         settings = (*settings, f"trials={trials}")
@@ -135,10 +133,9 @@ def read_config(
 def _flags_of(
     given: dict[str, Any],
     trials: int | None,
-    limit: int | None,
     settings: tuple[str, ...],
     *,
-    keep: bool,
+    goes_on: bool,
 ) -> Flags:
     if trials is not None and given["reps"] not in (None, trials):
         raise click.UsageError("--reps and --trials say different things: keep one of them")
@@ -155,9 +152,8 @@ def _flags_of(
         result_json_path=given["result_json_path"] or "$",
         skip_workflow=given["skip_workflow"],
         skip_completed=given["skip_completed_entries"],
-        keep=keep,
+        keep=goes_on,
         max_retries=given["max_retries"],
-        limit=limit,
         settings=settings,
     )
 

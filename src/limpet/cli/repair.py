@@ -24,8 +24,9 @@ from limpet.text import harmless, one_line
 def command(run: str, *, as_json: bool) -> int:
     """Mend the files of RUN, with a copy of each that is changed in its torn/ directory.
 
-    A torn end is cut off, a lost line end is put back, the indexes are made anew. Bad lines stay as
-    they are: they count for nothing, and their cells run again. No record that counts is changed.
+    A torn end is cut off, a lost line end is put back, the indexes are made anew. Bad lines of a
+    column stay as they are: they count for nothing, and the next run does their cells again. No
+    record that counts is changed.
     """
     with open_run(run) as reader:
         path = reader.path

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +16,17 @@ from rich.text import Text
 from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
 from limpet.cli.logs import log_to_talk
 from limpet.cli.nat_flags import SPELLINGS, nat_flags, read_config
-from limpet.cli.verdict import Floor, ending_of, how_to_go_on, read_floors, shown_path
+from limpet.cli.verdict import (
+    EARLY_STOP_HINT,
+    Floor,
+    ending_of,
+    how_to_go_on,
+    read_floors,
+    shown_path,
+)
 from limpet.config import Config, Prepared
-from limpet.errors import FunctionChangedError, LimpetError
+from limpet.datasets.choosing import Selection
+from limpet.errors import EarlyStopError, FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.busy import busy
 from limpet.report.events import EventView
@@ -28,6 +36,7 @@ from limpet.report.tables import put
 from limpet.report.terminal import stdout_for_data, talk
 from limpet.run.face import EvaluationOptions, evaluate
 from limpet.run.face import plan as plan_of
+from limpet.run.forcing import forced
 from limpet.run.plans import Plan
 from limpet.run.results import EvaluationResult
 from limpet.text import harmless
@@ -38,15 +47,24 @@ _MOST_SAID = 5
 @click.command("run", context_settings=SPELLINGS)
 @click.argument("file", type=click.Path(path_type=Path), default=Path("eval.yml"))
 @click.option("--plan", "only_plan", is_flag=True, help="Say what would be done, and do nothing.")
-@click.option("--redo", is_flag=True, help="The workflow changed: run it anew.")
-@click.option("--keep", is_flag=True, help="It changed: keep what it gave before.")
+@click.option("--redo", is_flag=True, help="Run the workflow again, whatever is there.")
+@click.option("--redo-step", "redo_steps", multiple=True, metavar="NAME",
+              help="Run this step again: workflow, or an evaluator; may be repeated.")  # fmt: skip
+@click.option("--redo-item", "redo_items", multiple=True, metavar="ID",
+              help="Run only this item again; may be repeated.")  # fmt: skip
+@click.option("--keep", is_flag=True, help="The workflow changed: keep what it gave before.")
 @click.option(
     "--retry-failed/--no-retry-failed",
     default=True,
     show_default=True,
     help="Try again what failed before.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first N rows.")
+@click.option(
+    "--early-stop/--no-early-stop",
+    default=None,
+    help="Stop if the first items all fail alike.  [default: early-stop]",
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first N rows, in this session.")
 @click.option("--trials", type=click.IntRange(min=1), help="How often each item is asked.")
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
               help="Another value than the file's; may be repeated.")  # fmt: skip
@@ -62,8 +80,11 @@ def command(
     *,
     only_plan: bool,
     redo: bool,
+    redo_steps: tuple[str, ...],
+    redo_items: tuple[str, ...],
     keep: bool,
     retry_failed: bool,
+    early_stop: bool | None,
     limit: int | None,
     trials: int | None,
     overrides: tuple[str, ...],
@@ -80,20 +101,26 @@ def command(
     """
     if quiet and as_json:
         raise click.UsageError("--quiet and --json exclude each other")
-    if len(on_changes := [one for one in (redo, keep) if one]) > 1:
-        raise click.UsageError("--redo and --keep exclude each other")
+    if redo:
+        _check_redo(redo_items, keep=keep)
+        redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
     with stdout_for_data() as out:
         file = given.pop("config_file") or file
-        config = read_config(file, given, trials, limit, overrides, keep=keep)
+        forces = bool(redo_steps or redo_items)
+        config = read_config(
+            file, given, trials, overrides, goes_on=keep or forces or limit is not None
+        )
+        _check_skipped(given, redo_steps, forces=forces)
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
         least = read_floors(floors, prepared.evaluators)
-        options = prepared.options.copy()
+        options = prepared.options | _flags(keep=keep, limit=limit, early_stop=early_stop)
         options["retry_failed"] = retry_failed
-        if on_changes:
-            options["on_change"] = "redo" if redo else "keep"
-        if limit is not None and not isinstance(config, NatConfig):
-            options["limit"] = limit
+        if forces:
+            options |= {"redo": redo_steps, "redo_items": redo_items or None}
+        if forces and isinstance(config, NatConfig):  # before anything is moved
+            items = list(prepared.dataset)
+            forced(options, list(prepared.evaluators), items, Selection(limit=limit))
         view = _view(out, quiet=quiet, as_json=as_json)
         try:
             with _kept_in():
@@ -107,6 +134,33 @@ def command(
     if only_plan:
         return _say_plan(plan, as_json=as_json)
     return _say_ended(ended, view)
+
+
+def _flags(*, keep: bool, limit: int | None, early_stop: bool | None) -> EvaluationOptions:
+    """Return what the command line says and the file may say otherwise."""
+    said: EvaluationOptions = {}
+    if keep:
+        said["on_change"] = "keep"
+    if limit is not None:
+        said["limit"] = limit
+    if early_stop is not None:
+        said["early_stop"] = early_stop
+    return said
+
+
+def _check_redo(items: Sequence[str], *, keep: bool) -> None:
+    if keep:
+        raise click.UsageError("--redo and --keep exclude each other")
+    if items:
+        raise click.UsageError("--redo is for all items: leave it out, or leave out --redo-item")
+
+
+def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bool) -> None:
+    if given.get("skip_workflow") and forces and (not steps or "workflow" in steps):
+        raise click.UsageError(
+            "--skip-workflow calls no workflow: name the evaluators that are to run again with "
+            "--redo-step, or leave it out"
+        )
 
 
 def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
@@ -230,15 +284,23 @@ def _say_ended(ended: _Ended, view: View) -> int:
         talk().print()
         for line in remarks(ended.result.summary, ended.seconds):
             talk().print(Text(line, style="dim"))
-        if ended.why:
+        if isinstance(ended.result.stop_reason, EarlyStopError):
+            _say_early_stop(ended.result.stop_reason)
+        elif ended.why:
             talk().print(Text(harmless(ended.why), style="yellow"))
         for line in ended.next:  # whole lines, to be copied into a shell
-            talk().print(Text(line), soft_wrap=True)
+            talk().print(Text(harmless(line)), soft_wrap=True)
         if unsaid is not None:
             raise unsaid
+    elif isinstance(ended.result.stop_reason, EarlyStopError) and not isinstance(view, EventView):
+        _say_early_stop(ended.result.stop_reason)
     elif ended.why and not isinstance(view, EventView):
         say_error(ended.why, None)
     return ended.code
+
+
+def _say_early_stop(reason: EarlyStopError) -> None:
+    say_error(str(reason), EARLY_STOP_HINT)
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:
@@ -255,7 +317,7 @@ def _choose(changed: FunctionChangedError) -> LimpetError:
     plan = "" if changed.plan is None else f"\n{changed.plan}"
     return LimpetError(
         f"{changed}{plan}",
-        hint="--redo runs the workflow anew where it changed, --keep keeps what it gave before",
+        hint="--redo runs the workflow anew, --keep keeps what it gave before",
     )
 
 

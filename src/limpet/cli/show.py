@@ -9,16 +9,17 @@ from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
+from limpet.report.failure_groups import group_data, group_lines, grouped
 from limpet.report.item import ItemScreen, whole_data
 from limpet.report.items import (
     failures_of,
-    failures_table,
     item_data,
     items_table,
     lowest,
     scores_table,
 )
 from limpet.report.jsonl import json_line
+from limpet.report.status import standing_lines
 from limpet.report.tables import put
 from limpet.report.terminal import data, talk
 from limpet.run.reading import RunReader
@@ -33,13 +34,14 @@ _MOST_IDS = 20_000
 
 @click.command("show")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--failed", is_flag=True, help="Only items that lack something because it failed.")
+@click.option("--failed", is_flag=True, help="What failed, by what failures have in common.")
 @click.option("--item", "id_", metavar="ID", help="Everything about one item.")
 @click.option("--evaluator", metavar="NAME", help="One evaluator's scores, with their reasons.")
 @click.option("--below", type=float, metavar="X", help="Only items it scored lower than X.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
-              help="At most N items. On a terminal: 20.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per item, on stdout.")
+              help="At most N items, or N kinds of failures. On a terminal: 20.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True,
+              help="One JSON object per item, or kind of failure, on stdout.")  # fmt: skip
 def command(
     run: str | None,
     *,
@@ -60,6 +62,9 @@ def command(
             return DONE
         evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
         items = _chosen(reader.items(), failed=failed, evaluator=evaluator, below=below)
+        if failed:
+            _show_failures(reader, items, evaluator, limit, as_json=as_json)
+            return DONE
         if as_json:
             for one in islice(items, limit):
                 click.echo(json_line(item_data(one)))
@@ -68,15 +73,42 @@ def command(
             limit = _SCREENFUL
         some = list(islice(items, limit))
         if not some:
-            _say_none(reader, failed=failed, below=below)
-        elif failed:
-            put(failures_table(some))
+            _say_none(reader, below=below)
         elif evaluator is not None:
             put(scores_table(some, evaluator))
         else:
             put(items_table(some, reader.evaluators))
-        _say_more(reader, items, len(some), filtered=failed or below is not None)
+        _say_more(reader, items, len(some), filtered=below is not None)
+        for line in standing_lines(reader):
+            talk().print(Text(line, style="dim"))
     return DONE
+
+
+def _show_failures(
+    reader: RunReader,
+    items: Iterable[ReadItem],
+    step: str | None,
+    limit: int | None,
+    *,
+    as_json: bool,
+) -> None:
+    groups = grouped(items, step)
+    if as_json:
+        for one in groups[:limit]:
+            click.echo(json_line(group_data(one)))
+        return
+    if not groups:
+        talk().print(Text("nothing failed" if reader.keys else "there are no items yet"))
+    if limit is None and data().is_terminal:
+        limit = _SCREENFUL
+    for number, one in enumerate(groups[:limit]):
+        if number:
+            put(Text(""))
+        for line in group_lines(one):
+            put(line)
+    if limit is not None and len(groups) > limit:
+        more = len(groups) - limit
+        talk().print(Text(f"… and {more:,} more kinds: --limit {len(groups)}", style="dim"))
 
 
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
@@ -105,11 +137,9 @@ def _chosen(
         yield one
 
 
-def _say_none(reader: RunReader, *, failed: bool, below: float | None) -> None:
+def _say_none(reader: RunReader, *, below: float | None) -> None:
     if not reader.keys:
         what = "there are no items yet"
-    elif failed:
-        what = "nothing failed"
     else:
         what = f"no item is below {below:g}" if below is not None else "there are no items"
     talk().print(Text(what))

@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import this_command
+from limpet.cli.again import command_to_go_on
 from limpet.cli.endings import DONE, FAILED, STOPPED
-from limpet.errors import InterruptedRunError, JournalError, LimpetError
+from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
+from limpet.run.guards import MEND
 from limpet.run.results import EvaluationResult
+from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
+
+EARLY_STOP_HINT = f"{MEND}; --no-early-stop goes on all the same"
 
 
 class Floor(NamedTuple):
@@ -50,22 +54,25 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     """Return the exit code of a run, and why it is not 0."""
     steps = _steps(result)
     reason = result.stop_reason
-    unfinished = any(step["not_run"] for step in steps)
+    unfinished = any(step["not_run"] or "pending" in step.get("redo", {}) for step in steps)
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
-    if isinstance(reason, JournalError) or (reason is not None and unfinished):
+    if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
         return STOPPED, f"stopped: {_with_hint(reason)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
         return FAILED, "; ".join(under)
-    if unfinished or any(step["failed"] for step in steps):
+    if unfinished or any(step["failed"] or "redo" in step for step in steps):
         return FAILED, ""
     return DONE, ""
 
 
 def _with_hint(reason: Exception) -> str:
     hint = reason.hint if isinstance(reason, LimpetError) else None
-    return text_of(reason) + (f"; {hint}" if hint else "")
+    if isinstance(reason, EarlyStopError):
+        hint = EARLY_STOP_HINT
+    safe = by_environment().certain.text(text_of(reason))
+    return safe + (f"; {hint}" if hint else "")
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:
@@ -83,10 +90,10 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 
 def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
     """Return what to do next, a line each: the last is the way to go on."""
-    again = this_command()
+    again = command_to_go_on()
     if code >= STOPPED:
         return [f"go on with: {again}"]
-    if any(step["failed"] for step in _steps(result)):
+    if any(step["failed"] or "redo" in step for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
         return [f"see why: limpet show {run} --failed", f"try again: {retry}"]
     return [f"look at it: limpet show {run}"]

@@ -36,10 +36,10 @@ def command(run: str | None, *, as_json: bool) -> int:
         talk().print(Text("it is running: what stands at the end may be half written just now"))
     else:
         shown = shlex.quote(one_line(str(path)))
-        talk().print(
-            Text(
-                "what is not sound counts for nothing, and its cells run again\n"
-                f"mend it: limpet repair {shown}, or run it again"
-            )
-        )
+        talk().print(Text("what is not sound counts for nothing, and its cells run again"))
+        # Only a column has an index. What else is wrong with a file, mending is enough for.
+        if any(one.bad_lines and one.index is not None for one in report.states):
+            talk().print(Text("run it again: it sets bad lines aside when their cells are done"))
+        else:
+            talk().print(Text(f"mend it: limpet repair {shown}, or run it again"))
     return FAILED

@@ -1,6 +1,6 @@
 """What was asked for, once the file has been read and checked?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +45,7 @@ class Config:
         tree: Tree,
         keep: Mapping[str, Any] | None,
         scorers: Mapping[str, Any],
+        secrets: Sequence[str] = (),
     ) -> None:
         self.path = path
         self.name = str(shape.name) if shape.name is not None else _name_of(path)
@@ -56,6 +57,7 @@ class Config:
         self._tree = tree
         self._keep = keep
         self._scorers = scorers
+        self._secrets = list(secrets)
 
     def __repr__(self) -> str:
         return f"<Config {self.name}: {self.path}>"
@@ -71,7 +73,10 @@ class Config:
         workflow = prepared_workflow(self._shape.workflow, folder, findings)
         evaluators = prepared_evaluators(self._scorers, folder, findings)
         findings.raise_any()
-        return Prepared(dataset, workflow, evaluators, options_of(self._shape, self._keep))
+        options = options_of(self._shape, self._keep)
+        if self._secrets:
+            options["secrets"] = self._secrets
+        return Prepared(dataset, workflow, evaluators, options)
 
 
 def _name_of(path: Path) -> str:

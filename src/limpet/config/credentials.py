@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from limpet.config.forms import SHORT_KINDS
-from limpet.run.redaction import MASK
+from limpet.secrets.masking import MASK
 
 Hide = Callable[[str], str]
 """Takes a secret, and returns what is shown in its place."""
@@ -252,6 +252,11 @@ class Literals:
             if len(one) >= shortest and one.lower() not in _NO_SECRETS and one != MASK:
                 self._alone.add(one)
         return MASK
+
+    @property
+    def keys(self) -> list[str]:
+        """Those that are used as a key, a password or a header, and stand here as they are."""
+        return sorted(self._alone)
 
     def masked(self, value: Any, says: str = "") -> Any:
         """Return a word of the configuration without secrets."""

@@ -24,7 +24,15 @@ class Findings:
         self._problems = Problems()
         self._done: list[Path] = []
 
-    def add(self, path: Path, text: str, hint: str | None = None, *, final: bool = False) -> None:
+    def add(
+        self,
+        path: Path,
+        text: str,
+        hint: str | None = None,
+        *,
+        final: bool = False,
+        cause: BaseException | None = None,
+    ) -> None:
         """Say what is wrong with a value.
 
         Args:
@@ -32,13 +40,14 @@ class Findings:
             text: What is wrong.
             hint: What to do.
             final: Nothing else said about this value would be true: it has none.
+            cause: What the user's own code raised, if it did.
         """
         if any(path[: len(one)] == one or one[: len(path)] == path for one in self._done):
             return
         if final:
             self._done.append(path)
         known = self.tree.known(path)
-        self._problems.add(self.tree.place(known), f"{named(known)}{text}", hint)
+        self._problems.add(self.tree.place(known), f"{named(known)}{text}", hint, cause)
 
     def add_key(self, path: Path, text: str, hint: str | None = None) -> None:
         """Say what is wrong with a key."""

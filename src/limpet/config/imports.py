@@ -13,7 +13,7 @@ from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
 from limpet.config.problems import did_you_mean, quoted
-from limpet.run.redaction import Redaction
+from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 
 
@@ -89,7 +89,7 @@ def _modules_in(folder: Path) -> list[str]:
 
 def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
     """Return what a module's own code raised, and where in the user's code that was."""
-    said = Redaction().text(f"{type(error).__name__}: {text_of(error)}")
+    said = by_environment().ours.text(f"{type(error).__name__}: {text_of(error)}")
     file, line = _spot(error, folder)
     hint = None
     if isinstance(error, ModuleNotFoundError) and error.name:

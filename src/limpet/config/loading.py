@@ -10,6 +10,7 @@ from typing import Any
 
 from limpet.config.checking import check_shape
 from limpet.config.config import Config
+from limpet.config.credentials import Literals
 from limpet.config.environment import substitute
 from limpet.config.filters import check_filter
 from limpet.config.findings import Findings, shown
@@ -53,7 +54,12 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     check_output(data.get("output"), file.parent, findings)
     findings.raise_any()
     assert shape is not None
-    return Config(file, shape, tree, keep, scorers)
+    return Config(file, shape, tree, keep, scorers, _keys_in(data))
+
+
+def _keys_in(data: dict[str, Any]) -> list[str]:
+    """Return what the file uses as a key or a header. A column may be called `token`, too."""
+    return Literals(data.get("workflow"), data.get("evaluators")).keys
 
 
 def _check_whole(tree: Tree) -> None:

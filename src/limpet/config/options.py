@@ -29,9 +29,11 @@ def options_of(shape: Shape, keep: Mapping[str, Any] | None) -> EvaluationOption
     told |= {name: getattr(shape.retry, name) for name in ("max_retries", "max_timeouts")}
     told["backoff"] = _backoff(shape.retry)
     told["prices"] = _prices(shape)
+    told["early_stop"] = shape.early_stop
     told["durability"] = shape.output.durability
     told["bare_outputs"] = shape.output.bare
     told["step_filter"] = shape.output.step_filter
+    told["mask"] = shape.output.mask
     return cast(
         "EvaluationOptions", {name: value for name, value in told.items() if value is not None}
     )

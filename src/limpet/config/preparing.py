@@ -60,7 +60,8 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         return as_workflow(found, version=version)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         hint = getattr(error, "hint", None)
-        findings.add(path, f"{_shown(asked.python)}: {one_line(text_of(error))}", hint)
+        text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
+        findings.add(path, text, hint, cause=error)
         return None
 
 
@@ -85,7 +86,8 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     try:
         made = as_evaluator(found, name, version, endpoint=endpoint)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-        return findings.add(path, f"{_shown(asked.python)}: {one_line(text_of(error))}")
+        text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
+        return findings.add(path, text, cause=error)
     # A function goes on as it is, so that it runs in the threads of the run.
     return found if version is None and endpoint is None else made
 
@@ -95,7 +97,7 @@ def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> A
     try:
         found = imported(reference, folder)
     except NotImportedError as error:
-        return findings.add(path, text_of(error), error.hint)
+        return findings.add(path, text_of(error), error.hint, cause=error)
     is_evaluator = hasattr(found, "call")  # judged by whoever takes it
     if callable(found) or is_evaluator:
         return found

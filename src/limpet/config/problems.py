@@ -34,6 +34,7 @@ class Problem(NamedTuple):
     place: Place
     text: str
     hint: str | None = None
+    cause: BaseException | None = None
 
 
 class Problems:
@@ -42,8 +43,14 @@ class Problems:
     def __init__(self) -> None:
         self._found: list[Problem] = []
 
-    def add(self, place: Place, text: str, hint: str | None = None) -> None:
-        self._found.append(Problem(place, text, hint))
+    def add(
+        self,
+        place: Place,
+        text: str,
+        hint: str | None = None,
+        cause: BaseException | None = None,
+    ) -> None:
+        self._found.append(Problem(place, text, hint, cause))
 
     def raise_any(self) -> None:
         """Raise one `ConfigError` for all that was found, if anything was."""
@@ -54,7 +61,7 @@ class Problems:
         lines = [f"{first.place}: {first.text}", *map(_with_hint, others[:_MOST_SHOWN])]
         if len(others) > _MOST_SHOWN:
             lines.append(f"and {len(others) - _MOST_SHOWN:,} more")
-        raise ConfigError("\n".join(lines), hint=first.hint)
+        raise ConfigError("\n".join(lines), hint=first.hint) from first.cause
 
 
 def _with_hint(one: Problem) -> str:

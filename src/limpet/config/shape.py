@@ -134,6 +134,10 @@ class OutputShape(Section):
         default=None, description="Write workflow_output.json as outputs alone."
     )
     step_filter: Texts | None = Field(default=None, description="Which types of steps are kept.")
+    mask: Truth | None = Field(
+        default=None,
+        description="Mask secrets in answers, scores and errors on disk; true unless said.",
+    )
 
 
 class PriceShape(Section):
@@ -159,6 +163,9 @@ class Shape(Section):
     retry: RetryShape = Field(default=RetryShape(), description="Tries after a failure.")
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take; or 90s, 2m."
+    )
+    early_stop: Truth | None = Field(
+        default=None, description="Stop if the first items all fail alike; true."
     )
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."

@@ -5,20 +5,52 @@ shuffle is the order of the ranks. So a larger sample holds the smaller one, and
 moves no other: what a run has already paid for stays useful, as it would not with a random draw.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
 
+from limpet.datasets.packed import PackedItems
 from limpet.types import Item
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of the items of a dataset are meant: a sample, or the first, or the first of a sample.
+
+    Attributes:
+        sample: So many, chosen by `seed`; None: all.
+        limit: The first so many of these; None: all.
+        seed: Which sample.
+    """
+
+    sample: int | None = None
+    limit: int | None = None
+    seed: int = 0
+
+    def places(self, items: Sequence[Item]) -> Sequence[int]:
+        """Return the places of those that are meant, in the order of the dataset."""
+        places: Sequence[int] = range(len(items))
+        if self.sample is not None and self.sample < len(items):
+            places = sorted(_ranked(items, self.seed)[: self.sample])
+        return places[: self.limit]
+
+
 def choose(
-    items: list[Item], *, shuffle: bool, sample: int | None, limit: int | None, seed: int
-) -> list[Item]:
+    items: PackedItems, *, shuffle: bool, sample: int | None, limit: int | None, seed: int
+) -> PackedItems:
     """Return the items shuffled, then sampled, then only the first `limit` of them."""
-    if shuffle or (sample is not None and sample < len(items)):
-        ranks = [_rank(seed, item.id) for item in items]
-        order = sorted(range(len(items)), key=ranks.__getitem__)[:sample]
-        items = [items[at] for at in (order if shuffle else sorted(order))]
-    return items if limit is None else items[:limit]
+    if shuffle:
+        items = items.at(_ranked(items, seed))
+    if sample is None and limit is None:
+        return items
+    return items.at(Selection(sample, limit, seed).places(items))
+
+
+def _ranked(items: Sequence[Item], seed: int) -> list[int]:
+    """Return the places of the items, that of the lowest rank first."""
+    names = items.names if isinstance(items, PackedItems) else [item.id for item in items]
+    ranks = [_rank(seed, name) for name in names]
+    return sorted(range(len(items)), key=ranks.__getitem__)
 
 
 def _rank(seed: int, name: str) -> bytes:

@@ -16,6 +16,7 @@ class Dataset:
         roles: Which of them are the id, the input and the expected answer.
         bad_rows: The rows that were skipped, with the reasons.
         filtered: How many rows the filter left out.
+        items: The items; each may be made anew whenever it is asked for.
     """
 
     def __init__(
@@ -33,13 +34,13 @@ class Dataset:
         self.roles = roles
         self.bad_rows = bad_rows
         self.filtered = filtered
-        self._items = items
+        self.items = items
 
     def __iter__(self) -> Iterator[Item]:
-        return iter(self._items)
+        return iter(self.items)
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)
 
     def __repr__(self) -> str:
         said = f"<Dataset {self.name}: {_count(len(self), 'item')}"

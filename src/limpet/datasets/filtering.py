@@ -7,7 +7,6 @@ from fnmatch import translate
 from typing import Any
 
 from limpet.datasets.columns import check_column
-from limpet.datasets.rows import Row
 
 _GLOB = re.compile(r"[*?\[]")
 
@@ -30,9 +29,8 @@ class RowFilter:
         self._allow = _patterns_of(asked, "allow", place, columns)
         self._deny = _patterns_of(asked, "deny", place, columns)
 
-    def keeps(self, row: Row) -> bool:
+    def keeps(self, values: Mapping[str, Any]) -> bool:
         """Tell whether the row is asked for."""
-        values = row.values
         return all(one.matches(values) for one in self._allow) and not any(
             one.matches(values) for one in self._deny
         )

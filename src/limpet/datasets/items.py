@@ -8,11 +8,11 @@ from uuid import UUID
 
 from limpet.datasets.cells import is_nan
 from limpet.datasets.columns import Roles
-from limpet.datasets.rows import BadRows, Row, Table
+from limpet.datasets.packed import Packed, PackedItems, unpack
+from limpet.datasets.rows import BadRows, Table
 from limpet.journal.fingerprint import Occurrences, digest
 from limpet.journal.plain import NotPlainError
 from limpet.text import one_line
-from limpet.types import Item
 
 _HASH_DIGITS = 16
 
@@ -25,29 +25,38 @@ class _UnusableError(ValueError):
         self.value = value
 
 
-def items_of(rows: Iterable[Row], roles: Roles, table: Table, bad: BadRows) -> list[Item]:
-    """Return the items; a row that cannot be one goes to `bad`."""
-    names = _Names(roles.id, table)
-    items = []
-    for number, values in rows:
+def items_of(
+    rows: Iterable[tuple[int, Packed]], roles: Roles, table: Table, bad: BadRows
+) -> PackedItems:
+    """Return the items; a row that cannot be one goes to `bad`.
+
+    Args:
+        rows: Where each begins, and itself.
+        roles: Which columns are the id, the input and the expected answer.
+        table: Where the rows are from.
+        bad: Told of rows that cannot be used.
+    """
+    ids = _Names(roles.id, table)
+    names, packed = [], []
+    for number, row in rows:
+        values = unpack(row)
         try:
-            asked = _input_of(values, roles.input)
-            name = names.of(number, values)
+            _check_input(values, roles.input)
+            name = ids.of(number, values)
         except _UnusableError as error:
             bad.add(number, error.value, str(error))
             continue
-        expected = None if roles.expected is None else values.get(roles.expected)
-        items.append(Item(name, asked, expected, values))
-    return items
+        names.append(name)
+        packed.append(row)
+    return PackedItems(names, packed, roles)
 
 
-def _input_of(values: dict[str, Any], column: str) -> Any:
+def _check_input(values: dict[str, Any], column: str) -> None:
     asked = values.get(column)
     if asked is None or is_nan(asked):
         # An empty text is something to ask, if an odd one; null is a question that is not there.
         state = "is null" if column in values else "is missing"
         raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
-    return asked
 
 
 class _Names:

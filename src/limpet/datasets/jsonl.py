@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from limpet.datasets.rows import Flaw, Row, Rows
-from limpet.datasets.strict_json import exact_decoder, reason_of
-from limpet.datasets.text_files import lines_of
+from limpet.datasets.strict_json import exact_decoder, plain_object, reason_of
+from limpet.datasets.text_files import decoded, raw_lines_of
 from limpet.errors import DatasetError
 
 _BOM = "\ufeff"  # files that were put one after the other bring theirs along
@@ -14,7 +14,13 @@ def read_jsonl(path: Path, place: str) -> Rows:
     """Hand out the rows of a JSONL file; blank lines are none."""
     decode = exact_decoder().decode
     is_first = True
-    for number, line, flaw in lines_of(path, place):
+    for raw_line in raw_lines_of(path, place):
+        plain = plain_object(raw_line.raw)
+        if plain is not None:
+            is_first = False
+            yield Row(raw_line.number, plain, raw_line.raw.strip())
+            continue
+        number, line, flaw = decoded(raw_line)
         text = line.strip().removeprefix(_BOM)
         if flaw is not None:
             yield Flaw(number, text, flaw)

@@ -11,10 +11,12 @@ from limpet.datasets.columns import find_roles
 from limpet.datasets.dataset import Dataset
 from limpet.datasets.filtering import RowFilter, check_shape
 from limpet.datasets.items import items_of
-from limpet.datasets.rows import RESERVED, TAKEN, BadRows, Flaw, Row, Table
+from limpet.datasets.packed import Packed, pack, unpack
+from limpet.datasets.rows import RESERVED, TAKEN, BadRows, Flaw, Table
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
 
+_Numbered: TypeAlias = tuple[int, Packed]
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[Any] | Callable[[], Any]"
 
 
@@ -96,20 +98,20 @@ def _check_texts(**arguments: object) -> None:
             raise TypeError(f"{name}={value!r}: must be a text or None")
 
 
-def _read(table: Table, bad: BadRows) -> tuple[list[Row], list[str]]:
+def _read(table: Table, bad: BadRows) -> tuple[list[_Numbered], list[str]]:
     """Return the rows, and the columns that any of them has, in the order they were met."""
-    rows: list[Row] = []
+    rows: list[_Numbered] = []
     columns: dict[str, None] = {}
     with closing(table.rows) as read:  # a file is not left open where a row ends the reading
         for one in read:
             if isinstance(one, Flaw):
                 bad.add(*one)
                 continue
-            number, values = one
+            number, values, packed = one
             if not RESERVED.isdisjoint(values):
                 bad.add(number, values, TAKEN.format(min(RESERVED.intersection(values))))
                 continue
-            rows.append(one)
+            rows.append((number, packed or (pack(values) if table.is_file else values)))
             if not values.keys() <= columns.keys():
                 columns.update(dict.fromkeys(values))
     if not rows:
@@ -117,8 +119,8 @@ def _read(table: Table, bad: BadRows) -> tuple[list[Row], list[str]]:
     return rows, list(columns)
 
 
-def _filtered(rows: list[Row], asked: RowFilter) -> list[Row]:
-    return [row for row in rows if asked.keeps(row)]
+def _filtered(rows: list[_Numbered], asked: RowFilter) -> list[_Numbered]:
+    return [row for row in rows if asked.keeps(unpack(row[1]))]
 
 
 def _nothing_left(table: Table, bad: BadRows) -> DatasetError:

@@ -17,10 +17,17 @@ TAKEN = "a column is called {!r}, the name of Limpet's own facts"
 
 
 class Row(NamedTuple):
-    """One row: where it begins, counted from 1, and its values by column."""
+    """One row.
+
+    Attributes:
+        number: Where it begins, counted from 1.
+        values: By column.
+        json: The same as JSON that the fast decoder reads exactly, where that is at hand.
+    """
 
     number: int
     values: dict[str, Any]
+    json: bytes | None = None
 
 
 class Flaw(NamedTuple):
@@ -43,12 +50,14 @@ class Table:
         place: How a message names it: the path as it was given.
         unit: What its rows are counted in: "line" or "row".
         rows: The rows, once.
+        is_file: Whether they are read from a file, and nobody else holds them.
     """
 
     name: str
     place: str
     unit: str
     rows: Rows
+    is_file: bool = False
 
     def at(self, number: int) -> str:
         """Return where a row stands, for people."""

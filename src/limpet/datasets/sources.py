@@ -79,7 +79,8 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
     with _reading(place):
         check_file(path, place)
     unit = "line" if suffix in _TEXT_READERS else "row"
-    return Table(path.name, place, unit, _guarded(_reader_of(path, place, suffix, sheet), place))
+    rows = _guarded(_reader_of(path, place, suffix, sheet), place)
+    return Table(path.name, place, unit, rows, is_file=True)
 
 
 def _expanded(path: Path) -> Path:

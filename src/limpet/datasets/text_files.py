@@ -17,6 +17,14 @@ from limpet.errors import DatasetError
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
+class RawLine(NamedTuple):
+    """One line with its end, its number from 1, and where in the file it begins."""
+
+    number: int
+    raw: bytes
+    offset: int
+
+
 class Line(NamedTuple):
     """One line with its end, its number from 1, and what is wrong with its bytes, if anything."""
 
@@ -50,6 +58,15 @@ def _hint_of_missing(path: Path) -> str:
 
 
 def lines_of(path: Path, place: str) -> Iterator[Line]:
+    """Hand out the lines of a file as text, without its byte order mark.
+
+    Raises:
+        DatasetError: It is UTF-16.
+    """
+    return map(decoded, raw_lines_of(path, place))
+
+
+def raw_lines_of(path: Path, place: str) -> Iterator[RawLine]:
     """Hand out the lines of a file, without its byte order mark.
 
     Raises:
@@ -61,11 +78,13 @@ def lines_of(path: Path, place: str) -> Iterator[Line]:
             if number == 1 and raw.startswith(_UTF16):
                 raise DatasetError(f"{place}: is UTF-16, not UTF-8", hint="save it as UTF-8")
             line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
-            yield _decoded(number, line, offset + len(raw) - len(line))
+            yield RawLine(number, line, offset + len(raw) - len(line))
             offset += len(raw)
 
 
-def _decoded(number: int, raw: bytes, offset: int) -> Line:
+def decoded(line: RawLine) -> Line:
+    """Return a line as text."""
+    number, raw, offset = line
     try:
         return Line(number, raw.decode(), None)
     except UnicodeDecodeError as error:

@@ -5,14 +5,13 @@ own: whoever runs many calls lends it a pool and closes that in the end; without
 a thread that ends with it, so that nothing is ever left behind.
 """
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
 from limpet.evaluators.parameters import wanted_by
 from limpet.evaluators.protocol import Scored, Scores
 from limpet.evaluators.returned import as_scores
-from limpet.executors.threads import Threads, is_async
+from limpet.executors.threads import Threads, is_async, is_awaitable
 
 _ONE_EACH = Threads()
 _ONE_EACH.close()  # closed, it keeps no thread: each goes when its call is done
@@ -56,7 +55,7 @@ class FunctionEvaluator:
             value = await self._ask(scored)
         else:
             value = await self._threads.run(self._ask, scored)
-            if inspect.isawaitable(value):  # a lambda around an async function
+            if is_awaitable(value):  # a lambda around an async function
                 value = await value
         return as_scores(value, self.name)
 

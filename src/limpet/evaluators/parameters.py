@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from inspect import Parameter
 from typing import Any, NamedTuple
 
+from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scored
 from limpet.text import one_line
 
@@ -32,9 +33,9 @@ class Wanted(NamedTuple):
     by_name: Mapping[str, str]
 
     def call(self, function: Any, scored: Scored) -> Any:
-        """Call the function with what it wants."""
-        given = [getattr(scored, field) for field in self.in_order]
-        named = {name: getattr(scored, field) for name, field in self.by_name.items()}
+        """Call the function with what it wants, each a copy of its own."""
+        given = [own_copy(getattr(scored, field)) for field in self.in_order]
+        named = {name: own_copy(getattr(scored, field)) for name, field in self.by_name.items()}
         return function(*given, **named)
 
 

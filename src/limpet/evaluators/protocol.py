@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from limpet.copies import own_copy
 from limpet.types import Item, Score
 
 Scores = Mapping[str, Score]
@@ -31,6 +32,11 @@ class Scored:
     input: Any = None
     item: Item | None = None
     steps: Sequence[Any] = ()
+
+    def own(self) -> "Scored":
+        """Return a copy that shares nothing that can be changed."""
+        parts = (self.output, self.expected, self.input, self.item, self.steps)
+        return Scored(*map(own_copy, parts))
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scores
+from limpet.foreign import itself
 from limpet.text import one_line
 from limpet.types import Score
 
@@ -47,7 +48,7 @@ def _as_score(value: Any, who: str) -> Score:
     if isinstance(value, str):
         if not value:
             raise PermanentError(f"{who} returned an empty text, which is no label; {_DO}")
-        return Score(None, label=str(value))
+        return Score(None, label=itself(str, value))
     return Score(_number(value, who))
 
 
@@ -67,20 +68,22 @@ def _number(value: Any, who: str) -> float | bool:
         what = "None" if value is None else f"a {type(value).__name__} ({one_line(value)})"
         raise PermanentError(f"{who} returned {what}; {_DO}")
     try:
-        number = float(value)
+        number = itself(float, value)
     except (OverflowError, ValueError):  # wider than a float; a signalling NaN
         number = math.nan
     if not math.isfinite(number):
         raise PermanentError(f"{who} returned {one_line(value)}, which is no score; {_DO}")
-    return int(value) if isinstance(value, Integral) else number
+    return itself(int, value) if isinstance(value, Integral) else number
 
 
 def _checked(score: Score, who: str) -> Score:
-    for part in ("label", "reason"):
-        text = getattr(score, part)
-        if text is not None and not isinstance(text, str):
-            raise PermanentError(f"{who} returned a Score with {part}={one_line(text)}; use a text")
-    value = _unfolded(score.value)
+    # A label or a reason that is no text stands beside the value, and costs nobody the value.
+    label, value = _unfolded(score.label), _unfolded(score.value)
+    if label is not None and not isinstance(label, str):
+        if value is None:
+            raise PermanentError(f"{who} returned a Score with label={one_line(label)}; use a text")
+        label = one_line(label)
+    score = dataclasses.replace(score, label=label)
     if value is None:
         if not score.label:
             raise PermanentError(f"{who} returned a Score without value and label; give one")

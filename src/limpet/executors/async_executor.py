@@ -25,6 +25,7 @@ import asyncio
 import signal
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
+from dataclasses import replace
 from typing import Any, Generic, Literal
 
 from limpet.arguments import (
@@ -45,7 +46,7 @@ from limpet.executors.interrupts import hearing
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from limpet.executors.progress import Progress
 from limpet.executors.retry import Backoff, Classify, RetryRules
-from limpet.executors.settings import NO_SINK, Settings, Sink
+from limpet.executors.settings import NO_SINK, Beginning, Settings, Sink
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
@@ -61,7 +62,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         concurrency: How many calls may be in flight; "auto": as many as the provider takes,
             found and held by a pacer.
         tqdm_bar_format: The format of the progress bar; None: no bar.
-        max_retries: How often a failed input is tried again before it is FAILED.
+        max_retries: How often a failed input is tried again before it is FAILED: N retries are
+            N + 1 attempts.
         exit_on_error: Stop the run at the first input that is FAILED. What was finished is
             returned; the rest did not run.
         fallback_return_value: What stands in the outputs for inputs without a result.
@@ -76,8 +78,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         dynamic_increase_step: What a clean window adds.
         dynamic_decrease_ratio: What a window with an error multiplies by.
         dynamic_inactive_check_interval: Accepted for compatibility; nothing polls.
-        max_timeouts: How often a timed-out input is run again before it is FAILED; None: as
-            often as `max_retries`.
+        max_timeouts: How often a timed-out input is run again before it is FAILED, beside its
+            retries; None: time-outs count as retries.
         max_concurrency: With "auto", how many calls may be in flight at most.
         cost: With a pacer, the estimated cost of an input: a number of tokens, or a mapping by
             dimension.
@@ -147,6 +149,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.dynamic_inactive_check_interval = positive_number(
             dynamic_inactive_check_interval=dynamic_inactive_check_interval
         )
+        self._timeouts_apart = max_timeouts is not None
         self.max_timeouts = (
             self.max_retries
             if max_timeouts is None
@@ -182,7 +185,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             concurrency=most,
             controller=controller,
             timeout_s=self.timeout,
-            max_timeouts=self.max_timeouts,
+            max_timeouts=self.max_timeouts if self._timeouts_apart else None,
             rules=RetryRules(self.max_retries, self.classify, self.backoff),
             exit_on_error=self.exit_on_error,
             fallback=self.fallback_return_value,
@@ -280,6 +283,19 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             Whether it was there to be cancelled.
         """
         return self._latest is not None and self._latest.cancel(index)
+
+    def begin_gently(self, most: int, seconds: float) -> None:
+        """Begin each run with few calls, which show whether the function works at all.
+
+        Until `end_beginning`, or until the first began `seconds` ago, no more than `most` inputs
+        are under way: in flight, waiting to be tried again, or finished and with `on_complete`.
+        """
+        self._settings = replace(self._settings, beginning=Beginning(most, seconds))
+
+    def end_beginning(self) -> None:
+        """Go on at full pace after `begin_gently`. On the run's event loop."""
+        if self._latest is not None:
+            self._latest.end_beginning()
 
     def pause(self) -> None:
         """Start no more calls of the latest run until `resume`. On the run's event loop."""

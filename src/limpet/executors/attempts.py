@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from limpet.executors.countdown import Countdown
 from limpet.executors.details import ExecutionDetails, Unset
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
@@ -26,6 +27,7 @@ class Call:
     """One input on its way through the run, however many attempts it takes.
 
     Attributes:
+        mistakes: Attempts that ended in a mistake of the code.
         refusals: Times it was refused and has itself to blame.
         seen_completed: How many calls the run had completed when this one first failed; -1: it
             never did.
@@ -37,6 +39,7 @@ class Call:
         "details",
         "index",
         "input",
+        "mistakes",
         "refusals",
         "retries",
         "seen_completed",
@@ -49,6 +52,7 @@ class Call:
         self.details = ExecutionDetails()
         self.retries = 0
         self.timeouts = 0
+        self.mistakes = 0
         self.refusals = 0
         self.seen_completed = -1
         self.deferred = False
@@ -100,7 +104,7 @@ class Attempt:
         self.kind: FailureKind | None = None
         self.retry_in: float | None = None
         self.cancelled: Cancelled | None = None
-        self.grace: asyncio.TimerHandle | None = None
+        self.grace: Countdown | None = None
         self.begun = False
         self.task: asyncio.Task[None] | None = None
         self.ticket: Ticket | None = None

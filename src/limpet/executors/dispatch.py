@@ -16,6 +16,7 @@ from typing import Any
 
 from limpet.executors import reasons
 from limpet.executors.attempts import Attempt, Call, Cancelled, Finished
+from limpet.executors.countdown import Countdown
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
 from limpet.executors.gate import Gate
 from limpet.executors.hooks import Telling
@@ -29,7 +30,7 @@ from limpet.pacing.pacer import Ticket
 STOP_GRACE_S = 2.0
 """How long calls in flight may go on when the run stops in good order."""
 MOST_DEFERRED = 1000
-"""How many failed calls are kept for a second pass; memory must not grow with the inputs."""
+"""How many calls are kept for a second pass; memory must not grow with the inputs."""
 
 
 class Dispatch:
@@ -62,7 +63,10 @@ class Dispatch:
         self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = self._paused = False
-        self._stop_timer: asyncio.TimerHandle | None = None
+        self._beginning = settings.beginning
+        self._beginning_timer: asyncio.TimerHandle | None = None
+        self._stop_timer: Countdown | None = None
+        self._stop_by = math.inf
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
         self._signals_sent = 0
@@ -117,8 +121,9 @@ class Dispatch:
             self._queue.clear()
             self.flight.close()
             self._unsubscribe()
-            if self._stop_timer is not None:
-                self._stop_timer.cancel()
+            for timer in (self._stop_timer, self._beginning_timer):
+                if timer is not None:
+                    timer.cancel()
             self._progress.close()
             self._sink = NO_SINK  # the executor remembers its latest run, not its results
 
@@ -222,9 +227,27 @@ class Dispatch:
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _has_room(self) -> bool:
-        held = len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
-        held += self._inputs.fetched + self._sink.backlog()
+        held = self._under_way + self._inputs.fetched + self._sink.backlog()
         return held < 5 * self._settings.concurrency
+
+    @property
+    def _under_way(self) -> int:
+        return len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
+
+    def _begins_gently(self) -> bool:
+        """Tell whether a fresh call has to wait until the beginning is over."""
+        return self._beginning is not None and self._under_way >= self._beginning.most
+
+    def _watch_beginning(self) -> None:
+        if self._beginning is not None and self._beginning_timer is None:
+            loop = asyncio.get_running_loop()
+            self._beginning_timer = loop.call_later(self._beginning.seconds, self.end_beginning)
+
+    def end_beginning(self) -> None:
+        """Go on at full pace."""
+        if self._beginning is not None:
+            self._beginning = None
+            self.pump()
 
     def _next(self) -> Call | None:
         back = self._queue.pop()
@@ -232,11 +255,14 @@ class Dispatch:
             return back
         if not self._inputs.fetched and not self._has_room():
             return self._queue.pop_last()
+        if self._begins_gently():
+            return self._queue.pop_last()
         taken = self._inputs.take()
         if taken is NOTHING:
             return self._queue.pop_last()
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
+        self._watch_beginning()
         self._sink.take(call)
         return call
 
@@ -288,7 +314,10 @@ class Dispatch:
             call.timeouts += verdict.charge == "timeouts"
             if call.seen_completed < 0:
                 call.seen_completed = self._completed
-            if self._gate is not None and self._gate.pacer.blocked:
+            if verdict.last and self._may_defer(call):
+                call.deferred = True
+                self._deferred.append(call)
+            elif self._gate is not None and self._gate.pacer.blocked:
                 # Another call is to probe: perhaps it is just this one that cannot pass.
                 self._queue.put_last(call)
             else:
@@ -297,10 +326,6 @@ class Dispatch:
     # ---- finishing ----------------------------------------------------------------------
 
     def _fail(self, call: Call, error: Exception, verdict: Verdict) -> None:
-        if verdict.may_heal and self._may_defer(call):
-            call.deferred = True
-            self._deferred.append(call)
-            return
         call.details.fail()
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
@@ -309,9 +334,11 @@ class Dispatch:
             self._stop(error, grace_s=0)
 
     def _may_defer(self, call: Call) -> bool:
-        """Tell whether a failed call gets a second pass: once, if the run goes on without it."""
-        goes_on = not self._settings.exit_on_error and not self._stopping
-        goes_on = goes_on and self._settings.rules.max_retries > 0  # else nobody wants another try
+        """Tell whether a call's last retry is left for the end, if the run goes on without it.
+
+        Not where nothing works at all: then it had better be known soon.
+        """
+        goes_on = not self._settings.exit_on_error and self._completed > 0
         fits = not call.deferred and len(self._deferred) < MOST_DEFERRED
         return self._gate is not None and goes_on and fits
 
@@ -320,15 +347,10 @@ class Dispatch:
         return 0 <= call.seen_completed < self._completed
 
     def _begin_second_pass(self) -> None:
-        """Try once more what a bad spell of the provider's had used up.
-
-        Once: what fails by its own fault would else be paid for twice as often as was allowed.
-        """
+        """Make the last retry of what failed in passing: by now a bad spell may be over."""
         calls, self._deferred = self._deferred, []
         self._progress.say_second_pass(len(calls))
         for call in calls:
-            call.retries = self._settings.rules.max_retries
-            call.timeouts = self._settings.max_timeouts
             call.refusals = 0
             call.seen_completed = 0
             self._queue.put(call)
@@ -373,14 +395,15 @@ class Dispatch:
             self.flight.cancel_all()
         elif grace_s < math.inf:
             due = asyncio.get_running_loop().time() + grace_s
-            if self._stop_timer is None or due < self._stop_timer.when():
-                self._set_stop_timer(due)
+            if due < self._stop_by:
+                self._stop_by = due
+                self._set_stop_timer(grace_s)
         self.pump()
 
-    def _set_stop_timer(self, due: float) -> None:
+    def _set_stop_timer(self, seconds: float) -> None:
         if self._stop_timer is not None:
             self._stop_timer.cancel()
-        self._stop_timer = asyncio.get_running_loop().call_at(due, self.flight.cancel_all)
+        self._stop_timer = Countdown(seconds, self.flight.cancel_all)
 
     def _crash(self, error: BaseException) -> None:
         """Stop, and have the run raise what no call can answer for."""

@@ -4,19 +4,25 @@ Each attempt is a task, and the last thing it does is settle itself. One that is
 does not end is abandoned after a grace, and settled in its place.
 
 Every attempt has the same time limit, so the oldest in flight is the next to reach it: one timer
-watches the oldest, instead of one timer for each.
+watches the oldest, instead of one timer for each. What has arrived while the loop was away is
+taken before anything is overdue (`countdown`).
 """
 
 import asyncio
 import contextvars
+import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from inspect import isawaitable
 from types import CoroutineType
 from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.executors.attempts import Attempt, Call, Cancelled
+from limpet.executors.countdown import Countdown
+from limpet.executors.forks import end_if_forked
 from limpet.executors.loops import silence
+from limpet.foreign import readable
 from limpet.pacing import observation
 from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import Ticket
@@ -54,7 +60,7 @@ class Flight:
         self._on_abandoned = on_abandoned
         # Invariant: insertion order is the order in which the attempts started.
         self._attempts: dict[int, Attempt] = {}
-        self._watch: asyncio.TimerHandle | None = None
+        self._watch: Countdown | None = None
         self.abandoned = 0
         """How many ignored their cancellation and were left behind."""
         self.given_up: set[asyncio.Task[None]] = set()
@@ -63,6 +69,7 @@ class Flight:
     def open(self) -> None:
         """Bind to the running loop and to the caller's context."""
         self._loop = asyncio.get_running_loop()
+        self._home = os.getpid()
         # Attempts start from within one another, but each must see the caller's context, not
         # what an earlier attempt put into its own.
         self._context = contextvars.copy_context()
@@ -87,7 +94,7 @@ class Flight:
         if attempt.cancelled is not None:
             attempt.task.cancel()  # an eager task that had itself cancelled
         if self._watch is None:
-            self._watch_until(attempt.started_at + self._timeout_s)
+            self._watch_for(self._timeout_s)
         return attempt
 
     async def _fly(self, attempt: Attempt) -> None:
@@ -101,7 +108,8 @@ class Flight:
                 raise _not_awaitable(self._function, awaitable)  # noqa: TRY301 - fails this attempt
             value = await awaitable
         except BaseException as raised:  # noqa: BLE001 - settled like any other end
-            error = raised
+            error = readable(raised)
+        end_if_forked(self._home, error)
         self._land(attempt, value, error)
 
     def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
@@ -126,7 +134,7 @@ class Flight:
             # A task that is cancelled before its first step never runs a line of ours.
             self._land(attempt, None, None)
         elif attempt.grace is None:
-            attempt.grace = self._loop.call_later(CANCEL_GRACE_S, self._abandon, attempt)
+            attempt.grace = Countdown(CANCEL_GRACE_S, partial(self._abandon, attempt))
         return True
 
     def cancel_all(self) -> None:
@@ -159,16 +167,16 @@ class Flight:
             silence(attempt.task)
             self.given_up.add(attempt.task)
 
-    def _watch_until(self, deadline: float) -> None:
-        self._watch = self._loop.call_at(deadline, self._cancel_overdue)
+    def _watch_for(self, seconds: float) -> None:
+        self._watch = Countdown(seconds, self._cancel_overdue)
 
     def _cancel_overdue(self) -> None:
         self._watch = None
         now = self._loop.time()
         for attempt in list(self._attempts.values()):
-            deadline = attempt.started_at + self._timeout_s
-            if deadline > now:
-                self._watch_until(deadline)
+            left_s = attempt.started_at + self._timeout_s - now
+            if left_s > 0:
+                self._watch_for(left_s)
                 return
             if attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
+from limpet.executors import countdown
 from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.progress import Progress
 
@@ -59,7 +60,7 @@ class Telling:
         """Wait a while for the async hooks under way, then cancel them and say so."""
         if not self._under_way:
             return
-        _, late = await asyncio.wait(set(self._under_way), timeout=timeout_s)
+        late = await countdown.wait(self._under_way, timeout_s)
         for task in late:
             task.cancel()
         if late:

@@ -11,9 +11,13 @@ import threading
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
+from limpet.errors import LimpetError
+from limpet.executors.forks import at_home
+
 ResultT = TypeVar("ResultT")
 
 CLEANUP_GRACE_S = 1.0
+_TICK_S = 1.0
 INTERRUPT_GRACE_S = 5.0
 
 
@@ -43,14 +47,44 @@ def run_here(
         given_up: Tasks that had their time to end and are not waited for again.
     """
     loop = asyncio.new_event_loop()
-    try:
-        return loop.run_until_complete(main)
-    finally:
+    task = loop.create_task(main)
+    with at_home(loop):
+        _tick(loop)
         try:
-            loop.run_until_complete(_cancel_what_is_left(given_up))
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            return loop.run_until_complete(task)
+        except OSError as error:
+            if task.done():
+                raise
+            raise _broken(loop) from error
         finally:
-            loop.close()
+            if task.done():
+                _close(loop, given_up)
+
+
+def _close(
+    loop: asyncio.AbstractEventLoop, given_up: Callable[[], Collection[asyncio.Task[Any]]]
+) -> None:
+    try:
+        loop.run_until_complete(_cancel_what_is_left(given_up))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()
+
+
+def _tick(loop: asyncio.AbstractEventLoop) -> None:
+    """Wake the loop now and then: one whose files were closed in a thread is not woken else."""
+    loop.call_later(_TICK_S, _tick, loop)
+
+
+def _broken(loop: asyncio.AbstractEventLoop) -> LimpetError:
+    """The loop is not closed: its numbers may be those of other files by now."""
+    for task in asyncio.all_tasks(loop):
+        silence(task)
+    return LimpetError(
+        "the event loop's own files were closed by other code in this process",
+        hint="find what closes file descriptors that it did not open (os.closerange, os.close); "
+        "what is finished is on disk",
+    )
 
 
 async def _cancel_what_is_left(given_up: Callable[[], Collection[asyncio.Task[Any]]]) -> None:

@@ -47,7 +47,7 @@ class RetryRules:
         self._backoff = backoff
 
     def judge(
-        self, error: BaseException, retries: int, progress: Progress
+        self, error: BaseException, retries: int, progress: Progress, mistakes: int = 0
     ) -> tuple[Signal, float | None]:
         """Say what an error means, and the seconds until the next attempt; None: there is none.
 
@@ -55,9 +55,11 @@ class RetryRules:
             error: What the attempt raised.
             retries: How often the call was tried again before.
             progress: Where to report a fault of the user's own judgement.
+            mistakes: How many attempts of the call ended in a mistake before.
         """
         signal = self._signal(error, progress)
         again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
+        again = again or (signal.kind is FailureKind.MISTAKE and not mistakes)
         if not again or retries >= self.max_retries:
             return signal, None
         if signal.retry_after_s is not None:

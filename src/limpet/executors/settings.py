@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.executors.attempts import Call, Finished
 from limpet.executors.gate import CostOf
@@ -10,6 +10,13 @@ from limpet.executors.hooks import Hooks
 from limpet.executors.retry import RetryRules
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import Pacer
+
+
+class Beginning(NamedTuple):
+    """How gently a run begins: with so many calls under way at most, for so long at most."""
+
+    most: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +27,14 @@ class Settings:
     concurrency: int
     controller: ConcurrencyController | None
     timeout_s: float
-    max_timeouts: int
+    max_timeouts: int | None  # None: time-outs count as retries
     rules: RetryRules
     exit_on_error: bool
     fallback: Any
     hooks: Hooks
     pacer: Pacer | None = None
     cost: CostOf | None = None
+    beginning: Beginning | None = None
 
 
 @dataclass(frozen=True, slots=True)

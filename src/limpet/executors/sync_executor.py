@@ -158,7 +158,9 @@ class _SyncRun(Generic[InputT, OutputT]):
         return value
 
     def _goes_on(self, call: Call, error: Exception) -> bool:
-        signal, wait_s = self._executor.rules.judge(error, call.retries, self._progress)
+        rules = self._executor.rules
+        signal, wait_s = rules.judge(error, call.retries, self._progress, call.mistakes)
+        call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.QUOTA:
             self._stop(reasons.quota_exhausted(error, signal.retry_after_s))
             return False

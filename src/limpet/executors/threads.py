@@ -9,10 +9,15 @@ import asyncio
 import contextvars
 import functools
 import inspect
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from queue import SimpleQueue
+from types import GeneratorType
 from typing import Any, TypeVar
+
+from limpet.executors.forks import end_if_forked
+from limpet.text import one_line
 
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
@@ -30,6 +35,13 @@ def is_async(function: Any) -> bool:
     )
 
 
+def is_awaitable(value: Any) -> bool:
+    """Tell whether a value can be awaited, by its type alone: the value itself is not looked at."""
+    if type(value) is GeneratorType:
+        return inspect.isawaitable(value)
+    return issubclass(type(value), Awaitable)
+
+
 class Threads:
     """Threads that wait for work, and as many more as there is work for."""
 
@@ -45,7 +57,7 @@ class Threads:
         async def in_thread(payload: Any) -> Any:
             value = await self.run(function, payload)
             # A plain function may hand out a coroutine: a lambda around an async one.
-            return await value if inspect.isawaitable(value) else value
+            return await value if is_awaitable(value) else value
 
         return in_thread
 
@@ -56,7 +68,7 @@ class Threads:
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        context = contextvars.copy_context()
+        context, home = contextvars.copy_context(), os.getpid()
         work = self._idle.pop() if self._idle else _new_thread()
 
         def job() -> None:
@@ -66,6 +78,7 @@ class Threads:
                 value = context.run(function, payload)
             except BaseException as raised:  # noqa: BLE001 - handed to the one who waits
                 error = raised
+            end_if_forked(home, error)
             try:
                 loop.call_soon_threadsafe(self._settle, work, done, value, error)
             except RuntimeError:  # the loop is closed: nobody waits, and there is no more work
@@ -85,8 +98,8 @@ class Threads:
             return
         if error is None:
             done.set_result(value)
-        elif isinstance(error, StopIteration):  # a future refuses to carry it
-            done.set_exception(RuntimeError(f"the function raised {error!r}"))
+        elif issubclass(type(error), StopIteration):  # a future refuses to carry it
+            done.set_exception(RuntimeError(f"the function raised {one_line(error)}"))
         else:
             done.set_exception(error)
 

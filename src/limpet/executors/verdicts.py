@@ -44,7 +44,7 @@ class Verdict:
         wait_s: Seconds until the next attempt, if there is one.
         charge: What the attempt counts against, "retries" or "timeouts"; None: it is not the
             call's own fault.
-        may_heal: Time may heal the failure, so that a second pass is worth while.
+        last: Only one more attempt is left, and time may heal the failure: it is best made late.
         on_request: Somebody asked for the failure, so that it does not end the run.
     """
 
@@ -52,7 +52,7 @@ class Verdict:
     error: BaseException | None = None
     wait_s: float = 0.0
     charge: str | None = None
-    may_heal: bool = False
+    last: bool = False
     on_request: bool = False
 
 
@@ -105,18 +105,23 @@ class Judge:
         if settings.controller is not None:
             settings.controller.record_timeout()
         charged = gate.report_timeout(attempt) or self._has_itself_to_blame(call)
-        if charged and call.timeouts >= settings.max_timeouts:
-            return Verdict(Then.FAIL, error, may_heal=True)
+        most = settings.max_timeouts
+        spent, most = (call.timeouts, most) if most is not None else self._retries(call)
+        if charged and spent >= most:
+            return Verdict(Then.FAIL, error)
         charge = "timeouts" if charged else None
-        return self._unless_blocked(Verdict(Then.AGAIN, error, charge=charge))
+        again = Verdict(Then.AGAIN, error, charge=charge, last=charged and spent + 1 == most)
+        return self._unless_blocked(again)
 
     def _failed(self, attempt: Attempt, error: Exception) -> Verdict:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
             gate.report_void(attempt)
             return Verdict(Then.CRASH, error)
         settings, call = self._settings, attempt.call
-        signal, wait_s = settings.rules.judge(error, call.retries, self._progress)
+        spent, most = self._retries(call)
+        signal, wait_s = settings.rules.judge(error, spent, self._progress, call.mistakes)
         attempt.kind = signal.kind
+        call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
         charged = gate.report_failure(attempt, signal)
@@ -134,8 +139,16 @@ class Judge:
         if not charged and not blamed:
             return self._unless_blocked(Verdict(Then.AGAIN, error))
         if wait_s is None:
-            return Verdict(Then.FAIL, error, may_heal=signal.kind is FailureKind.TRANSIENT)
-        return Verdict(Then.AGAIN, error, wait_s, charge="retries")
+            return Verdict(Then.FAIL, error)
+        # A mistake in the call's own code does not heal: it had better show soon.
+        last = signal.outage and spent + 1 == most
+        return Verdict(Then.AGAIN, error, wait_s, charge="retries", last=last)
+
+    def _retries(self, call: Call) -> tuple[int, int]:
+        """Return how many retries a call has had, and how many it may have."""
+        together = self._settings.max_timeouts is None
+        spent = call.retries + (call.timeouts if together else 0)
+        return spent, self._settings.rules.max_retries
 
     def _unless_blocked(self, verdict: Verdict) -> Verdict:
         """Stop instead, if nothing has got through for very long."""

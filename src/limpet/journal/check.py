@@ -10,7 +10,13 @@ from limpet.journal.files import open_for_append
 from limpet.journal.index import IndexFile
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import ColumnState, read_column, recover, set_aside
+from limpet.journal.recovery import (
+    ColumnState,
+    read_column,
+    recover,
+    set_aside,
+    set_aside_bad_lines,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +78,17 @@ def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnSta
     index = IndexFile(layout.index(path)) if path in layout.columns() else None
     fd = open_for_append(path)
     try:
-        _, state = recover(layout, path, fd, index, trusting=False)
+        _, state = recover(layout, path, fd, index)
     finally:
         os.close(fd)
         if index is not None:
             index.close()
     if index is not None:
         state.index = "rebuilt"
+    elif state.bad_lines:  # not of results: no cell has to run again before they may go
+        state.torn_to = set_aside_bad_lines(layout, path, state.bad_lines)
+        say(f"{path}: {state.bad_words} set aside in {state.torn_to}")
+        state.bad_lines.clear()
     say(str(state))
     return state
 

@@ -5,13 +5,15 @@ import contextlib
 import logging
 import os
 from asyncio import get_running_loop
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import JournalError
+from limpet.foreign import is_interrupt, itself
+from limpet.journal.files import open_to_read
 from limpet.journal.index import (
     KEY_BYTES,
     MOST_GENERATIONS,
@@ -49,6 +51,8 @@ _PLAINLY_COMPLETED, _FAILED = CellStatus.COMPLETED, CellStatus.FAILED
 _COMPLETED, _RETRIED = int(LineKind.COMPLETED), int(LineKind.COMPLETED_WITH_RETRIES)
 _LONGEST_REPR = 10_000
 _LONGEST_MESSAGE = 2_000
+Masks = Callable[[str], tuple[str, int]]
+"""Returns a text without secrets, and how many there were."""
 
 
 class ColumnReader:
@@ -69,7 +73,7 @@ class ColumnReader:
 
     def refresh(self) -> None:
         """Read what was appended since."""
-        with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_to_read(self.path) as file:
             if os.fstat(file.fileno()).st_size < self._end:  # it was replaced, or repaired
                 self._places, self._end = Places({}), 0
             known = 0 if self._end == 0 else self.state.lines
@@ -84,10 +88,23 @@ class ColumnReader:
     def __len__(self) -> int:
         return len(self._places.offsets)
 
+    def reaches(self, key: str, generation: int) -> bool:
+        """Tell whether a key has a record of this generation, or a higher one."""
+        return self._places.generation(fromhex(key)) >= generation
+
+    def next_generation(self, key: str) -> int:
+        """Return which generation the next record of a key needs to win over what was there."""
+        return self._places.next_generation(fromhex(key))
+
+    @property
+    def highest_generation(self) -> int:
+        """The highest generation of all records."""
+        return self._places.highest_generation
+
     def ids(self) -> set[str]:
         """Return the ids of all items that have a record here, under whatever key."""
         found: set[str] = set()
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             for offset in sorted(self._places.offsets.values()):
                 file.seek(offset)
                 found.add(id_of(file.readline()))
@@ -106,7 +123,7 @@ class ColumnReader:
         wanted = [(offsets.get(fromhex(key)), key) for key in keys]
         if not offsets:
             return
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             at = 0
             for offset, key in sorted((place, key) for place, key in wanted if place is not None):
                 if offset != at:
@@ -122,11 +139,16 @@ class ColumnReader:
                         offset,
                         key,
                     )
-                    offsets.pop(fromhex(key), None)
+                    self._places.forget(fromhex(key))
 
 
 class Column(ColumnReader):
-    """A column that can be appended to, as its journal opened it."""
+    """A column that can be appended to, as its journal opened it.
+
+    Attributes:
+        mask: Takes secrets out of what is shown of a result that has no JSON form; returns how
+            many there were, too.
+    """
 
     def __init__(
         self,
@@ -139,6 +161,7 @@ class Column(ColumnReader):
     ) -> None:
         self.path = tape.path
         self.state = state
+        self.mask: Masks = lambda text: (text, 0)
         self._places = places
         self._tape = tape
         self._index = index
@@ -217,11 +240,13 @@ class Column(ColumnReader):
             try:
                 line = encode_outcome(outcome)
             except NotPlainError as error:
-                logger.exception("%s cannot be kept as JSON", one_line(outcome.cell.id))
-                outcome = _not_encoded(outcome, error)
+                outcome = _not_encoded(outcome, error, self.mask)
+                assert outcome.failure is not None
+                # Without its traceback, whose texts nobody has masked.
+                logger.error("%s: %s", one_line(outcome.cell.id), outcome.failure.message)  # noqa: TRY400
             else:
                 return self._tape, line, outcome
-        return self._failures, _failure_line(outcome), outcome
+        return self._failures, _failure_line(outcome, self.mask), outcome
 
     def _keep(self, jobs: list[Job], begins: list[int]) -> None:
         # All of a group at once: each step for each record would cost a tenth of a microsecond.
@@ -237,21 +262,30 @@ class Column(ColumnReader):
         index.add_all(list(zip(keys, begins, sizes, tags, repeat(index.check))))
 
 
-def _not_encoded(outcome: Outcome, error: NotPlainError) -> Outcome:
+def _not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
     """A finished cell is never lost to encoding: what it gave is at least shown."""
-    failure = Failure("encoding", f"the result cannot be kept as JSON: {error}", "NotPlainError")
-    record = {"repr": _repr(outcome.record)}
-    return outcome._replace(status=CellStatus.FAILED, record=record, failure=failure)
+    message, found = mask(f"the result cannot be kept as JSON: {error}")
+    shown, more = mask(_repr(outcome.record))  # before it is cut: half a secret is one too
+    failure = Failure("encoding", message, "NotPlainError")
+    facts = {**(outcome.facts or {}), **({"masked": found + more} if found + more else {})}
+    return outcome._replace(
+        status=CellStatus.FAILED,
+        record={"repr": shown[:_LONGEST_REPR]},
+        failure=failure,
+        facts=facts or None,
+    )
 
 
 def _repr(value: Any) -> str:
     try:
-        return repr(value)[:_LONGEST_REPR]
-    except Exception as error:  # noqa: BLE001 - a foreign __repr__ may raise anything
+        return itself(str, repr(value))
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
         return f"<{type(value).__name__}, whose repr raised {type(error).__name__}>"
 
 
-def _failure_line(outcome: Outcome) -> bytes:
+def _failure_line(outcome: Outcome, mask: Masks) -> bytes:
     failure = outcome.failure or Failure("unknown", "no reason was given", "")
     more = {"step": outcome.cell.step, "class": failure.kind}
     error = {
@@ -259,20 +293,23 @@ def _failure_line(outcome: Outcome) -> bytes:
         "message": failure.message[:_LONGEST_MESSAGE],
         "class": failure.kind,
     }
+    if failure.traceback:
+        error["traceback"] = failure.traceback
     known: dict[str, Any] = {"id": outcome.cell.id, "step": outcome.cell.step, "error": error}
     known["attempts"] = list(failure.attempts)
     fields = outcome.record if isinstance(outcome.record, dict) else {"value": outcome.record}
     try:
         return encode_outcome(outcome._replace(record={**fields, **known}), more)
     except NotPlainError:
-        shown = {"repr": _repr(fields), **known, "attempts": [_repr(failure.attempts)]}
+        shown = {"repr": mask(_repr(fields))[0][:_LONGEST_REPR], **known}
+        shown["attempts"] = [mask(_repr(failure.attempts))[0][:_LONGEST_REPR]]
         return encode_outcome(outcome._replace(record=shown), more)
 
 
 def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
     """Return the latest failure of each step and key, as others left it."""
     failures: dict[tuple[str, str], Entry] = {}
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_to_read(path) as file:
         for line in file:
             if is_whole(line):
                 entry = decode_line(line)

@@ -5,7 +5,9 @@ from typing import Any
 
 import orjson
 
+from limpet.foreign import is_interrupt, readable
 from limpet.journal.plain import NotPlainError, from_plain, plain_size, to_plain
+from limpet.text import text_of
 
 
 def encode(value: Any) -> tuple[bytes, bool]:
@@ -56,8 +58,11 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
         raise
     except RecursionError as error:
         raise NotPlainError("it is nested too deep, or holds itself") from error
-    except Exception as error:
-        raise NotPlainError(f"reading it raised {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        why = f"{type(error).__name__}: {text_of(error)}"
+        raise NotPlainError(f"reading it raised {why}") from readable(error)
 
 
 def _dump(plain: Any, sort_keys: bool, *, ensure_ascii: bool) -> str:  # noqa: FBT001 - private

@@ -3,8 +3,12 @@
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from limpet.errors import JournalError
 
 try:
     import fcntl
@@ -22,7 +26,7 @@ def open_for_append(path: Path) -> int:
 
     The file is opened for reading too, so that recovery and the writer are the same file.
     """
-    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | os.O_CREAT, 0o666)
+    fd = open_own(path, os.O_APPEND)
     try:
         # Also if it was there: whoever made it may have been killed before this.
         sync_directory(path.parent)
@@ -30,6 +34,113 @@ def open_for_append(path: Path) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def open_own(path: Path, more: int = 0) -> int:
+    """Open one of our files to write, or make it: a file with this one name, and nothing else.
+
+    Through a link we would change a file that is not ours, and two journals would share one. A
+    directory above it may be a link.
+
+    Raises:
+        JournalError: Something else is in its place.
+        OSError: What the system said.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more
+    try:
+        fd = os.open(path, flags, 0o666)
+    except OSError as error:
+        what = _what_else(path)
+        if what is None:
+            raise
+        raise _in_its_place(path, what) from error
+    what = _what_else(fd)
+    if what is not None:
+        os.close(fd)
+        raise _in_its_place(path, what)
+    return fd
+
+
+def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
+    """Open one of our files to read. What is no file at all is refused, and never waited for.
+
+    Raises:
+        JournalError: It is a directory, a pipe or a device.
+        OSError: What the system said.
+    """
+    # By name: Windows, where a journal is only read, lacks some of them and needs another.
+    wanted = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+    fd = os.open(path, sum(getattr(os, name, 0) for name in wanted) | os.O_RDONLY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        what = _what_else(fd)
+        os.close(fd)
+        raise _in_its_place(path, what or "no file")
+    return os.fdopen(fd, "rb", buffering)
+
+
+class OwnFile(NamedTuple):
+    """A file that we opened, by its number. Other code may close it, and get the number anew."""
+
+    fd: int
+    device: int
+    node: int
+
+    @classmethod
+    def of(cls, fd: int) -> "OwnFile":
+        """Remember which file this is."""
+        found = os.fstat(fd)
+        return cls(fd, found.st_dev, found.st_ino)
+
+    def size(self) -> int:
+        """Return how long it is.
+
+        Raises:
+            OSError: It was closed by somebody else.
+        """
+        found = os.fstat(self.fd)
+        if (found.st_dev, found.st_ino) != (self.device, self.node):
+            raise OSError(errno.EBADF, "other code in this process closed the file")
+        return found.st_size
+
+    def close(self) -> None:
+        """Close it, unless somebody else has."""
+        with contextlib.suppress(OSError):
+            self.size()
+            os.close(self.fd)
+
+
+def read_whole(path: Path) -> bytes:
+    """Return what is in one of our files; raises as `open_to_read` does."""
+    with open_to_read(path) as file:
+        return file.read()
+
+
+_KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def _what_else(place: Path | int) -> str | None:
+    """Say what a place holds that is not a file with one name; None if it is one, or nothing."""
+    try:
+        found = os.fstat(place) if isinstance(place, int) else place.lstat()
+    except OSError:
+        return None
+    if stat.S_ISREG(found.st_mode):
+        return f"a file with {found.st_nlink} names (hard links)" if found.st_nlink > 1 else None
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+
+
+def _in_its_place(path: Path, what: str) -> JournalError:
+    return JournalError(
+        f"{path}: this is {what}; a run's own files must be files of their own",
+        hint="put a copy of the file in its place, or take it away; nothing was changed",
+    )
 
 
 def make_directory(path: Path) -> None:
@@ -127,7 +238,8 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        temporary.unlink(missing_ok=True)  # of a process that was killed; or somebody's link
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             for pieces in _batches(content):
                 write_all(fd, pieces)

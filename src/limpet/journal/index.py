@@ -19,8 +19,9 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
+from limpet.errors import JournalError
 from limpet.journal.checksum import crc32
-from limpet.journal.files import make_directory, write_all
+from limpet.journal.files import OwnFile, make_directory, open_own, open_to_read, write_all
 from limpet.journal.lines import KEY, LineKind, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
@@ -68,15 +69,18 @@ class IndexFile:
         self._fd = -1
         try:
             make_directory(path.parent)
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            self._fd = open_own(path, os.O_APPEND)
+            self._own = OwnFile.of(self._fd)
+        except JournalError as error:
+            self._give_up(str(error))
         except OSError as error:
             self._give_up(error.strerror)
 
-    def go_on_from(self, index: "Index | None") -> None:
-        """Keep what fitted, and nothing else."""
+    def clear(self) -> None:
+        """Forget what it says: it is made anew."""
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0 if index is None else index.lines * ENTRY_BYTES)
-        self._crc = 0 if index is None else index.crc
+            os.ftruncate(self._fd, 0)
+        self._crc = 0
 
     @property
     def check(self) -> int:
@@ -103,6 +107,7 @@ class IndexFile:
         if self._fd < 0 or not entries:
             return
         try:
+            self._own.size()
             write_all(self._fd, [entries])
         except OSError as error:
             self._give_up(error.strerror)
@@ -116,7 +121,7 @@ class IndexFile:
     def close(self) -> None:
         """Let go of the file."""
         if self._fd >= 0:
-            os.close(self._fd)
+            self._own.close()
             self._fd = -1
 
 
@@ -136,15 +141,13 @@ class Index:
     Attributes:
         lines: How many lines of the column it vouches for.
         end: Where in the column the first line stands that it does not vouch for.
-        crc: The running check, to go on with.
         reach: Where the last line ends of which it says anything.
     """
 
-    def __init__(self, path: Path, lines: int, end: int, crc: int, reach: int) -> None:
+    def __init__(self, path: Path, lines: int, end: int, reach: int) -> None:
         self.path = path
         self.lines = lines
         self.end = end
-        self.crc = crc
         self.reach = reach
 
     def places(self) -> "Places":
@@ -172,7 +175,7 @@ class Index:
 
     def _chunks(self) -> Iterator[bytes]:
         left = self.lines * ENTRY_BYTES
-        with self.path.open("rb") as file:
+        with open_to_read(self.path) as file:
             while left:
                 chunk = file.read(min(_CHUNK, left))
                 if not chunk:
@@ -204,33 +207,52 @@ class Places:
         elif kind != LineKind.FOREIGN and (
             key not in self.offsets or generation > self._generations.get(key, 0)
         ):
+            self.offsets.pop(key, None)  # to the end: the keys stay in the order of the file
             self.offsets[key] = offset
             if generation:
                 self._generations[key] = generation
+
+    def generation(self, key: bytes) -> int:
+        """Return the generation of the record of a key; -1 if there is none."""
+        return self._generations.get(key, 0) if key in self.offsets else -1
+
+    def next_generation(self, key: bytes) -> int:
+        """Return which generation the next record of a key needs to win over what was there."""
+        known = key in self.offsets or key in self._generations
+        return self._generations.get(key, 0) + 1 if known else 0
+
+    @property
+    def highest_generation(self) -> int:
+        """The highest generation of all records."""
+        return max(self._generations.values(), default=0)
+
+    def forget(self, key: bytes) -> None:
+        """Let a key have no record, because the one it had is damaged."""
+        if self.offsets.pop(key, None) is not None:
+            self._generations.setdefault(key, 0)  # an index may go on naming the damaged line
 
 
 def load_index(path: Path, column: BinaryIO) -> Index | None:
     """Return as much of the index as proves right; None if there is none or it is wrong."""
     size = os.fstat(column.fileno()).st_size
     try:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             known = _lines_within(file, size)
             if not known:
                 return None
             lines, check = _before_last_group(file, known)
-            crc = _crc_of(file, lines)
-            if crc & 0xFFFF != check:
+            if _crc_of(file, lines) & 0xFFFF != check:
                 return None
             reach = _mark_at(file, known - 1).end
             if not lines:
-                return Index(path, 0, 0, 0, reach)
+                return Index(path, 0, 0, reach)
             last = _mark_at(file, lines - 1)
-    except (OSError, ValueError):
+    except (OSError, ValueError, JournalError):
         return None
     column.seek(last.offset)
     if not _is_line_of(last, column.read(last.length)):
         return None
-    return Index(path, lines, last.end, crc, reach)
+    return Index(path, lines, last.end, reach)
 
 
 def _is_line_of(mark: Mark, line: bytes) -> bool:

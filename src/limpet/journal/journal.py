@@ -11,13 +11,20 @@ from typing import Any, Self
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.journal.column import Column
 from limpet.journal.encoding import encode
-from limpet.journal.files import NO_SPACE, make_directory, open_for_append, replace_file
+from limpet.journal.files import (
+    NO_SPACE,
+    make_directory,
+    open_for_append,
+    open_to_read,
+    read_whole,
+    replace_file,
+)
 from limpet.journal.filesystems import doubt_about
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, timestamp
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import ColumnState, recover, recover_story
+from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
 from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 
@@ -87,6 +94,8 @@ class Journal:
             self._events, _, _ = self._open(self.layout.events)
             self._writer = Writer(self._durability, self._hear_trouble, patience_s, self._let_go)
             self._lock.on_lost = self._writer.disown
+            lock = self._lock
+            self._writer.may_write = lambda: lock.is_held
 
     def _hear_trouble(self, trouble: LimpetError | None) -> None:
         for listener in self.listeners:
@@ -140,17 +149,28 @@ class Journal:
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
-    def hurry(self) -> None:
-        """Wait no longer for room on a full disk. What cannot be written runs again."""
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the disk is full, and what is finished waits for room."""
+        return self._writer is not None and self._writer.waits_for_room
+
+    def hurry(self, within_s: float = 0.0) -> None:
+        """Wait no longer than that for room on a full disk. What cannot be written runs again."""
         if self._writer is not None:
-            self._writer.hurry()
+            self._writer.hurry(within_s)
 
     def about(self) -> dict[str, Any]:
         """Return what `write_about` wrote; empty if it never did."""
         return read_about(self.layout)
 
     def write_about(self, known: dict[str, Any]) -> None:
-        """Put what was asked into `run.json`, whole."""
+        """Put what was asked into `run.json`, whole.
+
+        Raises:
+            JournalError: It cannot be written, or the lock is lost: then it may be another's.
+        """
+        if self._lock is None or not self._lock.is_held:
+            raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
         with _naming(self.layout.about):
             replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
 
@@ -158,6 +178,23 @@ class Journal:
         """Return when all that was appended so far has been written, or could not be."""
         if self._writer is not None:
             self._writer.drain()
+
+    def set_aside_bad_lines(self) -> None:
+        """Take out the bad lines that were found: what they held is done again, or not wanted.
+
+        They are in `torn/` then. It is for when nothing of what was asked is missing: until then
+        they show which cells were lost.
+        """
+        for state in self.states:
+            if not state.bad_lines:
+                continue
+            try:
+                to = set_aside_bad_lines(self.layout, state.path, state.bad_lines)
+            except OSError as error:  # they stay, and count for nothing
+                logger.warning("%s: %s stay in it: %s", state.path, state.bad_words, error.strerror)
+            else:
+                logger.warning("%s: %s set aside in %s", state.path, state.bad_words, to)
+                state.bad_lines.clear()
 
     def close(self) -> None:
         """Write what waits, and let others write."""
@@ -201,7 +238,7 @@ def _refuse_what_is_not_ours(layout: Layout) -> None:
         if names and layout.lock.name not in names and not layout.columns():
             raise _not_ours(layout.home)
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
-        with path.open("rb") as file:
+        with open_to_read(path) as file:
             if not any(line.startswith(PREFIX) for line in file):
                 raise _not_ours(path)
 
@@ -220,12 +257,13 @@ def read_about(layout: Layout) -> dict[str, Any]:
         JournalError: It is not what it should be.
     """
     try:
-        known = json.loads(layout.about.read_bytes())
+        known = json.loads(read_whole(layout.about))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
-    lists, mappings = ("sessions", "imported"), ("functions", "decided", "evaluators", "complete")
+    lists = ("sessions", "imported", "redo", "selections")
+    mappings = ("functions", "decided", "evaluators", "complete")
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=_RESTORE)
     for names, kind in ((lists, list), (mappings, dict)):

@@ -44,7 +44,7 @@ class Layout:
 
     @property
     def asked(self) -> Path:
-        """The keys that count now, 16 bytes each, in the order of the dataset: a hint."""
+        """The keys that count now, in the order of the dataset, 16 bytes each: a hint."""
         return self.home / "index" / "asked.keys"
 
     @property

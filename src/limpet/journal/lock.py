@@ -15,6 +15,8 @@ from typing import Any
 from weakref import WeakSet
 
 from limpet.errors import JournalError, RunIsLocked
+from limpet.journal.files import OwnFile, open_own, open_to_read, read_whole
+from limpet.text import one_line
 
 try:
     import fcntl
@@ -22,6 +24,8 @@ except ImportError:  # pragma: no cover - Windows, where no journal is written
     fcntl = None  # type: ignore[assignment]
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_PID_NAMESPACE = Path("/proc/self/ns/pid")
+_PATIENCE_S = 0.05  # for those who only ask whether it is held: see `is_held`
 _STARTED_AT = time.time()
 _held: WeakSet["Lock"] = WeakSet()
 
@@ -43,7 +47,7 @@ class Lock:
                 f"{path}: a journal cannot be written on this system, which has no flock",
                 hint="use Linux or macOS; on Windows, WSL 2",
             )
-        self._fd: int | None = None
+        self._fd: OwnFile | None = None
         self.on_lost: Callable[[], None] = lambda: None
         fd = _taken(path)
         try:
@@ -53,21 +57,29 @@ class Lock:
         except BaseException:
             os.close(fd)
             raise
-        self._fd = fd
+        self._fd = OwnFile.of(fd)
         _held.add(self)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we still have it: other code may close its file."""
+        try:
+            return self._fd is not None and self._fd.size() >= 0
+        except OSError:
+            return False
 
     def release(self) -> None:
         """Let others write. The file stays: deleting it would let two in at once."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
-            os.close(fd)
+            fd.close()
             _held.discard(self)
 
 
 def _taken(path: Path) -> int:
     """Return the file with the lock on it."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        fd = open_own(path)
         try:
             _take(fd, path)
             if _lies_at(fd, path):
@@ -81,14 +93,14 @@ def _taken(path: Path) -> int:
 
 def _lies_at(fd: int, path: Path) -> bool:
     try:
-        return os.path.samestat(os.fstat(fd), path.stat())
+        return os.path.samestat(os.fstat(fd), path.lstat())
     except FileNotFoundError:
         return False
 
 
 def _take(fd: int, path: Path) -> None:
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(fd)
     except BlockingIOError as error:
         raise _locked(path, holder(path)) from error
     except OSError as error:
@@ -100,27 +112,77 @@ def _take(fd: int, path: Path) -> None:
         ) from error
 
 
+def _flock(fd: int) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PATIENCE_S / 10)
+
+
 def _locked(path: Path, who: dict[str, Any]) -> RunIsLocked:
-    if not who:
+    pid, host = who.get("pid"), one_line(who.get("host", ""))
+    by = f"process {pid} on {host}, started at {one_line(who.get('started', ''))}"
+    if not isinstance(pid, int):
         by, hint = "another process", "wait for it to end"
-    elif who.get("pid") == os.getpid() and who.get("boot_id") == _boot_id():
+    elif not is_of_this_system(who):
+        hint = f"wait for it to end, or stop it on {host}: kill -INT {pid}"
+    elif not shares_our_numbers(who):
+        by = f"a process in another container on this machine (there {pid}, on {host})"
+        hint = "wait for it to end, or stop it where it was started"
+    elif pid == os.getpid():
         by, hint = "this very process", "close the other journal first"
-    elif who.get("boot_id") == _boot_id() and not _is_alive(who.get("pid")):
+    elif not _is_alive(pid):
         # It has ended, and the next one has not written its own name yet.
         by, hint = "another process", "wait for it to end"
     else:
-        by = f"process {who.get('pid')} on {who.get('host')}, started at {who.get('started')}"
-        hint = f"wait for it to end, or stop it: kill -INT {who.get('pid')}"
+        hint = f"wait for it to end, or stop it: kill -INT {pid}"
     return RunIsLocked(f"{path.parent}: {by} is writing here", hint=hint, holder=who)
 
 
 def holder(path: Path) -> dict[str, Any]:
     """Return what the lock's text says of who last took it; empty if it says nothing."""
     try:
-        who = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        who = json.loads(read_whole(path))
+    except (OSError, ValueError, JournalError):
         return {}
     return who if isinstance(who, dict) else {}
+
+
+def is_of_this_system(who: dict[str, Any]) -> bool:
+    """Tell whether the holder ran under this very start of this machine's system."""
+    if who.get("boot_id") is None and _boot_id() is None:
+        return who.get("host") == platform.node()
+    return who.get("boot_id") == _boot_id()
+
+
+def shares_our_numbers(who: dict[str, Any]) -> bool:
+    """Tell whether a process number means the same to the holder as to us.
+
+    In a container of its own a process may be number 1, and our number 1 is another.
+    """
+    return who.get("pid_namespace") == _pid_namespace()
+
+
+def is_held(path: Path) -> bool | None:
+    """Ask the lock itself whether somebody of this system holds it; None: it cannot be asked.
+
+    For that we share it for a moment. Whoever takes it in that moment tries again.
+    """
+    try:
+        with open_to_read(path) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_UN)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    except (OSError, JournalError, AttributeError):
+        return None
+    return False
 
 
 def _who_we_are() -> dict[str, Any]:
@@ -129,6 +191,7 @@ def _who_we_are() -> dict[str, Any]:
         "pid": os.getpid(),
         "host": platform.node(),
         "boot_id": _boot_id(),
+        "pid_namespace": _pid_namespace(),
         "started": started,
     }
 
@@ -146,6 +209,13 @@ def _is_alive(pid: Any) -> bool:
 def _boot_id() -> str | None:
     try:
         return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+
+
+def _pid_namespace() -> str | None:
+    try:
+        return str(_PID_NAMESPACE.readlink())
     except OSError:
         return None
 

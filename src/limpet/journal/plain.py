@@ -19,6 +19,8 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
+from limpet.foreign import itself
+
 MOST_LEVELS = 250
 """How deep values may be nested. The fast encoder stops at 254, Python's own at about 300."""
 _MARKER = re.compile(r"~+(float|int|bytes):")
@@ -42,11 +44,14 @@ def to_plain(value: Any, level: int = 0) -> Any:
     if isinstance(value, Enum):
         return to_plain(value.value, level + 1)
     if isinstance(value, str):
-        return f"~{value}" if _MARKER.match(value) else str(value)
+        text = itself(str, value)
+        return f"~{text}" if _MARKER.match(text) else text
     if isinstance(value, int):
-        return int(value) if -_WIDEST_INT < value < _WIDEST_INT else f"~int:{value:#x}"
+        whole = itself(int, value)
+        return whole if -_WIDEST_INT < whole < _WIDEST_INT else f"~int:{whole:#x}"
     if isinstance(value, float):
-        return float(value) if isfinite(value) else f"~float:{float(value)}"
+        real = itself(float, value)
+        return real if isfinite(real) else f"~float:{real}"
     if isinstance(value, Mapping):
         return _plain_mapping(value, level)
     if isinstance(value, (list, tuple)):
@@ -101,11 +106,13 @@ def _plain_mapping(value: Mapping[Any, Any], level: int) -> Any:
 
 def _plain_key(key: Any) -> str:
     if isinstance(key, str) and not isinstance(key, Enum):
-        return str(key)
+        return itself(str, key)
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, (int, float)) and not isinstance(key, Enum):
-        return repr(key)
+    if isinstance(key, int) and not isinstance(key, Enum):
+        return repr(itself(int, key))
+    if isinstance(key, float) and not isinstance(key, Enum):
+        return repr(itself(float, key))
     plain = to_plain(key)
     return plain if isinstance(plain, str) else repr(plain)
 

@@ -3,18 +3,30 @@
 - A last line that lost only its line end gets it back.
 - Bytes after the last valid line are a torn tail: copied to `torn/`, synced, then cut off.
 - An invalid line before a valid one is damage: its bytes stay, it is said, its cell is not done.
+  Once nothing of the run is missing any more, `set_aside_bad_lines` takes them out.
+
+Every line is read, whatever the index says: a flipped bit changes no size and no time, so nothing
+else would find it.
 """
 
 import logging
 import os
 import shutil
 import time
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from limpet.errors import JournalError
-from limpet.journal.files import make_directory, sync_directory, sync_file, write_all
+from limpet.journal.files import (
+    make_directory,
+    open_to_read,
+    sync_directory,
+    sync_file,
+    write_all,
+)
 from limpet.journal.index import Index, IndexFile, Places, load_index
 from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, kind_of
@@ -55,13 +67,18 @@ class ColumnState:
         """Whether every byte of it is a whole line that counts."""
         return not (self.bad_lines or self.torn_bytes or self.lacked_line_end)
 
+    @property
+    def bad_words(self) -> str:
+        """The bad lines, in words."""
+        numbers = ", ".join(map(str, self.bad_lines[:10]))
+        more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
+        return f"{len(self.bad_lines)} bad lines ({numbers}{more})"
+
     def __str__(self) -> str:
         is_story = self.lines and not self.records
         parts = [f"{self.lines} lines" if is_story else f"{self.records} records"]
         if self.bad_lines:
-            numbers = ", ".join(map(str, self.bad_lines[:10]))
-            more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
-            parts.append(f"{len(self.bad_lines)} bad lines ({numbers}{more})")
+            parts.append(self.bad_words)
         if self.torn_bytes:
             where = "" if self.torn_to is None else f", set aside in {self.torn_to}"
             parts.append(f"{self.torn_bytes} torn bytes at its end{where}")
@@ -80,9 +97,9 @@ def read_column(
     Args:
         path: The column.
         index_path: Its index; None: every line is read and checked.
-        rebuild: The index to bring up to date; None: nothing is changed.
+        rebuild: The index to be made anew; None: nothing is changed.
     """
-    with path.open("rb", buffering=BUFFER_BYTES) as column:
+    with open_to_read(path, BUFFER_BYTES) as column:
         index = None if index_path is None else load_index(index_path, column)
         places = Places({})
         if index is not None:
@@ -93,7 +110,7 @@ def read_column(
         size = os.fstat(column.fileno()).st_size
         index_state = None if index_path is None else _index_state(index, index_path, size)
         if rebuild is not None:
-            rebuild.go_on_from(index)
+            rebuild.clear()
         found = scan(
             column,
             places,
@@ -154,7 +171,6 @@ def recover(
     index: IndexFile | None = None,
     *,
     strict: bool = False,
-    trusting: bool = True,
     durable: bool = True,
 ) -> tuple[Places, ColumnState]:
     """Make a column ready to be appended to. The lock must be held.
@@ -163,9 +179,8 @@ def recover(
         layout: Where the index and torn bytes go.
         path: The column.
         fd: The same file, open for appending.
-        index: Its index, to bring up to date; None: it has none.
+        index: Its index, to be made anew; None: it has none.
         strict: Refuse a column with bad lines.
-        trusting: Believe the index as far as it proves right; else read every line.
         durable: Return only when all that counts is on the disk.
 
     Raises:
@@ -177,8 +192,7 @@ def recover(
     if lacked:
         write_all(fd, [b"\n"])
         sync_file(fd)
-    index_path = layout.index(path) if index is not None and trusting else None
-    places, state, found = read_column(path, index_path, rebuild=index)
+    places, state, found = read_column(path, None, rebuild=index)
     state.lacked_line_end = lacked
     if found.torn_bytes:
         state.torn_to = set_aside(layout, path, found.end)
@@ -217,19 +231,52 @@ def _refuse_bad_lines(path: Path) -> None:
 
 def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
     """Copy a file's bytes from `start` on to `torn/`, and return when they are on the disk."""
+    copy, to = _new_in_torn(layout, path)
+    with path.open("rb") as source, os.fdopen(to, "wb") as target:
+        source.seek(start)
+        shutil.copyfileobj(source, target)
+        target.flush()
+        sync_file(target.fileno())
+    sync_directory(layout.torn)
+    return copy
+
+
+def set_aside_bad_lines(layout: Layout, path: Path, numbers: Sequence[int]) -> Path:
+    """Move lines to `torn/`; blanks stand in their place, so that no other line moves.
+
+    Args:
+        layout: Where torn bytes go.
+        path: The file.
+        numbers: Which lines, from 1.
+    """
+    wanted = frozenset(numbers)
+    bad: list[tuple[int, bytes]] = []
+    copy, to = _new_in_torn(layout, path)
+    with path.open("r+b") as file, os.fdopen(to, "wb") as target:  # not for appending
+        begin = 0
+        for number, line in enumerate(file, 1):
+            if number in wanted:
+                bad.append((begin, line))
+            begin += len(line)
+        target.writelines(line for _, line in bad)
+        target.flush()
+        sync_file(target.fileno())
+        sync_directory(layout.torn)
+        for begin, line in bad:
+            file.seek(begin)
+            file.write(b" " * (len(line) - 1))  # and its line end
+        file.flush()
+        sync_file(file.fileno())
+    return copy
+
+
+def _new_in_torn(layout: Layout, path: Path) -> tuple[Path, int]:
+    """Make a new file for bytes of another; return its path, and itself, open for writing."""
     make_directory(layout.torn)
     at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     for number in range(10**6):
         copy = layout.torn / f"{path.name}.{at}.{number}"
-        try:
-            to = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        except FileExistsError:
-            continue
-        with path.open("rb") as source, os.fdopen(to, "wb") as target:
-            source.seek(start)
-            shutil.copyfileobj(source, target)
-            target.flush()
-            sync_file(target.fileno())
-        sync_directory(layout.torn)
-        return copy
+        with suppress(FileExistsError):
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            return copy, os.open(copy, flags, 0o666)
     raise JournalError(f"{layout.torn}: it is full of torn bytes", hint="look at them, move them")

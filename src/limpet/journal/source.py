@@ -259,6 +259,11 @@ def is_users_module(module: ModuleType) -> bool:
     return isinstance(file, str) and not _is_in_library(file)
 
 
+def is_users_file(file: str) -> bool:
+    """Tell whether code from this file is the user's own: not Python's, ours or a library's."""
+    return not file.startswith("<frozen") and not _is_in_library(file)
+
+
 def _is_in_library(file: str) -> bool:
     return file.startswith("<frozen") or any(
         Path(file).is_relative_to(place) for place in _libraries()

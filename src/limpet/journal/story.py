@@ -6,25 +6,31 @@ result.
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import orjson
 
+from limpet.errors import JournalError
+from limpet.journal.files import open_to_read
+
 _GROUP_BYTES, _TAIL_BYTES = 2**20, 2**16
 _STARTED = b'"event":"started"'
+_KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
 class Started(NamedTuple):
-    """An attempt that started: of which cell, which attempt from 1, and when."""
+    """An attempt that started: of which cell and generation, which attempt from 1, and when."""
 
     step: str
     key: str
     id: str
     attempt: int
     at: str
+    generation: int = 0
 
 
 class Story:
@@ -56,7 +62,7 @@ class Story:
 
     def refresh(self) -> None:
         """Read what was told since. A last line that is not ended waits for the next time."""
-        with contextlib.suppress(FileNotFoundError), self._events.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_to_read(self._events) as file:
             file.seek(self._end)
             while lines := file.readlines(_GROUP_BYTES):
                 if not lines[-1].endswith(b"\n"):
@@ -71,11 +77,16 @@ class Story:
         # Plain questions, not patterns: there may be a million of these lines.
         kind, key = event.get("event"), event.get("key")
         step = event.get("step", "")
-        if kind == "started" and type(key) is str:
+        if kind == "started" and _is_key(key):
             self.begun[step, key] = Started(
-                step, key, str(event.get("id")), event.get("attempt", 1), event.get("at", "")
+                step,
+                key,
+                str(event.get("id")),
+                event.get("attempt", 1),
+                event.get("at", ""),
+                event.get("generation", 0),
             )
-        elif kind == "failed" and type(key) is str:
+        elif kind == "failed" and _is_key(key):
             self.begun.pop((step, key), None)
             self.retries[step] += "retry_in" in event
         elif kind == "pace":
@@ -84,22 +95,27 @@ class Story:
             self.is_stopping = True
 
 
-def unfinished(events: Path, start: int) -> dict[str, str]:
-    """Return the keys and ids of attempts that started and did not fail, from `start` on.
+def _is_key(value: Any) -> TypeGuard[str]:
+    """Tell whether it is a key: a damaged line may hold anything."""
+    return type(value) is str and _KEY.fullmatch(value) is not None
+
+
+def unfinished(events: Path, start: int) -> list[Started]:
+    """Return the attempts that started and did not fail, from `start` on.
 
     Those that are not in their column either were in flight at the end: they may have been paid
     for.
     """
     story = Story(events, start)
     story.refresh()
-    return {one.key: one.id for one in story.begun.values()}
+    return list(story.begun.values())
 
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
     """Yield what the story tells of failed attempts at some items, oldest first."""
     # Most lines are of other items: they are not even parsed.
     needles = [orjson.dumps(id_) for id_ in ids]
-    with contextlib.suppress(FileNotFoundError), events.open("rb") as file:
+    with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for line in file:
             if b'"event":"failed"' in line and any(one in line for one in needles):
                 event = _event_of(line)
@@ -109,7 +125,7 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
 
 def last_told(events: Path) -> str:
     """Return when the story last told anything, from its last lines alone; empty: never."""
-    with contextlib.suppress(OSError), events.open("rb") as file:
+    with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         for line in reversed(file.read().splitlines()):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from limpet.errors import JournalError
-from limpet.journal.files import sync_file, write_all
+from limpet.journal.files import OwnFile, sync_file, write_all
 from limpet.journal.lines import sealed
 from limpet.text import one_line
 
@@ -71,6 +71,7 @@ class Tape:
         self.path = path
         self.is_story = is_story
         self.fd = fd
+        self._own = OwnFile.of(fd)
         self.end = self.synced_end = 0
         self.in_doubt: list[Job] = []
         self.on_kept: Callable[[list[Job], list[int]], None] | None = None
@@ -91,7 +92,7 @@ class Tape:
         _, texts, sizes, *_ = zip(*jobs, strict=True)
         # Asked each time: others may have added a line of their own, and cutting back to where we
         # thought it ended would cut into what we acknowledged.
-        self.end = os.fstat(self.fd).st_size
+        self.end = self._own.size()
         try:
             write_all(self.fd, texts if self.is_story else sealed(texts))
         except OSError:
@@ -104,6 +105,7 @@ class Tape:
     def _cut_back(self) -> None:
         """Take the bytes of a broken write away, so that the next line begins where a line ends."""
         try:
+            self._own.size()
             os.ftruncate(self.fd, self.end)
         except OSError as error:
             self._broken = error
@@ -119,6 +121,7 @@ class Tape:
         if self.is_story or self.synced_end == self.end:
             return
         try:
+            self._own.size()
             sync_file(self.fd)
         except OSError as error:
             raise self._give_up_doubtful(error) from error
@@ -146,5 +149,5 @@ class Tape:
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self.fd)
+        self._own.close()
         self._broken = OSError(errno.EBADF, "the journal is closed")

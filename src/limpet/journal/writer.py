@@ -32,6 +32,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import Literal
 
@@ -54,6 +55,7 @@ MOST_WAITING_BYTES = 64 * 2**20
 INTERVAL_S = 1.0
 PATIENCE_S = 600.0
 _RETRY_S = 1.0
+_STEP_S = 0.1
 _GATHER_BYTES = 2**18
 
 
@@ -66,6 +68,9 @@ class Writer:
             broken; and told None when there is room again.
         patience_s: How long waiters wait for room.
         on_end: Called on the writer's thread as its last act: only then may others write.
+
+    Attributes:
+        may_write: Asked before each round: whether the lock is still ours.
     """
 
     def __init__(
@@ -75,6 +80,7 @@ class Writer:
         patience_s: float,
         on_end: Callable[[], None],
     ) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
         self._durability = durability
         self._on_trouble = on_trouble
         self._patience_s = patience_s
@@ -88,6 +94,7 @@ class Writer:
         self._room_lock = threading.Lock()
         self._broken: JournalError | None = None
         self._full_since: float | None = None
+        self._give_up_at = inf  # however long `patience_s` is
         self._story_has_gap = False
         self._closing = threading.Event()
         self._refuses = False  # broken or closing; one look instead of two, for each record
@@ -154,9 +161,14 @@ class Writer:
             hint='start children with the "spawn" method, and append in the parent',
         )
 
-    def hurry(self) -> None:
-        """Wait no longer for room on a full disk: whoever waits is told within a second."""
-        self._patience_s = 0.0
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether the disk is full, and records wait for room."""
+        return self._full_since is not None
+
+    def hurry(self, within_s: float) -> None:
+        """Wait no longer than that for room on a full disk: then whoever waits is told."""
+        self._give_up_at = min(self._give_up_at, time.monotonic() + within_s)
 
     def drain(self) -> None:
         """Return when all that was put so far has its answer. Blocks for as long as that takes."""
@@ -193,6 +205,8 @@ class Writer:
             jobs, is_end = self._take()
             answers = Answers()
             try:
+                if jobs and not self.may_write():
+                    self._break(_lock_lost())
                 self._write(jobs, answers)
                 if self._durability == "interval":
                     self._sync_if_due(is_end=is_end)
@@ -210,9 +224,11 @@ class Writer:
         answers = Answers()
         self._refuse(late, answers)
         answers.give()
-        self._on_end()
-        self._gone.set()
-        self._say_drained()
+        try:
+            self._on_end()
+        finally:
+            self._gone.set()
+            self._say_drained()
 
     def _take(self) -> tuple[list[Job], bool]:
         """Wait for records; return all that wait, and whether it is the end."""
@@ -319,9 +335,16 @@ class Writer:
             self._tell(full)
         if self._durability == "interval":
             self._sync_if_due(is_end=False)
-        if time.monotonic() - self._full_since >= self._patience_s:
+        now = time.monotonic()
+        left_s = min(self._full_since + self._patience_s, self._give_up_at) - now
+        if left_s <= 0:
             return False
-        return not self._closing.wait(_RETRY_S)
+        # By short steps: it may be told meanwhile that it has to hurry.
+        until = now + min(_RETRY_S, left_s)
+        while (step_s := min(until, self._give_up_at) - time.monotonic()) > 0:
+            if self._closing.wait(min(step_s, _STEP_S)):
+                return False
+        return True
 
     def _make_durable(self, tape: Tape, jobs: list[Job]) -> bool:
         if tape.is_story or self._durability == "flush":
@@ -406,6 +429,14 @@ def _encoded(job: Job, answers: Answers) -> Job | None:
         failure.__cause__ = error
         answers.failed.append((job, failure))
         return None
+
+
+def _lock_lost() -> JournalError:
+    return JournalError(
+        "the journal's lock is lost: other code in this process closed its file",
+        hint="find what closes file descriptors that it did not open (os.closerange, os.close); "
+        "what was acknowledged is safe",
+    )
 
 
 def _not_written(tape: Tape, error: OSError, job: Job) -> LimpetError:

@@ -185,6 +185,8 @@ class AdaptiveLimits:
         if any(mirror.wait_s(mirror.mean_cost, now) > 0 for mirror in self.mirrors.values()):
             return "headers"
         if self.in_flight >= self.limit():
+            if self.limit() == self.max_in_flight:
+                return "most"
             return "in_flight" if self.in_flight_cap.known else "start"
         if self.quota.known and self._traffic.minute_cost + self.mean_cost > self.quota.at(now):
             return "quota"

@@ -18,6 +18,7 @@ from limpet.errors import (
     SetupError,
     TransientError,
 )
+from limpet.foreign import is_interrupt
 from limpet.pacing import clock, shapes
 from limpet.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
@@ -67,6 +68,8 @@ class FailureKind(StrEnum):
     """Slow down and try again."""
     TRANSIENT = "transient"
     """Try again."""
+    MISTAKE = "mistake"
+    """Try once more at most: it looks like a fault of the code, which stays."""
     PERMANENT = "permanent"
     """Fail at once: another attempt cannot help."""
     QUOTA = "quota"
@@ -84,6 +87,7 @@ _GRAVEST_FIRST = (
     FailureKind.SETUP,
     FailureKind.QUOTA,
     FailureKind.PERMANENT,
+    FailureKind.MISTAKE,
     FailureKind.RATE_LIMIT,
     FailureKind.TRANSIENT,
 )
@@ -125,11 +129,19 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = N
         wall_clock: Seconds since the epoch, for a `Retry-After` that is a date in a response
             which carries no `Date` of its own.
     """
+    return recognised(error, wall_clock=wall_clock) or Signal(FailureKind.TRANSIENT)
+
+
+def recognised(
+    error: BaseException, *, wall_clock: Callable[[], float] | None = None
+) -> Signal | None:
+    """Say what a failure means, as `classify` does; None if nobody recognises it."""
     try:
-        found = _first_recognised(error, wall_clock or clock.wall_time, set())
-    except Exception:  # noqa: BLE001 - an exception may be hostile in ways nobody foresees
-        found = None
-    return found or Signal(FailureKind.TRANSIENT)
+        return _first_recognised(error, wall_clock or clock.wall_time, set())
+    except BaseException as odd:  # an exception may be hostile in ways nobody foresees
+        if is_interrupt(odd):
+            raise
+        return None
 
 
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:

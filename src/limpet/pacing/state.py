@@ -15,6 +15,7 @@ WORDS = {
     "down": "the provider is down: probing",
     "hold": "waiting as the provider asked",
     "start": "finding the provider's limit",
+    "most": "as many at a time as max_concurrency allows",
     "nothing": "as fast as calls come",
 }
 """What each `binding` means to a person."""
@@ -75,8 +76,8 @@ def describe(
     usage: Mapping[str, float],
 ) -> PacerState:
     """Put a pacer's inside into words and numbers."""
-    if limits is None:
-        limits = AdaptiveLimits(lambda: 0.0, 1)
+    begun = limits is not None
+    limits = limits or AdaptiveLimits(lambda: 0.0, 1)
     return PacerState(
         rate=_known(limits.rate.top),
         in_flight_cap=_known(limits.in_flight_cap.top),
@@ -84,7 +85,7 @@ def describe(
         limit=limits.limit(),
         in_flight=limits.in_flight,
         waiting=waiting,
-        binding=limits.binding(),
+        binding=limits.binding() if begun else "start",
         blocked=limits.blocked,
         calls_per_s=limits.calls_per_s(),
         sent=counts["sent"],

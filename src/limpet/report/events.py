@@ -8,11 +8,12 @@ from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
 
-from limpet.journal.encoding import encode
+from limpet.report.jsonl import json_line
 from limpet.report.live import View
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan
 from limpet.run.snapshot import Snapshot, StepSnapshot
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Outcome
 
@@ -60,7 +61,7 @@ class EventView(View):
         if self._out is None:
             return
         try:
-            self._out.write(encode(event)[0].decode("utf-8", "backslashreplace") + "\n")
+            self._out.write(json_line(event) + "\n")
             self._out.flush()
         except (OSError, ValueError):  # whoever read it is gone; the run goes on
             self._out = None
@@ -92,7 +93,8 @@ class EventView(View):
 
     def stopping(self, reason: Exception) -> None:
         super().stopping(reason)
-        self.say("stopping", reason=text_of(reason), in_flight=self.snapshot().in_flight)
+        why = by_environment().certain.text(text_of(reason))
+        self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
 
 
 def _named(cell: Cell) -> dict[str, Any]:

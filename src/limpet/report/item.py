@@ -38,6 +38,7 @@ class ItemScreen:
             yield from _field("input", item.input)
         if item.error is not None:
             yield from _field("error", item.error.get("message", ""))
+            yield from _traceback(item.error)
         elif item.status == "completed":
             yield from _field("output", item.output, style="bold")
         if item.steps:
@@ -58,6 +59,7 @@ class ItemScreen:
         for name, error in self._whole.item.score_errors.items():
             words = f"failed, {error.get('class')}: {error.get('message')}"
             yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
+            yield from _traceback(error)
 
     def _attempts(self) -> Iterator[Any]:
         attempts = self._whole.failed_attempts
@@ -84,11 +86,15 @@ class ItemScreen:
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
     said = [item.status]
+    said += ["by an earlier version"] if item.version else []
+    said += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
     said += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
     said += [count(item.attempts, "attempt")] if item.attempts else []
     said += [duration(item.seconds)] if item.seconds else []
     said += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
     said += [moment(item.at)] if item.at else []
+    said += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
+    said += [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
     return " · ".join(said)
 
 
@@ -97,6 +103,11 @@ def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
     text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
     yield Text(name, style="cyan")
     yield Indented(text, style)
+
+
+def _traceback(error: Mapping[str, Any]) -> Iterator[Any]:
+    if error.get("traceback"):
+        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:

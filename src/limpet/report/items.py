@@ -39,21 +39,14 @@ def scores_table(items: Sequence[ReadItem], evaluator: str) -> Table:
     return table
 
 
-def failures_table(items: Sequence[ReadItem]) -> Table:
-    """Return what failed, with why: a row for each step of an item."""
-    table = plain_table("id", "step", "class", "message", fixed=["step", "class"])
-    for one in items:
-        for step, error in failures_of(one):
-            kind, message = one_line(error.get("class", "")), one_line(error.get("message", ""))
-            table.add_row(*map(cell, (one_line(one.id), one_line(step), kind, message)))
-    return table
-
-
 def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the steps that failed for an item, with their errors."""
     if item.error is not None:
         yield "workflow", item.error
     yield from item.score_errors.items()
+    for step, error in item.redo.items():
+        if error is not None and item.error is None and step not in item.score_errors:
+            yield f"{step}, run again", error
 
 
 def _output(item: ReadItem) -> Text:
@@ -123,4 +116,8 @@ def item_data(item: ReadItem) -> dict[str, Any]:
         "seconds": item.seconds,
         "usage": dict(item.usage),
         "at": item.at or None,
+        "masked": list(item.masked),
+        "saw_masked": list(item.saw_masked),
+        "by_current_version": not item.version,
+        "redo": item.redo,
     }

@@ -8,7 +8,11 @@ from limpet.journal.encoding import encode
 
 def json_line(value: Any) -> str:
     """Return a value as JSON. What a terminal would obey is escaped, as JSON may."""
-    text = encode(value)[0].decode()
+    return escaped(encode(value)[0].decode())
+
+
+def escaped(text: str) -> str:
+    """Return JSON that stands on one line with all escaped that a terminal would obey."""
     if text.isprintable():
         return text
     # Outside of its texts, JSON on one line has only printable characters.

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from limpet.errors import InterruptedRunError, LimpetError
+from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.report.busy import FRAMES_PER_S, Waiting
 from limpet.report.progress import ProgressTable, progress_line
@@ -20,6 +20,7 @@ from limpet.report.terminal import talk
 from limpet.report.words import count
 from limpet.run.plans import Plan
 from limpet.run.tally import Tally
+from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 
 
@@ -53,8 +54,13 @@ class TalkingView(View):
             if reason.signum in (None, signal.SIGINT):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
+        if isinstance(reason, EarlyStopError):  # at the end it is said what to do
+            many = self.snapshot().in_flight
+            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
+            return harmless(text_of(reason)) + wait
         hint = reason.hint if isinstance(reason, LimpetError) else None
-        return harmless(text_of(reason) + (f"; {hint}" if hint else ""))
+        safe = by_environment().certain.text(text_of(reason))
+        return harmless(safe + (f"; {hint}" if hint else ""))
 
 
 class LiveView(TalkingView):

@@ -7,7 +7,6 @@ from limpet.journal.layout import Layout
 from limpet.run.asked import Asked
 from limpet.run.outputs import write_outputs
 from limpet.run.reading import RunReader
-from limpet.run.redaction import Redaction
 
 
 def names_of(reader: RunReader) -> list[str]:
@@ -17,10 +16,6 @@ def names_of(reader: RunReader) -> list[str]:
 
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
-    items = list(reader.items())
-    asked = [Asked(one.as_item, one.trial, "", 0, one.id) for one in items]
+    results = ((Asked(one.as_item, one.trial, "", 0, one.id), one) for one in reader.items())
     make_directory(directory)
-    # What is on disk has no secrets any more.
-    nothing_secret = Redaction({})
-    summary = reader.summary()
-    write_outputs(Layout(directory), asked, items, summary, nothing_secret)
+    write_outputs(Layout(directory), results, reader.evaluators, reader.summary)

@@ -25,6 +25,9 @@ class ProgressTable:
         width = options.max_width
         said = notes(self._snapshot, tell_flight=width < _ROOMY)
         steps = self._snapshot.steps
+        if width < _WIDE and not self._snapshot.stopping:
+            paced = [step for step in steps if step.pace and step.left]
+            said += [f"{one_line(step.name)}: {step.pace}" for step in paced]
         # One line less than there is: a table that fills the screen cannot be wiped away.
         room = max(1, console.height - len(said) - 1)
         if len(steps) > room:

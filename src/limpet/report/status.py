@@ -10,9 +10,10 @@ from rich.text import Text
 from limpet.journal.story import Started
 from limpet.report.events import as_data
 from limpet.report.progress import bar, rate_of
+from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago, moment
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_class, by_current, count, duration
 from limpet.run.reading import RunReader
 from limpet.run.snapshot import Snapshot, StepSnapshot
 from limpet.text import harmless, one_line
@@ -79,6 +80,7 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         if step.pace and step.left:
             yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
         yield from _oldest(step)
+    yield from standing_lines(reader)
     if cut_off:
         ids = ", ".join(one_line(one.id) for one in cut_off[:_MOST_CALLS])
         more = f" and {len(cut_off) - _MOST_CALLS:,} more" if len(cut_off) > _MOST_CALLS else ""
@@ -87,6 +89,7 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
+    yield from masked_words(reader.summary_written())
     yield _times(reader, snapshot)
     if reader.is_running and reader.holder is not None:
         who = reader.holder
@@ -94,6 +97,19 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         yield f"worked on by {where}, started {moment(who.started)}"
     yield from map(one_line, reader.remarks)
     yield _how_to_go_on(reader, snapshot)
+
+
+def standing_lines(reader: RunReader) -> Iterator[str]:
+    """Say of results that not all are what they should be, and of items that not all are asked."""
+    if reader.by_current_version is not None:
+        yield by_current(*reader.by_current_version)
+    for redo in reader.redos.noted:
+        steps = ", ".join(map(one_line, sorted(redo.steps)))
+        items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
+        yield f"to run again: {steps}{items}; until then the earlier results stand"
+    selected, of = reader.session.get("selected"), reader.session.get("of")
+    if isinstance(selected, int) and isinstance(of, int):
+        yield f"the last session selected {selected:,} of {count(of, 'item')}"
 
 
 def _oldest(step: StepSnapshot) -> Iterator[str]:
@@ -167,5 +183,8 @@ def status_data(reader: RunReader) -> dict[str, Any]:
             {"step": one.step, "id": one.id, "attempt": one.attempt, "at": one.at}
             for one in reader.cut_off_calls()
         ],
+        "selected": reader.session.get("selected"),
+        "redo": [one.as_plain() for one in reader.redos.noted],
+        "by_current_version": reader.by_current_version and reader.by_current_version[0],
         "remarks": reader.remarks,
     }

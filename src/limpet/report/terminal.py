@@ -41,12 +41,19 @@ class _Unheard:
         return getattr(self._stream, name)
 
 
+class _Talk(Console):
+    """A console that never hides the cursor: after kill -9 or Ctrl-Z nobody could show it again."""
+
+    def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - rich's
+        return False
+
+
 @functools.cache
 def talk() -> Console:
     """Return the console on stderr, for people."""
     heard = _Unheard(sys.stderr)
     # In a log, a line is a line, however long.
-    return Console(
+    return _Talk(
         file=cast("TextIO", heard),
         highlight=False,
         markup=False,
@@ -83,5 +90,6 @@ def stdout_for_data() -> Iterator[TextIO]:
         finally:
             with contextlib.suppress(OSError, ValueError):  # of a reader that has gone
                 ours.flush()
-            os.dup2(kept, 1)
-            os.close(kept)
+            with contextlib.suppress(OSError):  # user code may have closed all it could
+                os.dup2(kept, 1)
+                os.close(kept)

@@ -33,3 +33,8 @@ def by_class(failed: Mapping[str, int]) -> str:
 def mean(value: float | None) -> str:
     """Return a mean; a dash if there is none."""
     return "–" if value is None else f"{value:.4g}"
+
+
+def by_current(current: int, of: int) -> str:
+    """Return how many results are by the present version: `11 of 240 by the current version`."""
+    return f"{current:,} of {of:,} by the current version"

@@ -1,6 +1,6 @@
 """Do the results on disk still belong to this function?"""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,7 @@ def settle_change(
     done_under: Callable[[str], set[int]],
     asked: int,
     on_change: OnChange | None,
+    exempt: Collection[int] = (),
 ) -> list[str]:
     """Return, for each input, the fingerprint of the function whose result counts.
 
@@ -40,6 +41,7 @@ def settle_change(
         done_under: Which of the inputs have a result under a fingerprint.
         asked: How many inputs there are.
         on_change: What to do about results of another function.
+        exempt: Inputs of which this is no question now: whatever result they have counts.
 
     Raises:
         FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
@@ -53,16 +55,17 @@ def settle_change(
             if other != now.whole:
                 elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
     choice = on_change or decided.get(now.whole)
-    if elsewhere and choice is None:
-        latest = next(reversed(elsewhere.values()))
-        raise _changed(known[latest], now, len(elsewhere), asked)
-    if elsewhere and on_change is not None:
+    in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    if in_question and choice is None:
+        latest = next(reversed(in_question.values()))
+        raise _changed(known[latest], now, len(in_question), asked - len(exempt))
+    if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
     known[now.whole] = now.parts  # to the end: it is the latest now
-    if choice == "keep":
-        return [elsewhere.get(place, now.whole) for place in range(asked)]
-    return [now.whole] * asked
+    if choice != "keep":
+        elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
+    return [elsewhere.get(place, now.whole) for place in range(asked)]
 
 
 def _changed(

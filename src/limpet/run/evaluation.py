@@ -6,32 +6,34 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
-from limpet.evaluators.protocol import Evaluator
 from limpet.executors.interrupts import hearing
-from limpet.journal.column import Column, ColumnReader, read_failures
-from limpet.journal.files import NO_SPACE
+from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.encoding import kept_form
+from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
-from limpet.journal.lines import Entry
-from limpet.run.asked import write_asked
-from limpet.run.completion import asked_hash, is_complete, sizes_of
-from limpet.run.lookup import Lookup
+from limpet.run.asked import Asked, write_asked
+from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
+from limpet.run.lookup import Lookup, versions_of
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
-from limpet.run.redaction import Redaction
+from limpet.run.read_back import ReadBack
+from limpet.run.records import secrets_of
+from limpet.run.redo import Redo, begin_redo, end_redo
 from limpet.run.request import Request
-from limpet.run.results import EvaluationResult, ItemResult, read_answers
-from limpet.run.scoring import scoring_of
-from limpet.run.session import begin_session, close_session, say_unfinished
-from limpet.run.summary import summarise
+from limpet.run.results import EvaluationResult, ItemResult
+from limpet.run.selecting import note_selection, reported_places
+from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
+from limpet.run.summary import Numbers
+from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
@@ -54,6 +56,8 @@ class Evaluation:
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        steps = (request.workflow, *request.evaluators)
+        self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
         self._lookup: Lookup | None = None
 
@@ -64,10 +68,11 @@ class Evaluation:
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
         columns = {
-            step: ColumnReader(layout.column(step), layout.index(layout.column(step)))
+            step: ColumnReader(layout.column(step))  # every line is checked, as `open` does
             for step in steps
         }
         about = read_about(layout)
+        self._note_what_is_asked(about, columns)
         try:
             return Lookup(self._request, columns, layout, about).plan
         except FunctionChangedError as error:
@@ -88,13 +93,18 @@ class Evaluation:
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: journal.column(step) for step in self._steps}
         about = journal.about()
+        self._note_what_is_asked(about, self._columns)
+        reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
-        self._hash = asked_hash(
-            request.items, request.workflow, request.evaluators, request.trials, shape
-        )
-        if request.on_change is None and is_complete(journal, about, self._hash, self._steps):
+        items = request.items
+        if len(reported) < len(items):
+            items = [items[place] for place in reported]
+        self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
+        asks_for_more = request.on_change is not None or bool(request.redo)
+        if not asks_for_more and is_complete(journal, about, self._hash, self._steps):
             self.plan = self._nothing_to_do()
+            there = dict.fromkeys(self._steps, len(reported) * request.trials)
         else:
             about.pop("complete", None)  # until it is so again
             self._lookup = Lookup(request, self._columns, self._layout, about)
@@ -109,8 +119,13 @@ class Evaluation:
                 request.stop_grace_s,
                 request.on_item_complete,
                 request.prices,
+                self._masking,
+                self._watched_for_early_stop() if request.early_stop else None,
             )
             self._pipeline.left = self._lookup.left
+            self._pipeline.redos = self._lookup.redos
+            self._pipeline.counting = self._lookup.counting
+            there = self._lookup.there
             if self.plan.workflow.kept and hasattr(request.workflow, "answered_before"):
                 # Then a request that is refused for its form is a matter of its item.
                 request.workflow.answered_before = True
@@ -118,22 +133,65 @@ class Evaluation:
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
         known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        self._clean_fingerprints(about)
         if request.configuration is not None:
-            about["configuration"] = Redaction().plain(dict(request.configuration))
+            about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
-            write_asked(self._layout, [cell.key for _, cell in self._lookup.calls])
-        begin_session(journal, about, "evaluation", self.plan, self._columns)
+            write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
+        begin_session(
+            journal,
+            about,
+            "evaluation",
+            self.plan,
+            self._columns,
+            items=len(reported),
+            there=there,
+        )
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
 
+    def _public(self, configuration: Mapping[str, Any]) -> Any:
+        return self._masking.ours.data(kept_form(dict(configuration)))[0]
+
+    def _clean_fingerprints(self, about: dict[str, Any]) -> None:
+        """Keep secrets out that a user's own workflow or evaluator has among its parts."""
+        data = self._masking.certain.data
+        functions, evaluators = about.get("functions", {}), about["evaluators"]
+        about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
+        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
+        about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
+
+    def _note_what_is_asked(
+        self, about: dict[str, Any], columns: Mapping[str, ColumnReader]
+    ) -> None:
+        """Note what this session selects and forces, beside what sessions before it did."""
+        request = self._request
+        note_selection(about, request.selection)
+        selected, ids = request.selection.places(request.items), request.redo_items
+        if ids is None and len(selected) < len(request.items):
+            ids = frozenset(request.items[place].id for place in selected)
+        highest = max(column.highest_generation for column in columns.values())
+        wanted = Redo(0, request.redo, ids, versions=self._versions_of(request.redo))
+        begin_redo(about, wanted if request.redo else None, highest)
+
+    def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
+        versions = versions_of(self._request)
+        return tuple((step, versions[step]) for step in sorted(steps))
+
     def _nothing_to_do(self) -> Plan:
         request = self._request
-        cells = len(request.items) * request.trials
+        whole, items = len(request.items), len(request.selection.places(request.items))
+        cells = items * request.trials
         evaluators = [StepPlan(one.name, cells, 0) for one in request.evaluators]
-        return Plan(
-            len(request.items), request.trials, StepPlan(WORKFLOW, cells, 0), tuple(evaluators)
-        )
+        workflow = StepPlan(WORKFLOW, cells, 0)
+        of = whole if items < whole else None
+        return Plan(items, request.trials, workflow, tuple(evaluators), of)
+
+    def _watched_for_early_stop(self) -> dict[str, int]:
+        """Return how many cells each step has to do that has no result on disk yet."""
+        steps = (self.plan.workflow, *self.plan.evaluators)
+        return {step.name: step.calls for step in steps if not step.kept}
 
     # ---- the work -------------------------------------------------------------------------------
 
@@ -163,47 +221,114 @@ class Evaluation:
 
     def finish(self) -> EvaluationResult:
         """Read everything back, and write the files for others."""
+        assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
-            summary = _read_summary(self._layout.home / "summary.json")
+            self._journal.set_aside_bad_lines()
+            if self.plan.of is not None:
+                return self._result(self._results_later(), None, run, None)
+            summary = json.loads(read_whole(self._layout.home / "summary.json"))
             return EvaluationResult(self._read_later, summary, self.plan, run)
-        assert self._journal is not None
         self._journal.drain()  # what still waits to be written counts too
-        reason = self._pipeline.stop_reason
-        items = self._read()
-        summary = summarise(items, [one.name for one in self._request.evaluators])
-        redaction = self._pipeline.redaction
-        summary["stop_reason"] = None if reason is None else redaction.text(text_of(reason))
-        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
-        failure = self._write_outputs(items, summary, redaction)
-        reason = reason or failure
-        steps = [summary["workflow"], *summary["evaluators"].values()]
-        done = failure is None and all(step["completed"] == len(items) for step in steps)
-        if done and self._about is not None:
+        reason, results = self._pipeline.stop_reason, self._results()
+        numbers = self._numbers()
+        pending: list[tuple[str, Mapping[str, Any]]] = []
+
+        def counted() -> Iterator[tuple[Asked, ItemResult]]:
+            for asked, item in results:
+                numbers.add(item)
+                if item.redo:
+                    pending.append((asked.item.id, item.redo))
+                yield asked, item
+
+        pairs = counted()
+        failure = self._write_outputs(pairs, lambda: self._summary(numbers, reason))
+        for _ in pairs:  # what could not be written counts all the same
+            pass
+        summary = self._summary(numbers, reason)
+        if reason is None and failure is None:  # whatever was lost has run again
+            self._journal.set_aside_bad_lines()
+        self._note_end(summary, pending, len(results), wrote=failure is None)
+        return self._result(results, reason or failure, run, summary)
+
+    def _note_end(
+        self,
+        summary: Mapping[str, Any],
+        pending: Sequence[tuple[str, Mapping[str, Any]]],
+        cells: int,
+        *,
+        wrote: bool,
+    ) -> None:
+        """Note what is done of what was asked, and whether that is all."""
+        assert self._journal is not None
+        assert self._lookup is not None
+        if self._about is None:
+            return
+        steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+        end_redo(self._about, pending)
+        note_ended(self._about, steps)
+        done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
+        if wrote and done and self._lookup.is_settled:
             sizes = sizes_of(self._journal, self._steps)
             self._about["complete"] = {"asked": self._hash, "columns": sizes}
-        return EvaluationResult(lambda: items, summary, self.plan, run, reason)
+
+    def _numbers(self) -> Numbers:
+        return Numbers([one.name for one in self._request.evaluators])
+
+    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+        summary = numbers.summary()
+        safe = self._masking.certain.text
+        summary["stop_reason"] = None if reason is None else safe(text_of(reason))
+        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
+        asked, whole = numbers.items // self._request.trials, len(self._request.items)
+        if asked < whole:
+            summary["selection"] = {"items": asked, "of": whole}
+        return summary
+
+    def _result(
+        self,
+        results: ReadBack,
+        reason: Exception | None,
+        run: str | None,
+        summary: dict[str, Any] | None,
+    ) -> EvaluationResult:
+        """Return what came out of what this session was asked for, of all that the run has."""
+        assert self._lookup is not None
+        if summary is None or self._lookup.selects:
+            numbers = self._numbers()
+            for item in results.selected():
+                numbers.add(item)
+            summary = self._summary(numbers, reason)
+        items = functools.partial(_items_of, results)
+        if run is None:  # its files will be gone
+            items = functools.partial(list, items())
+        return EvaluationResult(items, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._request.on_end is None or self._about is None:
+        if self._about is None or self._journal is None:
             return
         complete = self._about.pop("complete", None)  # until that is done, too
-        if self._request.on_end(result) is not False and complete is not None:
-            self._about["complete"] = complete
+        on_end = self._request.on_end
+        well = on_end is None or on_end(result) is not False
+        if well and complete is not None:
+            # As they are now: they may have been changed, on purpose.
+            with suppress(OSError):
+                complete["files"] = checksums_of(self._journal, self._steps)
+                self._about["complete"] = complete
 
     def _write_outputs(
-        self, items: Sequence[ItemResult], summary: dict[str, Any], redaction: Redaction
+        self,
+        results: Iterable[tuple[Asked, ItemResult]],
+        summarise: Callable[[], dict[str, Any]],
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
-        assert self._lookup is not None
         try:
             write_outputs(
                 self._layout,
-                self._lookup.asked,
-                items,
-                redaction.plain(summary),
-                redaction,
+                results,
+                [one.name for one in self._request.evaluators],
+                summarise,
                 bare=self._request.bare_outputs,
                 step_filter=self._request.step_filter,
             )
@@ -218,42 +343,17 @@ class Evaluation:
         return None
 
     def _read_later(self) -> list[ItemResult]:
+        return _items_of(self._results_later())
+
+    def _results_later(self) -> ReadBack:
         about = read_about(self._layout)
         self._lookup = Lookup(self._request, self._columns, self._layout, about)
-        return self._read()
+        return self._results()
 
-    def _read(self) -> list[ItemResult]:
+    def _results(self) -> ReadBack:
         assert self._lookup is not None
         failures = read_failures(self._layout.failures)
-        calls = [(asked, cell.key) for asked, cell in self._lookup.calls]
-        items = read_answers(self._columns[WORKFLOW], calls, failures)
-        for evaluator, fingerprint in self._scores:
-            column = self._columns[evaluator.name]
-            self._read_scores(items, evaluator, fingerprint, column, failures)
-        return items
-
-    def _read_scores(
-        self,
-        items: Sequence[ItemResult],
-        evaluator: Evaluator,
-        fingerprint: str,
-        column: Column,
-        failures: Mapping[tuple[str, str], Entry],
-    ) -> None:
-        assert self._lookup is not None
-        places: dict[str, int] = {}
-        for place, (asked, item) in enumerate(zip(self._lookup.asked, items, strict=True)):
-            if item.status == "completed":
-                key = scoring_of(asked, item.entry, evaluator, fingerprint).cell.key
-                places[key] = place
-        read = set()
-        for key, entry in column.read_many(places):
-            items[places[key]].scores[evaluator.name] = entry.record
-            read.add(key)
-        for key, place in places.items():
-            if key not in read and (evaluator.name, key) in failures:
-                error = failures[evaluator.name, key].record["error"]
-                items[place].score_errors[evaluator.name] = error
+        return ReadBack(self._lookup, self._columns, self._scores, failures)
 
     def _close_journal(self) -> None:
         if self._journal is None:
@@ -271,11 +371,5 @@ class Evaluation:
                 self._temporary.cleanup()
 
 
-def _read_summary(path: Path) -> dict[str, Any]:
-    try:
-        summary = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise JournalError(
-            f"{path}: cannot be read: {error}", hint="delete it and run again: it is made anew"
-        ) from error
-    return dict(summary)
+def _items_of(results: ReadBack) -> list[ItemResult]:
+    return list(results.selected())

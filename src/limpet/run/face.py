@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict, Unpack, cast
 
 from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, load
+from limpet.datasets.choosing import Selection
 from limpet.evaluators import as_evaluators
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.loops import run_here, run_in_thread, running_loop
@@ -16,6 +17,7 @@ from limpet.executors.threads import Threads, to_its_end
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.evaluation import Evaluation
+from limpet.run.forcing import forced
 from limpet.run.notebook import NotebookView, in_notebook
 from limpet.run.plans import Plan
 from limpet.run.request import OnEnd, OnItem, Request
@@ -47,6 +49,8 @@ class RunOptions(TypedDict, total=False):
     """How the run behaves."""
 
     version: str | None
+    redo: bool | Sequence[str]
+    redo_items: Sequence[str] | None
     on_change: OnChange | None
     retry_failed: bool
     durability: Durability
@@ -59,6 +63,9 @@ class RunOptions(TypedDict, total=False):
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
     prices: Prices | None
+    mask: bool
+    secrets: Sequence[str]
+    early_stop: bool
 
 
 class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
@@ -85,14 +92,18 @@ def evaluate(
         trials: How often each item is asked.
         **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
-            workflow is; `on_change` "redo" or "keep" when it changed; `retry_failed`;
+            workflow is; `on_change` "redo" or "keep" when it changed; `redo` runs steps again
+            whatever is there: True for the workflow, or the names of steps; `redo_items` only
+            these items; `retry_failed`;
             `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
             called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
             the result when all files are written, before the run is unlocked; `watcher` is told
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
             interrupt; `configuration` is written into `run.json`; `prices` are what a million
-            tokens cost, by model); and those of `AsyncExecutor`, with `concurrency="auto"` and
-            `timeout=600`.
+            tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
+            as they are; `secrets` are such as no variable or header holds; `early_stop=False` goes
+            on though the first cells of a step all fail alike); and those of `AsyncExecutor`, with
+            `concurrency="auto"` and `timeout=600`.
 
     Raises:
         DatasetError: The dataset cannot be used as it is.
@@ -204,6 +215,7 @@ def _evaluation(
     whole_number_from(1, trials=trials)
     if options.get("on_change") not in (None, "redo", "keep"):
         raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
+    _check_masking(options.get("mask", True), options.get("secrets", ()))
     if options.get("prices") is not None:
         check_prices(cast("Prices", options["prices"]))
     told = cast("dict[str, Any]", options)
@@ -212,15 +224,20 @@ def _evaluation(
     keep = behaviour.pop("write_output", True)
     threads = Threads()
     executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
+    executing["enable_dynamic_concurrency"] = False  # a number is a number
     executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
     AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
     rows = _dataset(dataset, told)
+    scoring = as_evaluators(evaluators, threads=threads)
+    items, selection = rows.items, _selection(told)
+    behaviour |= forced(behaviour, [one.name for one in scoring], items, selection)
     request = Request(
-        list(rows),
+        items,
         flow,
-        as_evaluators(evaluators, threads=threads),
+        scoring,
         (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,
         trials,
+        selection,
         options=executing,
         bad_rows=rows.bad_rows,
         **behaviour,
@@ -248,7 +265,25 @@ def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:
     if isinstance(dataset, Dataset):
         return dataset
     reading: Any = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
+    for name in ("limit", "sample"):
+        reading.pop(name, None)  # they select what this session is about, and make it no shorter
     return load(dataset, **reading)
+
+
+def _check_masking(mask: Any, secrets: Any) -> None:
+    if not isinstance(mask, bool):
+        raise TypeError(f"mask={mask!r}: must be True or False")
+    if isinstance(secrets, str) or not all(isinstance(one, str) for one in secrets):
+        raise TypeError("secrets: must be a list of texts")  # they are not shown
+
+
+def _selection(told: Mapping[str, Any]) -> Selection:
+    sample, limit, seed = told.get("sample"), told.get("limit"), told.get("seed", 0)
+    if sample is not None:
+        whole_number_from(1, sample=sample)
+    if limit is not None:
+        whole_number_from(1, limit=limit)
+    return Selection(sample, limit, seed)
 
 
 def _check_names(options: Mapping[str, Any]) -> None:

@@ -9,6 +9,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from limpet.errors import LimpetError, SetupError
+from limpet.text import one_line, text_of
 from limpet.workflows.protocol import Workflow
 
 _UNCLOSED = "the workflow failed as it was closed; what is finished stays"
@@ -36,7 +38,7 @@ class HeldOpen:
 
         Raises:
             asyncio.CancelledError: It was given up meanwhile, and closed again.
-            Exception: What its opening raised.
+            SetupError: Its opening raised, and what.
         """
         opened = asyncio.get_running_loop().create_future()
         self._is_opening = True
@@ -89,6 +91,14 @@ class HeldOpen:
     async def _open(self) -> None:
         try:
             await self._workflow.open()
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, LimpetError):
+            raise
+        except BaseException as error:  # in a task, SystemExit would end the event loop
+            raise SetupError(
+                f"{self._workflow.name} could not be set up: "
+                f"{type(error).__name__}: {one_line(text_of(error))}",
+                hint="the traceback says where; what is finished stays",
+            ) from error
         finally:
             self._is_opening = False
 

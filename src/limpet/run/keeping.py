@@ -1,8 +1,9 @@
 """How does each result of an executor get into the journal, before anybody counts it?"""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
@@ -19,16 +20,23 @@ from limpet.executors.details import ExecutionStatus
 from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
-from limpet.run.redaction import Redaction
+from limpet.run.guards import Guards
+from limpet.run.masked import MASKED, masked_record
+from limpet.run.tracebacks import user_traceback
 from limpet.run.watcher import Watcher
-from limpet.text import text_of
+from limpet.secrets.masking import Mask
+from limpet.text import one_line, text_of
 from limpet.types import Cell, CellStatus, Failure, Outcome
+
+logger = logging.getLogger("limpet.run")
 
 _STATUSES = {
     ExecutionStatus.COMPLETED: CellStatus.COMPLETED,
     ExecutionStatus.COMPLETED_WITH_RETRIES: CellStatus.COMPLETED_WITH_RETRIES,
     ExecutionStatus.FAILED: CellStatus.FAILED,
 }
+
+logger = logging.getLogger("limpet.run")
 
 
 class Keeping:
@@ -43,11 +51,15 @@ class Keeping:
         record_of: Makes the public record of an input's output.
         permanent: What a failure is called that trying again cannot mend.
         facts_of: Returns what else is known of an outcome.
-        redaction: Keeps secrets from being written; None: nothing is changed.
+        mask: Takes secrets out of what is written; the executor's own hooks hear the original.
+        returned: The fields of the record that came out of the step: only those are masked.
         costs: Whether a call may have to be paid for: then the story tells when it starts.
         watcher: Told of what happens.
+        guards: Told of each call that may cost something, and of each outcome that is on disk.
+        generation_of: Returns the generation of an input's record, given its cell and itself.
 
     Attributes:
+        step: Which column.
         lost: Finished inputs that could not be recorded, with the reason, by their index.
         error: What was wrong with the disk, if it stopped the run.
     """
@@ -61,10 +73,14 @@ class Keeping:
         *,
         permanent: str = "permanent",
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
-        redaction: Redaction | None = None,
+        mask: Mask,
+        returned: Sequence[str],
         costs: bool = True,
         watcher: Watcher | None = None,
+        guards: Guards | None = None,
+        generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
     ) -> None:
+        self.step = step
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
         self._journal = journal
@@ -72,11 +88,18 @@ class Keeping:
         self._record_of = record_of
         self._permanent = permanent
         self._facts_of = facts_of
-        self._redaction = redaction
+        self._mask = mask
+        self._returned = returned
+        self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
+        self._found = 0
+        self._told = False
         self._costs = costs
         self._watcher = watcher
+        self._guards = guards
+        self._generation_of = generation_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
+        self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._own: ExecutorOptions = {}
@@ -101,70 +124,119 @@ class Keeping:
     def _start(self, attempt: Attempt) -> Awaitable[None] | None:
         self._loop = asyncio.get_running_loop()
         if self._costs or self._watcher is not None:
-            cell = self._cell(attempt.index, attempt.input)
+            cell = self._cell_of(attempt.index, attempt.input)
         if self._costs:
-            self._journal.tell(
-                "started", step=cell.step, key=cell.key, id=cell.id, attempt=attempt.number
-            )
+            told: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
+            if generation := self._generation_of(cell, attempt.input):
+                told["generation"] = generation
+            self._journal.tell("started", step=cell.step, **told)
+            if self._guards is not None:
+                self._guards.started()
         if self._watcher is not None:
-            self._watcher.started(cell, attempt.number)
+            _told(self._watcher.started, cell, attempt.number)
         hook = self._own.get("on_attempt_start")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
-            cell = self._cell(attempt.index, attempt.input)
-            met = self._safe(_met(attempt))
+            cell = self._cell_of(attempt.index, attempt.input)
+            self._found = 0
+            met = _met(attempt, self._safe)
+            self._masked[attempt.index] += self._found
             self._attempts[attempt.index].append(met)
             self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
             if self._watcher is not None:
-                self._watcher.attempt_failed(cell, met)
+                _told(self._watcher.attempt_failed, cell, met)
         hook = self._own.get("on_attempt_end")
-        return None if hook is None else hook(attempt)
+        return None if hook is None else _told(hook, attempt)
 
     async def _complete(self, finished: Finished[Any, Any]) -> None:
-        outcome = self._outcome(finished)
         try:
-            recorded = await self._column.append(outcome)
+            recorded = await self._append(finished)
         except JournalError as error:
             self.lost[finished.index] = error
             if not isinstance(error, RecordNotWrittenError):
                 self._stop(error)
             return
+        if MASKED in (recorded.facts or {}):
+            self._say_masked(recorded.cell)
         if self._watcher is not None:
-            self._watcher.finished(recorded)
+            _told(self._watcher.finished, recorded)
+        if self._guards is not None:
+            self._guards.see(recorded)
+        if recorded.failure is None and self._executor is not None:
+            self._executor.end_beginning()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
         if hook is not None and isawaitable(answer := hook(finished)):
             await answer
 
+    async def _append(self, finished: Finished[Any, Any]) -> Outcome:
+        """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
+        try:
+            return await self._column.append(self._outcome(finished))
+        except (Exception, SystemExit) as error:
+            if isinstance(error, JournalError):
+                raise
+            logger.exception("a result could not be put on record; its failure is")
+            failure = Failure("encoding", self._safe(_unrecorded(error)), type(error).__name__)
+            cell = self._cell_of(finished.index, finished.input)
+            return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
+
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
+        self._found = self._masked.pop(finished.index, 0)
         failure = None
+        record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
-            if kind == "permanent" or (kind == "transient" and not _may_pass(finished.error)):
+            own = kind == "transient" and not _may_pass(finished.error)
+            if own or kind in ("permanent", "mistake"):
                 kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
-            failure = Failure(kind, message, type(finished.error).__name__, tuple(attempts))
+            traceback = self._safe(user_traceback(finished.error))
+            type_name = type(finished.error).__name__
+            failure = Failure(kind, message, type_name, tuple(attempts), traceback)
+            facts |= {MASKED: self._found} if self._found else {}
+        else:
+            record, said = masked_record(self._mask, record, self._returned)
+            facts |= said
         details = finished.details
+        cell = self._cell_of(finished.index, finished.input)
         return Outcome(
-            self._cell(finished.index, finished.input),
+            cell,
             _STATUSES[details.status],
-            self._safe(self._record_of(finished)),
+            record,
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),
             failure=failure,
-            facts=self._facts_of(finished),
+            generation=self._generation_of(cell, finished.input),
+            facts=facts or None,
         )
 
-    def _cell(self, index: int, one: Any) -> Cell:
-        cell = self._cell_of(index, one)
-        return cell if self._redaction is None else cell._replace(id=self._safe(cell.id))
+    def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        try:
+            return dict(self._facts_of(finished) or {})
+        except (Exception, SystemExit):  # what stands beside an answer must not cost the answer
+            logger.exception("what a call used could not be told; what it gave is kept")
+            return {}
 
-    def _safe(self, value: Any) -> Any:
-        return value if self._redaction is None else self._redaction.plain(value)
+    def _safe(self, text: str) -> str:
+        """Return a message or a traceback without secrets; what was found is counted."""
+        safe, found = self._mask.data(text)
+        self._found += found
+        return str(safe)
+
+    def _say_masked(self, cell: Cell) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "%s: what came out for %s holds a secret: on disk it is masked; results are scored "
+                "as they are, and mask=False (output: {mask: false}) turns masking off",
+                one_line(cell.step),
+                one_line(cell.id),
+            )
 
     # ---- the disk -------------------------------------------------------------------------------
 
@@ -188,13 +260,26 @@ class Keeping:
         self._executor.stop(error)
 
 
+def _told(hook: Callable[..., Any], *news: Any) -> Any:
+    """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+    try:
+        return hook(*news)
+    except (Exception, SystemExit):
+        logger.exception("%s failed", getattr(hook, "__qualname__", type(hook).__name__))
+        return None
+
+
+def _unrecorded(error: BaseException) -> str:
+    return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
+
+
 def _may_pass(error: BaseException) -> bool:
     """Tell whether it was the provider or the network, and not the user's own code."""
     return isinstance(error, (TransientError, OSError))
 
 
-def _met(attempt: Attempt) -> dict[str, Any]:
-    """Return what an attempt met, as plain data."""
+def _met(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
+    """Return what an attempt met, as plain data without secrets."""
     kind = attempt.kind
     if kind is None:
         kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
@@ -204,7 +289,7 @@ def _met(attempt: Attempt) -> dict[str, Any]:
         "attempt": attempt.number,
         "class": kind_name,
         "type": type(attempt.error).__name__,
-        "message": text_of(attempt.error)[:1000] if attempt.error else "",
+        "message": "" if attempt.error is None else safe(text_of(attempt.error))[:1000],
         "seconds": round(attempt.seconds or 0.0, 6),
     }
     if attempt.retry_in is not None:

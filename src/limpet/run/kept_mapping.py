@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
@@ -13,15 +14,16 @@ from limpet.journal.encoding import encode
 from limpet.journal.fingerprint import digest, output_key
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.journal.plain import NotPlainError, told_apart
+from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange, fingerprint_of, settle_change
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
-from limpet.run.mapping import Mapping
+from limpet.run.mapping import Mapping, on_its_own
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
 from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
 logger = logging.getLogger("limpet.run")
@@ -41,6 +43,8 @@ class KeptMapping(Mapping):
         version: str | None,
         on_change: OnChange | None,
         durability: Durability,
+        *,
+        mask: bool = True,
     ) -> None:
         super().__init__(fn, inputs, options)
         self._path = path
@@ -49,6 +53,7 @@ class KeptMapping(Mapping):
         self._version = version
         self._on_change = on_change
         self._durability = durability
+        self._masking = Masking(results=mask)
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
         self._kept: dict[int, Entry] = {}
@@ -85,11 +90,23 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
-        self._keeping = Keeping(journal, STEP, lambda index, _: cells[index], self._record_of)
+        self._keeping = Keeping(
+            journal,
+            STEP,
+            lambda index, _: cells[index],
+            self._record_of,
+            mask=self._masking.results,
+            returned=("output",),
+        )
+        self._run = self._threads.as_async(on_its_own(self._fn))
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
-        self.executor = self._keeping.executor(self._threads.as_async(self._fn), options)
+        self.executor = self._keeping.executor(self._call, options)
+
+    async def _call(self, one: Any) -> Any:
+        # A copy: what the function does later to what it returned is not what it returned.
+        return own_copy(await self._run(one))
 
     @staticmethod
     def _key(identity: Identity, fingerprint: str) -> str:
@@ -107,14 +124,18 @@ class KeptMapping(Mapping):
             if self._identify_by is None:
                 return bool(digest(told_apart(one)) == self._identities[index].content)
             encode(one)
-        except NotPlainError:
+        except Exception:  # noqa: BLE001 - it costs the input in the record, and never the output
             return False
         return True
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         # The outputs are read back, not taken as they are: a finished run and a resumed one are
-        # the same thing.
-        self._close_journal()  # first: what still waited to be written counts too
+        # the same thing. First, what still waits to be written: it counts too.
+        assert self._journal is not None
+        self._journal.drain()
+        if all(key in self._column for key in self._keys):
+            self._journal.set_aside_bad_lines()
+        self._close_journal()
         fallback = self._options.get("fallback_return_value", UNSET)
         result: MapResult[Any, Any] = MapResult(
             [fallback] * len(self._all),

@@ -4,7 +4,8 @@ Only looks: with readers it is what `plan` needs, with a journal's own columns w
 """
 
 import functools
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError
@@ -13,14 +14,18 @@ from limpet.journal.code import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
-from limpet.run.asked import Asked, ask
+from limpet.run.asked import Asked, AskedItems
+from limpet.run.calls import Calls, Keys
 from limpet.run.change import Fingerprint, settle_change
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.records import Call
+from limpet.run.redo import Redos
 from limpet.run.request import Request
 from limpet.run.scoring import scoring_of
-from limpet.types import Cell
+from limpet.run.selecting import reported_places
+
+_CHUNK = 1_000
 
 
 class Lookup:
@@ -30,14 +35,20 @@ class Lookup:
         request: What is asked.
         columns: The column of each step.
         layout: Where the failures lie.
-        about: What earlier sessions left; brought up to date.
+        about: What earlier sessions left; brought up to date. Which items are reported of, and
+            what is to be run again, stands there already.
 
     Attributes:
-        asked: Each item in each trial.
-        calls: The cell of each whose answer counts.
-        missing: Those the workflow has to answer.
+        asked: Each item that is reported of, in each trial.
+        keys: The key of each, under the workflow as it is now.
+        standing: By one of these, the key of an earlier version's answer, which counts until there
+            is one under the key itself, and which version that is.
+        missing: Those the workflow has to answer in this session.
         unscored: Those that are answered, and lack a score.
-        left: Steps and keys that failed before and are not to be tried again.
+        left: Steps and keys that failed before and are not to be tried again, with the generation
+            in which they failed.
+        redos: What is to be run again whatever is there.
+        there: How many cells of each step need nothing more, in the whole run.
         plan: All of that, as a person is told.
 
     Raises:
@@ -56,12 +67,18 @@ class Lookup:
         self._answers = columns[WORKFLOW]
         self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
-        self.asked = ask(request.items, request.trials, request.workflow)
+        places = reported_places(about, request.items)
+        self._reported = len(places)
+        self._selected = _selected(request, places)
+        self.asked = AskedItems(request.items, request.trials, request.workflow, places)
+        self.redos = Redos(about, versions_of(request))
         failures = {} if request.retry_failed else read_failures(layout.failures)
-        self.left = frozenset(failures)
+        self.left: dict[tuple[str, str], int] = {
+            cell: one.facts.get("generation", 0) for cell, one in failures.items()
+        }
         unasked: FunctionChangedError | None = None
         try:
-            self.calls = self._settle(about)
+            self._settle(about)
         except FunctionChangedError as error:
             unasked = error
         self._divide()
@@ -72,14 +89,51 @@ class Lookup:
             raise unasked
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
-    def _calls_under(self, fingerprint: str) -> list[Call]:
-        return [
-            (one, Cell(WORKFLOW, one.public_id, one.trial, one.key(fingerprint)))
-            for one in self.asked
-        ]
+    def _keys_under(self, fingerprint: str) -> Keys:
+        return Keys(self.asked.keys(fingerprint))
 
-    def _settle(self, about: dict[str, Any]) -> list[Call]:
-        """Return the cells whose answers count, each under the fingerprint that made it."""
+    def is_selected(self, place: int) -> bool:
+        """Tell whether this session is about what is asked at a place."""
+        return self._selected is None or place % self._reported in self._selected
+
+    @property
+    def selects(self) -> bool:
+        """Whether this session is about a part of what the run reports of."""
+        return self._selected is not None
+
+    def counting(self, call: Call) -> Call:
+        """Return the call whose answer counts now, in place of one under the present workflow."""
+        asked, cell = call
+        return asked, cell._replace(key=self.counting_key(cell.key)[0])
+
+    def counting_key(self, key: str) -> tuple[str, str]:
+        """Return the key of the answer that counts now, and its version; empty: the present one."""
+        if not self.standing or key in self._answers:
+            return key, ""
+        return self.standing.get(key, (key, ""))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody needs to be asked about answers of another version that count."""
+        return self._kept_by_choice or all(key in self._answers for key in self.standing)
+
+    def _exempt(self, about: Mapping[str, Any]) -> set[int]:
+        """Return where a changed workflow is no question: not asked now, or run again anyway."""
+        if self._selected is None and not self.redos:
+            return set()
+        known = about.get("functions", {})
+        return {
+            place
+            for place, one in enumerate(self.asked)
+            if not self.is_selected(place)
+            or (
+                (needed := self.redos.needed(WORKFLOW, one.item.id))
+                and not any(self._answers.reaches(one.key(whole), needed) for whole in known)
+            )
+        }
+
+    def _settle(self, about: dict[str, Any]) -> None:
+        """Find the cells, and the answers of other versions that count in place of some."""
         parts = dict(self._request.workflow.fingerprint)
         now = Fingerprint(digest(parts), parts)
         latest = next(reversed(about.get("functions", {}).items()), None)
@@ -87,74 +141,155 @@ class Lookup:
             self._changed = tuple(changed_parts(latest[1], parts))
 
         def done_under(whole: str) -> set[int]:
-            cells = enumerate(self._calls_under(whole))
-            return {place for place, (_, cell) in cells if cell.key in self._answers}
+            keys = enumerate(self._keys_under(whole))
+            return {place for place, key in keys if key in self._answers}
 
-        self.calls = self._calls_under(now.whole)  # what a redo would do, for the plan
-        chosen = settle_change(about, now, done_under, len(self.asked), self._request.on_change)
-        if any(whole != now.whole for whole in chosen):
+        self.standing: dict[str, tuple[str, str]] = {}
+        self.keys = self._keys_under(now.whole)
+        exempt = self._exempt(about)
+        chosen = settle_change(
+            about, now, done_under, len(self.asked), self._request.on_change, exempt
+        )
+        others = {place: whole for place, whole in enumerate(chosen) if whole != now.whole}
+        if others.keys() - exempt:
             self._changed = ()  # kept
-        return [self._calls_under(whole)[place] for place, whole in enumerate(chosen)]
+        self.standing = {
+            self.keys[place]: (self._keys_under(whole)[place], whole)
+            for place, whole in others.items()
+        }
+        self._kept_by_choice = about["decided"].get(now.whole) == "keep"
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
-        self.missing: list[Call] = []
-        self._left_calls: list[Call] = []
-        kept: list[Call] = []
-        for call in self.calls:
-            key = call[1].key
-            if key in self._answers:
-                kept.append(call)
-            elif (WORKFLOW, key) in self.left:
-                self._left_calls.append(call)
-            else:
-                self.missing.append(call)
-        self._kept = len(kept)
-        self.unscored: list[Call] = []
-        self._lacking = dict.fromkeys((one.name for one, _ in self._scores), 0)
-        by_key = {cell.key: (asked, cell) for asked, cell in kept}
-        seen = set()
-        for key, entry in self._answers.read_many(by_key):
-            seen.add(key)
-            # A list, and not any() alone: each evaluator counts what it lacks.
-            lacks = [self._lacks_score(by_key[key][0], entry, *one) for one in self._scores]
-            if any(lacks):
-                self.unscored.append(by_key[key])
-        damaged = [call for key, call in by_key.items() if key not in seen]
-        self.missing += damaged
-        self._kept -= len(damaged)
+        names = [one.name for one, _ in self._scores]
+        self.there = dict.fromkeys((WORKFLOW, *names), 0)
+        self._kept = dict.fromkeys((WORKFLOW, *names), 0)
+        self._lacking = dict.fromkeys(names, 0)
+        self._scores_forced = dict.fromkeys(names, 0)
+        self._left_calls = self._forced = 0
+        missing, unscored = array("Q"), array("Q")
+        for begin in range(0, len(self.keys), _CHUNK):
+            answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
+            for place in range(begin, min(begin + _CHUNK, len(self.keys))):
+                self._look_at_answer(place, answered, missing)
+            self._look_at_scores(answered, missing, unscored)
+        self.missing = Calls(WORKFLOW, self.asked, self.keys, missing)
+        counting = self.keys
+        if self.standing:
+            counting = Keys(self.counting_key(key)[0] for key in self.keys)
+        self.unscored = Calls(WORKFLOW, self.asked, counting, unscored)
 
-    def _lacks_score(self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str) -> bool:
+    def _look_at_answer(self, place: int, answered: dict[str, int], missing: "array[int]") -> None:
+        key, needed = self.keys[place], self._needed(place)
+        counting = self.counting_key(key)[0]
+        is_there = counting in self._answers
+        if is_there and self._answers.reaches(counting, needed):
+            answered[counting] = place
+        elif self._is_left(WORKFLOW, key, needed):
+            self._left_calls += self.is_selected(place)
+            if is_there:
+                answered[counting] = place
+        elif self.is_selected(place):
+            missing.append(place)
+            self._forced += is_there
+        elif is_there:
+            answered[counting] = place
+
+    def _needed(self, place: int) -> int:
+        return self.redos.needed(WORKFLOW, self.asked[place].item.id) if self.redos else 0
+
+    def _is_left(self, step: str, key: str, needed: int) -> bool:
+        return self.left.get((step, key), -1) >= needed
+
+    def _look_at_scores(
+        self, answered: dict[str, int], missing: "array[int]", unscored: "array[int]"
+    ) -> None:
+        for key, entry in self._answers.read_many(list(answered)):
+            place = answered.pop(key)
+            asked, is_selected = self.asked[place], self.is_selected(place)
+            if self._answers.reaches(key, self._needed(place)):
+                self.there[WORKFLOW] += 1
+                self._kept[WORKFLOW] += is_selected
+            # A list, and not any() alone: each evaluator counts what it lacks.
+            lacks = [
+                self._lacks_score(asked, entry, *one, is_selected=is_selected)
+                for one in self._scores
+            ]
+            if any(lacks) and is_selected:
+                unscored.append(place)
+        # What is left was damaged since it was opened.
+        missing.extend(place for place in answered.values() if self.is_selected(place))
+
+    def _lacks_score(
+        self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
+    ) -> bool:
+        name, column = evaluator.name, self._columns[evaluator.name]
         key = scoring_of(asked, entry, evaluator, fp).cell.key
-        left = (evaluator.name, key) in self.left
-        lacks = key not in self._columns[evaluator.name] and not left
-        self._lacking[evaluator.name] += lacks
+        needed = self.redos.needed(name, asked.item.id)
+        is_there = column.reaches(key, needed)
+        lacks = not is_there and not self._is_left(name, key, needed)
+        self.there[name] += is_there
+        if is_selected:
+            self._kept[name] += is_there
+            self._lacking[name] += lacks
+            self._scores_forced[name] += lacks and key in column
         return lacks
 
     def _planned(self, about: Mapping[str, Any]) -> Plan:
         request, calls = self._request, len(self.missing)
-        known = self._answers.ids() if self.missing and len(self._answers) else set()
-        seen = sum(_is_known(asked, cell, known) for asked, cell in self.missing)
+        known = self._answers.ids() if calls > self._forced and len(self._answers) else set()
+        seen = 0
+        if known:
+            for asked, cell in self.missing:
+                is_there = self.counting_key(cell.key)[0] in self._answers
+                seen += not is_there and _is_known(asked, known)
         edited = 0 if self._changed else seen
         workflow = StepPlan(
             WORKFLOW,
-            self._kept,
-            calls - seen,
+            self._kept[WORKFLOW],
+            calls - self._forced - seen,
             edited,
-            len(self._left_calls),
+            self._left_calls,
             self._changed if seen else (),
             calls,
+            self._forced,
         )
         evaluators = []
         for one in request.evaluators:
             before = about.get("evaluators", {}).get(one.name)
             changed = () if before is None else tuple(changed_parts(before, dict(one.fingerprint)))
-            missing = self._lacking[one.name]
-            kept = self._kept - missing
-            evaluators.append(StepPlan(one.name, kept, calls, 0, 0, changed, calls + missing))
-        return Plan(len(request.items), request.trials, workflow, tuple(evaluators))
+            missing, forced = self._lacking[one.name], self._scores_forced[one.name]
+            evaluators.append(
+                StepPlan(
+                    one.name, self._kept[one.name], calls, 0, 0, changed, calls + missing, forced
+                )
+            )
+        selected = self._reported if self._selected is None else len(self._selected)
+        whole = len(request.items)
+        return Plan(
+            selected,
+            request.trials,
+            workflow,
+            tuple(evaluators),
+            whole if selected < whole else None,
+        )
 
 
-def _is_known(asked: Asked, cell: Cell, known: set[str]) -> bool:
+def versions_of(request: Request) -> dict[str, str]:
+    """Return the fingerprint of each step as it is now."""
+    steps = {one.name: digest(dict(one.fingerprint)) for one in request.evaluators}
+    return {WORKFLOW: digest(dict(request.workflow.fingerprint)), **steps}
+
+
+def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:
+    """Return where among the items that are reported of the session's own are; None: all are."""
+    wanted = request.selection.places(request.items)
+    if len(wanted) == len(reported):
+        return None
+    at = {place: number for number, place in enumerate(reported)}
+    return frozenset(at[place] for place in wanted)
+
+
+def _is_known(asked: Asked, known: set[str]) -> bool:
     """Tell whether an item was answered before; with more trials, its id has grown."""
-    return cell.id in known or (asked.trial == 0 and asked.item.id in known)
+    return asked.public_id in known or (asked.trial == 0 and asked.item.id in known)

@@ -29,6 +29,7 @@ def map(  # noqa: A001 - it is one
     version: str | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
+    mask: bool = ...,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
@@ -43,6 +44,7 @@ def map(  # noqa: A001 - it is one
     version: str | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
+    mask: bool = ...,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
@@ -56,6 +58,7 @@ def map(  # noqa: A001 - it is one
     version: str | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
+    mask: bool = True,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[Any, Any]:
     """Call a function on every input; with a journal, never twice for the same result.
@@ -75,7 +78,10 @@ def map(  # noqa: A001 - it is one
             "keep" them.
         durability: When a result counts: "sync" (on the disk), "interval" (on the disk within a
             second), "flush" (survives a killed process only).
-        **options: As for `AsyncExecutor`; `concurrency` is "auto" and `exit_on_error` is False.
+        mask: Whether secrets of the environment are masked in what is kept of outputs and errors.
+            An output comes back as it is kept.
+        **options: As for `AsyncExecutor`; `concurrency` is "auto", `exit_on_error` is False, and
+            a number is held: `enable_dynamic_concurrency` is False.
 
     Returns:
         Outputs in input order, failures, details, and what was kept. With a journal, an output is
@@ -89,7 +95,7 @@ def map(  # noqa: A001 - it is one
     """
     if isinstance(inputs, AsyncIterable):
         raise TypeError("inputs: an async iterable needs `await limpet.amap(...)`")
-    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, options)
+    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, mask, options)
     try:
         mapping.open()
         return mapping.finish(*mapping.executor.run(mapping.inputs))
@@ -107,6 +113,7 @@ async def amap(
     version: str | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
+    mask: bool = ...,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
@@ -121,6 +128,7 @@ async def amap(
     version: str | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
+    mask: bool = ...,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
@@ -134,12 +142,13 @@ async def amap(
     version: str | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
+    mask: bool = True,
     **options: Unpack[ExecutorOptions],
 ) -> MapResult[Any, Any]:
     """Do what `map` does, on the running event loop. `inputs` may be an async iterable."""
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [one async for one in inputs]
-    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, options)
+    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, mask, options)
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
         await to_its_end(threads.run(lambda _: mapping.open(), None))
@@ -158,6 +167,7 @@ def _mapping(
     version: str | None,
     on_change: OnChange | None,
     durability: Durability,
+    mask: bool,  # noqa: FBT001 - private
     options: ExecutorOptions,
 ) -> Mapping:
     checked_function(fn=fn)
@@ -173,12 +183,21 @@ def _mapping(
         raise TypeError(f"version={version!r}: must be a text or None")
     if key is not None:
         checked_function(key=key)
-    settled: ExecutorOptions = {"concurrency": "auto", "exit_on_error": False, **options}
+    if not isinstance(mask, bool):
+        raise TypeError(f"mask={mask!r}: must be True or False")
+    settled: ExecutorOptions = {
+        "concurrency": "auto",
+        "exit_on_error": False,
+        "enable_dynamic_concurrency": False,  # a number is a number
+        **options,
+    }
     if "tqdm_bar_format" not in options and _is_watched():
         settled["tqdm_bar_format"] = _BAR
     if journal is None:
         return Mapping(fn, inputs, settled)
-    return KeptMapping(fn, list(inputs), settled, journal, key, version, on_change, durability)
+    return KeptMapping(
+        fn, list(inputs), settled, journal, key, version, on_change, durability, mask=mask
+    )
 
 
 def _is_watched() -> bool:

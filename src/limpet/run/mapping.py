@@ -3,12 +3,32 @@
 from collections.abc import Awaitable
 from typing import Any
 
+from limpet.copies import own_containers
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
 from limpet.executors.details import ExecutionDetails
 from limpet.executors.options import ExecutorOptions
-from limpet.executors.threads import Threads
+from limpet.executors.threads import Threads, is_async
+from limpet.run.mistakes import mistakes_once
 from limpet.run.result import MapResult
+
+
+def on_its_own(function: Any) -> Any:
+    """Return a function whose every call gets containers of its own, also on a second attempt.
+
+    Objects of other classes are handed over as they are: a client or an array is not copied.
+    """
+    if is_async(function):
+
+        async def call_async(one: Any) -> Any:
+            return await function(own_containers(one))
+
+        return call_async
+
+    def call(one: Any) -> Any:
+        return function(own_containers(one))
+
+    return call
 
 
 class Mapping:
@@ -24,7 +44,8 @@ class Mapping:
     def __init__(self, fn: Any, inputs: Any, options: ExecutorOptions) -> None:
         self.inputs = inputs
         self._fn = fn
-        self._options = options
+        self._options: ExecutorOptions = {**options}
+        self._options["classify"] = mistakes_once(options.get("classify"))
         self._threads = Threads()
         self._failures: dict[int, Finished[Any, Any]] = {}
 
@@ -38,7 +59,7 @@ class Mapping:
             return None if own is None else own(finished)
 
         options: ExecutorOptions = {**self._options, "on_complete": note}
-        self.executor = AsyncExecutor(self._threads.as_async(self._fn), **options)
+        self.executor = AsyncExecutor(self._threads.as_async(on_its_own(self._fn)), **options)
 
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         """Make the result of what the executor gave."""

@@ -87,7 +87,11 @@ def _summary_row(name: str, numbers: Mapping[str, Any], asked: int) -> list[str]
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
     not_run = f"{numbers['not_run']:,}" if numbers["not_run"] else ""
     done = f"{numbers['completed']:,}/{asked:,}"
-    return [escape(name), done, escape(failed), not_run, _mean(numbers.get("mean"))]
+    mean = _mean(numbers.get("mean"))
+    if "by_current_version" in numbers:
+        of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
+        mean = f"{mean} ({of} by the current version)".strip()
+    return [escape(name), done, escape(failed), not_run, mean]
 
 
 def _mean(value: float | None) -> str:

@@ -1,8 +1,10 @@
 """The files for others: the shapes of `nat eval`, written whole at the end of every run."""
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
 
 from limpet.journal.encoding import encode
 from limpet.journal.files import replace_file
@@ -10,40 +12,48 @@ from limpet.journal.layout import Layout
 from limpet.run.asked import Asked
 from limpet.run.nat_steps import as_nat_step
 from limpet.run.records import answer_record, kept_steps
-from limpet.run.redaction import Redaction
 from limpet.run.results import ItemResult
+
+_PIECE_BYTES = 2**20
 
 
 def write_outputs(
     layout: Layout,
-    asked: Sequence[Asked],
-    items: Sequence[ItemResult],
-    summary: dict[str, Any],
-    redaction: Redaction,
+    results: Iterable[tuple[Asked, ItemResult]],
+    evaluators: Sequence[str],
+    summarise: Callable[[], dict[str, Any]],
     *,
     bare: bool = False,
     step_filter: Sequence[str] | None = None,
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
+    The results are gone through once, and none is kept: there may be a million.
+
     Args:
         layout: Where.
-        asked: What was asked.
-        items: What came out.
-        summary: The numbers.
-        redaction: What keeps secrets out.
+        results: What was asked, and what came out.
+        evaluators: The names of what scored.
+        summarise: Returns the numbers, once all results were gone through.
         step_filter: Which types of steps are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
     """
-    answers: Iterator[Any]
-    if bare:
-        answers = (item.output for item in items)
-    else:
-        pairs = zip(asked, items, strict=True)
-        answers = (redaction.plain(_answer(one, item, step_filter)) for one, item in pairs)
-    replace_file(layout.home / "workflow_output.json", _array(answers))
-    for name in summary["evaluators"]:
-        replace_file(layout.home / f"{name}_output.json", _scores(name, items, summary))
+    with ExitStack() as stack:
+        # A score's file begins with the mean: its items wait in a file without a name until then.
+        scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
+
+        def answers() -> Iterator[Any]:
+            for number, (asked, item) in enumerate(results):
+                for name, file in scores.items():
+                    file.write((b",\n" if number else b"\n") + encode(_score(name, item))[0])
+                yield item.output if bare else _answer(asked, item, step_filter)
+
+        replace_file(layout.home / "workflow_output.json", _array(answers()))
+        summary = summarise()
+        for name, file in scores.items():
+            head = {"average_score": summary["evaluators"][name]["mean"]}
+            head["_limpet"] = summary["evaluators"][name]
+            replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
     pretty = json.dumps(summary, indent=2).encode() + b"\n"
     replace_file(layout.home / "summary.json", [pretty])
 
@@ -52,16 +62,10 @@ def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -
     if item.status == "completed":
         steps = enumerate(kept_steps(item.steps, step_filter))
         return answer_record(asked, item.output, [as_nat_step(one, n) for n, one in steps])
-    ours = {"status": item.status} | ({} if item.error is None else {"error": item.error})
+    ours: dict[str, Any] = {"status": item.status}
+    if item.error is not None:  # the traceback stands in failures.jsonl
+        ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
     return answer_record(asked, None, []) | {"_limpet": ours}
-
-
-def _scores(name: str, items: Sequence[ItemResult], summary: dict[str, Any]) -> Iterator[bytes]:
-    numbers = summary["evaluators"][name]
-    head = {"average_score": numbers["mean"], "_limpet": numbers}
-    yield encode(head)[0][:-1] + b',"eval_output_items":'
-    yield from _array(_score(name, item) for item in items)
-    yield b"}\n"
 
 
 def _score(name: str, item: ItemResult) -> dict[str, Any]:
@@ -72,6 +76,14 @@ def _score(name: str, item: ItemResult) -> dict[str, Any]:
     why = "it was stopped before" if item.status == "completed" else f"the workflow {item.status}"
     reason = error["message"] if error else f"not run: {why}"
     return {"id": item.id, "score": None, "reasoning": {}, "error": reason}
+
+
+def _score_file(head: dict[str, Any], items: BinaryIO) -> Iterator[bytes]:
+    yield encode(head)[0][:-1] + b',"eval_output_items":['
+    items.seek(0)
+    while piece := items.read(_PIECE_BYTES):
+        yield piece
+    yield b"\n]}\n"
 
 
 def _array(records: Iterator[Any]) -> Iterator[bytes]:

@@ -7,18 +7,23 @@ it is on disk, and not before.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.errors import LimpetError, PermanentError
 from limpet.evaluators.builtin import BuiltIn
+from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Finished
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
+from limpet.foreign import is_interrupt, readable
 from limpet.journal.column import Column
 from limpet.journal.encoding import kept_form
 from limpet.journal.journal import Journal
@@ -26,25 +31,46 @@ from limpet.journal.lines import Entry
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt
+from limpet.run.blocking import LoopWatch
+from limpet.run.guards import (
+    FIRST_CALLS,
+    FIRST_CALLS_S,
+    EarlyStop,
+    Guards,
+    Repetition,
+    Spent,
+)
 from limpet.run.held_open import HeldOpen
 from limpet.run.keeping import Keeping
-from limpet.run.pace_story import tell_pace
-from limpet.run.records import Call, answer_record, item_told, kept_steps, score_record
-from limpet.run.redaction import Redaction
+from limpet.run.mistakes import mistakes_once
+from limpet.run.pace_story import fixed_pace, tell_pace
+from limpet.run.records import (
+    SCORED,
+    Call,
+    answer_record,
+    item_told,
+    kept_steps,
+    score_record,
+    secrets_of,
+)
+from limpet.run.redo import Redos
+from limpet.run.remarks import Remarks
 from limpet.run.request import OnItem
-from limpet.run.scoring import Scoring, scoring_of
+from limpet.run.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
 from limpet.run.stopping import Stopping
+from limpet.run.taking import taken_output, taken_scores
 from limpet.run.usage import Prices, usage_facts
 from limpet.run.watcher import Watcher
-from limpet.text import one_line
-from limpet.types import Output
+from limpet.secrets.masking import Masking
+from limpet.text import one_line, text_of
+from limpet.types import Cell, Output, Usage
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
 
 _BELT = 256
 _CHUNK = 500
 _BUILT_IN_CONCURRENCY = 32  # they call no provider
 WORKFLOW = "workflow"
-_MISTAKES = (TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
 
 logger = logging.getLogger("limpet.run")
 
@@ -62,11 +88,16 @@ class Pipeline:
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
         prices: What a million tokens cost, by model.
+        masking: What keeps secrets from being written.
+        early_stop: How many cells each step has to do that stops the run when its first ones fail
+            alike; one with results on disk is not among them.
 
     Attributes:
         keepings: What each step could not record.
-        left: Steps and keys that failed before and are not to be tried again.
-        redaction: What keeps secrets from being written.
+        left: Steps and keys that failed before and are not to be tried again, with the generation
+            in which they failed.
+        redos: What is to be run again whatever is there.
+        counting: Returns the call whose answer counts in place of one that has none of its own.
     """
 
     def __init__(
@@ -80,9 +111,16 @@ class Pipeline:
         stop_grace_s: float = STOP_GRACE_S,
         on_item_complete: OnItem | None = None,
         prices: Prices | None = None,
+        masking: Masking | None = None,
+        early_stop: Mapping[str, int] | None = None,
     ) -> None:
-        self.redaction = Redaction()
-        self._stopping = Stopping(journal, self.redaction, watcher, stop_grace_s)
+        self._masking = masking or Masking()
+        self._remarks = Remarks(journal, self._masking)
+        self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
+        self._early_stop = early_stop or {}
+        spent = Spent()
+        guards = (Repetition(journal), EarlyStop(self._early_stop, spent))
+        self._guards = Guards(guards, spent, self._stopping.stop)
         self._watcher = watcher
         self._on_item_complete = on_item_complete
         self._prices = prices
@@ -94,8 +132,11 @@ class Pipeline:
         self._evaluators = evaluators
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
+        self._options["classify"] = mistakes_once(options.get("classify"))
         self._step_filter = step_filter
-        self.left: frozenset[tuple[str, str]] = frozenset()
+        self.left: Mapping[tuple[str, str], int] = {}
+        self.redos = Redos({})
+        self.counting: Callable[[Call], Call] = lambda call: call
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)
         self._belts: dict[str, Belt[Scoring]] = {}
@@ -117,10 +158,13 @@ class Pipeline:
         self._stopping.loop = asyncio.get_running_loop()
         if calls and not await self._opened():
             return
-        self.redaction.look_again()  # setting up may have made secrets known
+        # Setting up may have made secrets known.
+        self._masking.look_again(secrets_of(self._workflow, *(one for one, _ in self._evaluators)))
         if self.stop_reason is not None:  # interrupted meanwhile
             await self._held.close()
             return
+        watch = LoopWatch(self._journal)
+        watch.start()
         try:
             async with asyncio.TaskGroup() as group:
                 for evaluator, _ in self._evaluators:
@@ -129,6 +173,7 @@ class Pipeline:
         except BaseExceptionGroup as group_of_errors:
             raise _the_only(group_of_errors) from None
         finally:
+            watch.stop()
             for unsubscribe in self._unsubscribe:
                 unsubscribe()
             await self._held.close()
@@ -178,18 +223,28 @@ class Pipeline:
 
         hook = self._options.get("on_complete")
 
+        copies_itself = isinstance(self._workflow, (FunctionWorkflow, ClassWorkflow))
+
         async def answer(call: Call) -> Output:
+            item = call[0].item if copies_itself else own_copy(call[0].item)
             with _kept_in("the workflow"):
-                return await self._workflow.call(call[0].item)
+                return taken_output(await self._workflow.call(item), self._remarks)
 
         async def pass_on(finished: Finished[Call, Output]) -> None:
-            if hook is not None and isawaitable(answered := hook(finished)):
-                await answered
-            await self._tell_item(finished)
-            if finished.error is None and self._evaluators:
-                record = kept_form(self.redaction.plain(self._record_of(finished)))
-                for name, scoring in self._missing_for(finished.input[0], Entry({}, record)):
+            lost = keeping.lost.get(finished.index)
+            entry = None
+            if finished.error is None and lost is None and self._evaluators:
+                # As it is, not yet masked; and before anybody else sees it: what they do to it is
+                # not scored.
+                entry = Entry({}, kept_form(self._record_of(finished)))
+            if hook is not None:
+                await _told("on_complete", hook, finished)
+            await self._tell_item(finished if lost is None else replace(finished, error=lost))
+            if entry is not None:
+                for name, scoring in self._missing_for(finished.input[0], entry):
                     await self._belts[name].put(scoring)
+            elif self.redos and self._evaluators:  # an earlier answer stands, and may lack a score
+                await self._pass_on_kept([self.counting(finished.input)])
 
         keeping = Keeping(
             self._journal,
@@ -197,29 +252,27 @@ class Pipeline:
             lambda _, call: call[1],
             self._record_of,
             facts_of=self._usage_of,
-            redaction=self.redaction,
+            mask=self._masking.results,
+            returned=(ANSWER, STEPS),
             watcher=self._watcher,
+            guards=self._guards,
+            generation_of=lambda cell, call: self._generation(cell, call[0]),
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
             options["pacer"] = self._pacer_of(self._workflow.endpoint)
-        self._watch_pace(WORKFLOW, options.get("pacer"))
         self._answering = keeping.executor(answer, options)
+        self._watch_pace(WORKFLOW, self._answering)
         await self._run(keeping, self._answering, calls)
 
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
         if self._on_item_complete is None:
             return
-        try:
-            told = self._on_item_complete(item_told(finished))
-            if isawaitable(told):
-                await told
-        except Exception:  # whoever looks on must not keep the item from its scores
-            logger.exception("on_item_complete failed for %s", one_line(finished.input[1].id))
+        await _told("on_item_complete", self._on_item_complete, item_told(finished))
 
     def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
-        output = finished.output
-        return usage_facts(output.usage, self._prices) if isinstance(output, Output) else None
+        usage = finished.output.usage if isinstance(finished.output, Output) else None
+        return usage_facts(usage, self._prices) if isinstance(usage, Usage) else None
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
@@ -230,10 +283,20 @@ class Pipeline:
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Put on the belts what is on disk and has no score yet."""
+        masked: Counter[str] = Counter()
         for at in range(0, len(kept), _CHUNK):
             chunk = kept[at : at + _CHUNK]
             for name, scoring in await asyncio.to_thread(self._missing_scores, chunk):
+                masked[name] += SAW_MASKED in scoring.facts
                 await self._belts[name].put(scoring)
+        for name, count in masked.items():
+            if count:
+                logger.warning(
+                    "%s scores %s answers as they are on disk, where secrets are masked: what the "
+                    "workflow gave is not there any more",
+                    one_line(name),
+                    count,
+                )
 
     def _missing_scores(self, calls: Sequence[Call]) -> list[tuple[str, Scoring]]:
         by_key = {cell.key: asked for asked, cell in calls}
@@ -246,8 +309,9 @@ class Pipeline:
         for evaluator, fingerprint in self._evaluators:
             scoring = scoring_of(asked, entry, evaluator, fingerprint)
             cell = scoring.cell
-            left = (cell.step, cell.key) in self.left
-            if not left and cell.key not in self._journal.column(evaluator.name):
+            needed = self.redos.needed(cell.step, asked.item.id)
+            left = self.left.get((cell.step, cell.key), -1) >= needed
+            if not left and not self._journal.column(cell.step).reaches(cell.key, needed):
                 yield evaluator.name, scoring
 
     # ---- the evaluators -------------------------------------------------------------------------
@@ -257,7 +321,11 @@ class Pipeline:
 
         async def score(scoring: Scoring) -> Scores:
             with _kept_in("the evaluator"):
-                return await evaluator.call(scoring.scored)
+                if isinstance(evaluator, BuiltIn):  # changes nothing
+                    return await evaluator.call(scoring.scored)
+                copies_itself = isinstance(evaluator, FunctionEvaluator)
+                scored = scoring.scored if copies_itself else scoring.scored.own()
+                return taken_scores(await evaluator.call(scored), evaluator.name, self._remarks)
 
         keeping = Keeping(
             self._journal,
@@ -266,20 +334,23 @@ class Pipeline:
             score_record,
             permanent="evaluator",
             facts_of=lambda finished: finished.input.facts,
-            redaction=self.redaction,
+            mask=self._masking.results,
+            returned=SCORED,
             costs=not isinstance(evaluator, BuiltIn),
             watcher=self._watcher,
+            guards=self._guards,
+            generation_of=lambda cell, scoring: self._generation(cell, scoring.asked),
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
         options.pop("pacer", None)  # the workflow's
-        options["classify"] = options.get("classify") or _of_own_code
         if isinstance(evaluator, BuiltIn):
             options["concurrency"] = _BUILT_IN_CONCURRENCY
         elif evaluator.endpoint is not None:
             options["pacer"] = self._pacer_of(evaluator.endpoint)
         executor = keeping.executor(score, options)
-        self._watch_pace(evaluator.name, executor.pacer)
+        if not isinstance(evaluator, BuiltIn):
+            self._watch_pace(evaluator.name, executor)
         try:
             await self._run(keeping, executor, belt)
         finally:
@@ -292,12 +363,16 @@ class Pipeline:
             self._pacers[endpoint] = Pacer(endpoint, max_in_flight=most)
         return self._pacers[endpoint]
 
-    def _watch_pace(self, step: str, pacer: Pacer | None) -> None:
-        if pacer is None:
-            return
-        self._unsubscribe.append(tell_pace(self._journal, step, pacer))
+    def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
+        pace = executor.pacer or fixed_pace(executor)
+        self._unsubscribe.append(tell_pace(self._journal, step, pace, self._masking.ours.text))
         if self._watcher is not None:
-            self._watcher.paced(step, pacer)
+            self._watcher.paced(step, pace)
+
+    def _generation(self, cell: Cell, asked: Asked) -> int:
+        """Return the generation of a cell's next record: it wins over whatever was there."""
+        needed = self.redos.needed(cell.step, asked.item.id)
+        return max(needed, self._journal.column(cell.step).next_generation(cell.key))
 
     # ---- both -----------------------------------------------------------------------------------
 
@@ -309,6 +384,8 @@ class Pipeline:
     ) -> None:
         self.keepings.append(keeping)
         self._stopping.executors.append(executor)
+        if keeping.step in self._early_stop:
+            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
         async for _ in executor.stream(inputs):
             pass
         reason = keeping.error or executor.stop_reason
@@ -319,9 +396,13 @@ class Pipeline:
                 other.stop(reason)
 
 
-def _of_own_code(error: BaseException) -> str | None:
-    """Call an evaluator's own mistakes permanent: trying ten times would only take longer."""
-    return "permanent" if isinstance(error, _MISTAKES) else None
+async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
+    """Call a user's hook: whoever looks on must not keep the item from its scores."""
+    try:
+        if isawaitable(told := hook(news)):
+            await told
+    except (Exception, SystemExit):
+        logger.exception("%s failed", name)
 
 
 @contextmanager
@@ -329,10 +410,13 @@ def _kept_in(who: str) -> Iterator[None]:
     """Keep user code that wants to end the process from doing so: only its cell fails."""
     try:
         yield
-    except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+    except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
-        raise PermanentError(f"{who} raised {type(error).__name__}: {error}") from error
+        if is_interrupt(error):
+            raise
+        why = f"{type(error).__name__}: {text_of(error)}"
+        raise PermanentError(f"{who} raised {why}") from readable(error)
 
 
 def _the_only(error: BaseException) -> BaseException:

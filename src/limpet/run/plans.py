@@ -15,6 +15,7 @@ class StepPlan:
         failed: How many failed before and are not tried again.
         changed: What changed in the step itself since its results were made.
         calls: How many calls it will make.
+        forced: How many are on disk, and run again because that was asked.
     """
 
     name: str
@@ -24,16 +25,26 @@ class StepPlan:
     failed: int = 0
     changed: tuple[str, ...] = ()
     calls: int = 0
+    forced: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will do. Its text is what a person is told."""
+    """What a run will do. Its text is what a person is told.
+
+    Attributes:
+        items: How many items it is about.
+        trials: How often each is asked.
+        workflow: What the workflow will do.
+        evaluators: What each evaluator will do.
+        of: How many items there are, where `items` is a selection of them; else None.
+    """
 
     items: int
     trials: int
     workflow: StepPlan
     evaluators: tuple[StepPlan, ...] = ()
+    of: int | None = None
 
     @property
     def calls(self) -> int:
@@ -41,26 +52,32 @@ class Plan:
         return self.workflow.calls + sum(one.calls for one in self.evaluators)
 
     def __str__(self) -> str:
-        parts = [self._workflow_text(), *map(_evaluator_text, self.evaluators)]
-        return "; ".join(parts)
+        # An answer that comes out as it was before keeps its scores.
+        most = "up to " if self.workflow.forced else ""
+        parts = [_evaluator_text(one, most) for one in self.evaluators]
+        return "; ".join([self._workflow_text(), *parts])
 
     def _workflow_text(self) -> str:
         step = self.workflow
         counts = [f"{step.kept:,} kept"]
         counts += [f"{step.new:,} new"] if step.new else []
         counts += [f"{step.edited:,} edited"] if step.edited else []
+        counts += [f"{step.forced:,} forced"] if step.forced else []
         counts += [f"{step.failed:,} failed before and left"] if step.failed else []
         counts += [f"workflow changed ({', '.join(step.changed)})"] if step.changed else []
-        asked = f"{_count(self.items, 'item')} × {_count(self.trials, 'trial')}: "
+        items = _count(self.items, "item")
+        items = items if self.of is None else f"{self.items:,} of {_count(self.of, 'item')}"
+        asked = f"{items} × {_count(self.trials, 'trial')}: "
         return f"{asked}{', '.join(counts)} → {_count(step.calls, f'{step.name} call')}"
 
 
-def _evaluator_text(step: StepPlan) -> str:
+def _evaluator_text(step: StepPlan, most: str) -> str:
     if not step.calls:
         return f"{step.name} kept"
-    if step.changed:
-        return f"{step.name} changed → {_count(step.calls, f'{step.name} call')}"
-    return _count(step.calls, f"{step.name} call")
+    calls = f"{most}{_count(step.calls, f'{step.name} call')}"
+    if step.forced:
+        return f"{step.forced:,} {step.name} forced → {calls}"
+    return f"{step.name} changed → {calls}" if step.changed else calls
 
 
 def _count(number: int, noun: str) -> str:

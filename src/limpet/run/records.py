@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scores
 from limpet.executors.attempts import Finished
 from limpet.run.asked import Asked
@@ -11,6 +12,8 @@ from limpet.run.scoring import ANSWER, STEPS, Scoring
 from limpet.text import text_of
 from limpet.types import Cell, Output, Score
 
+SCORED = ("score", "scores", "reasoning", "label", "details")
+"""The fields of a score's record that the evaluator gave."""
 Call = tuple[Asked, Cell]
 """An item in a trial, and the cell of its answer."""
 
@@ -40,16 +43,24 @@ def _type_of(step: Any) -> str | None:
 def item_told(finished: Finished[Call, Output]) -> ItemResult:
     """Return an item that is done, as the results will have it, without scores yet."""
     asked, _ = finished.input
-    item = ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
+    own = own_copy(asked.item)
+    item = ItemResult(asked.public_id, asked.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if finished.error is None and isinstance(finished.output, Output):
-        item.status, item.output = "completed", finished.output.value
-        item.steps = finished.output.steps
+        item.status, item.output = "completed", own_copy(finished.output.value)
+        item.steps = own_copy(finished.output.steps)
     else:
         error = finished.error
         item.status = "failed"
         item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
     return item
+
+
+def secrets_of(*steps: Any) -> list[str]:
+    """Return what workflows and evaluators declare to be secret: the values of headers, say."""
+    told = [getattr(step, "secrets", ()) for step in steps]
+    lists = [one for one in told if isinstance(one, (list, tuple, set, frozenset))]
+    return [text for one in lists for text in one if isinstance(text, str)]
 
 
 def score_record(finished: Finished[Scoring, Scores]) -> dict[str, Any]:

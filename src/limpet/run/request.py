@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limpet.datasets.choosing import Selection
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
@@ -26,13 +27,23 @@ if what it does failed: then the run is not complete, and does it again."""
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an evaluation was asked to do."""
+    """What an evaluation was asked to do.
+
+    Attributes:
+        items: Every item of the dataset.
+        selection: Which of them this session is about.
+        redo: The steps that are to be run again whatever is there.
+        redo_items: Of which items only, by their ids; None: of all.
+    """
 
     items: Sequence[Item]
     workflow: Workflow
     evaluators: Sequence[Evaluator]
     run: Path | None
     trials: int = 1
+    selection: Selection = field(default_factory=Selection)
+    redo: frozenset[str] = frozenset()
+    redo_items: frozenset[str] | None = None
     on_change: OnChange | None = None
     retry_failed: bool = True
     durability: Durability = "sync"
@@ -44,5 +55,8 @@ class Request:
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
     prices: Prices | None = None
+    mask: bool = True
+    secrets: Sequence[str] = ()
+    early_stop: bool = True
     bad_rows: Sequence[Any] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -7,12 +7,12 @@ from html import escape
 from importlib import import_module
 from typing import Any
 
-from limpet.journal.column import Column
 from limpet.journal.lines import Entry
-from limpet.run.asked import Asked
+from limpet.run.masked import MASKED
 from limpet.run.notebook import summary_html
 from limpet.run.plans import Plan
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.scoring import SAW_MASKED
+from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
 
@@ -32,6 +32,11 @@ class ItemResult:
         score_errors: Why an evaluator has no score.
         status: "completed", "failed" or "not run": the workflow's.
         seconds: How long the workflow took.
+        masked: The steps whose line on disk had a secret, which is masked there.
+        saw_masked: The evaluators that scored an answer of which a secret was masked.
+        version: Which earlier version of the workflow gave the answer; empty: the present one.
+        redo: The steps whose forced redo is still to be done, with why it failed if it did. What
+            is here is the earlier result.
     """
 
     id: str
@@ -45,7 +50,18 @@ class ItemResult:
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     status: str = "not run"
     seconds: float = 0.0
+    masked: tuple[str, ...] = ()
+    saw_masked: tuple[str, ...] = ()
+    version: str = ""
+    redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry = field(default=Entry({}, {}), repr=False)
+
+    def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Note what the line of a step says of secrets."""
+        if facts.get(MASKED):
+            self.masked += (step,)
+        if facts.get(SAW_MASKED):
+            self.saw_masked += (step,)
 
 
 class EvaluationResult:
@@ -74,7 +90,10 @@ class EvaluationResult:
 
     @functools.cached_property
     def items(self) -> list[ItemResult]:
-        """Each item in each trial, in the order of the dataset, trial by trial."""
+        """Each item in each trial, in the order of the dataset, trial by trial.
+
+        They are read from the run's files when they are first asked for.
+        """
         return self._read_items()
 
     @property
@@ -93,7 +112,9 @@ class EvaluationResult:
 
     @property
     def _why(self) -> str:
-        return "" if self.stop_reason is None else text_of(self.stop_reason)
+        """For a notebook, which is kept."""
+        reason = "" if self.stop_reason is None else text_of(self.stop_reason)
+        return by_environment().certain.text(reason)
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
@@ -104,8 +125,10 @@ class EvaluationResult:
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:
-    mean = evaluator.get("mean")
-    return "–" if mean is None else f"{mean:.4g} (n={evaluator['completed']:,})"
+    mean, said = evaluator.get("mean"), f"n={evaluator['completed']:,}"
+    if "by_current_version" in evaluator:
+        said += f", {evaluator['by_current_version']:,} by the current version"
+    return "–" if mean is None else f"{mean:.4g} ({said})"
 
 
 def _row(one: ItemResult) -> dict[str, Any]:
@@ -131,24 +154,3 @@ def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
         yield from ((name, one["score"]) for name, one in score["scores"].items())
     else:
         yield None, score["score"]
-
-
-def read_answers(
-    column: Column, calls: Sequence[tuple[Asked, str]], failures: Mapping[tuple[str, str], Entry]
-) -> list[ItemResult]:
-    """Read back what the workflow answered to what was asked."""
-    items = [
-        ItemResult(asked.public_id, asked.trial, asked.item.input, asked.item.expected)
-        for asked, _ in calls
-    ]
-    places = {key: place for place, (_, key) in enumerate(calls)}
-    for key, entry in column.read_many(places):
-        one = items[places[key]]
-        one.output, one.steps = entry.record[ANSWER], entry.record[STEPS]
-        one.status, one.entry = "completed", entry
-        one.seconds = entry.facts.get("seconds", 0.0)
-    for key, place in places.items():
-        if items[place].status != "completed" and ("workflow", key) in failures:
-            items[place].status = "failed"
-            items[place].error = failures["workflow", key].record["error"]
-    return items

@@ -1,15 +1,18 @@
 """What does a score depend on, and what does an evaluator get to see?"""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.journal.fingerprint import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.run.asked import Asked
+from limpet.run.masked import MASKED, ORIGINAL
 from limpet.types import Cell
 
 ANSWER, STEPS = "generated_answer", "intermediate_steps"
 """Where the workflow's public record holds what came out: the peer's names."""
+SAW_MASKED = "saw_masked"
+"""Our fact about a score whose evaluator saw an answer without the secrets it had."""
 
 
 class Scoring(NamedTuple):
@@ -26,7 +29,7 @@ class Scoring(NamedTuple):
     asked: Asked
     cell: Cell
     scored: Scored
-    facts: dict[str, str]
+    facts: dict[str, Any]
 
 
 def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
@@ -40,7 +43,16 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     wanted = getattr(evaluator, "wanted", None)
     whole = wanted is None or "item" in wanted
     seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
-    output = digest(record[ANSWER], record[STEPS])
+    output = output_digest(entry)
     key = score_key(output, seen, fingerprint, asked.trial)
     cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
-    return Scoring(asked, cell, scored, {"of": output, "by": fingerprint})
+    facts: dict[str, Any] = {"of": output, "by": fingerprint}
+    if entry.facts.get(MASKED):
+        facts[SAW_MASKED] = True
+    return Scoring(asked, cell, scored, facts)
+
+
+def output_digest(entry: Entry) -> str:
+    """Return the digest of an answer as the workflow gave it, also if it is masked on disk."""
+    original = entry.facts.get(ORIGINAL)
+    return str(original or digest(entry.record[ANSWER], entry.record[STEPS]))

@@ -19,28 +19,56 @@ _MOST_SESSIONS = 100
 
 
 def begin_session(
-    journal: Journal, about: dict[str, Any], kind: str, plan: Plan, columns: Mapping[str, Column]
+    journal: Journal,
+    about: dict[str, Any],
+    kind: str,
+    plan: Plan,
+    columns: Mapping[str, Column],
+    *,
+    items: int | None = None,
+    there: Mapping[str, int] | None = None,
 ) -> None:
     """Write down that a session begins, before anything is spent.
 
     What is there at its beginning, and what it plans, is how others tell how far it is.
+
+    Args:
+        journal: Of the run.
+        about: What `run.json` says; brought up to date.
+        kind: "evaluation" or "map".
+        plan: What the session will do.
+        columns: That of each step.
+        items: How many items the run reports of; None: those of the plan.
+        there: How many cells of each step need nothing more; None: those the plan keeps.
     """
     about.update({"limpet": version("limpet"), "kind": kind})
     session: dict[str, Any] = {"began": timestamp(), "pid": os.getpid()}
     session["events_at"] = journal.layout.events.stat().st_size
     session["failures_at"] = journal.layout.failures.stat().st_size
-    session |= {"items": plan.items, "trials": plan.trials}
+    session |= {"items": plan.items if items is None else items, "trials": plan.trials}
+    if plan.of is not None:
+        session |= {"selected": plan.items, "of": plan.of}
     session["steps"] = {
         step.name: {
-            "kept": step.kept,
+            "kept": step.kept if there is None else there[step.name],
             "calls": step.calls,
-            "records_at": len(columns[step.name]),
+            "bytes_at": columns[step.name].path.stat().st_size,
         }
         for step in (plan.workflow, *plan.evaluators)
     }
     about["sessions"] = [*about.get("sessions", []), session][-_MOST_SESSIONS:]
     journal.write_about(about)
     journal.tell("began", pid=os.getpid(), plan=str(plan))
+
+
+def note_ended(about: dict[str, Any], steps: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write down how many cells of each step are there now, as the summary of the run tells.
+
+    A new answer that is as it was before keeps its scores: no line in any file tells of that.
+    """
+    for name, numbers in steps.items():
+        have = numbers["completed"] - sum(numbers.get("redo", {}).values())
+        about["sessions"][-1]["steps"][name]["have"] = have
 
 
 def end_session(journal: Journal, about: dict[str, Any]) -> None:
@@ -68,7 +96,9 @@ def say_unfinished(journal: Journal, about: dict[str, Any], columns: Iterable[Co
         return []
     begun = unfinished(journal.layout.events, last["events_at"])
     known = list(columns)
-    in_flight = [id_ for key, id_ in begun.items() if not any(key in one for one in known)]
+    in_flight = [
+        one.id for one in begun if not any(c.reaches(one.key, one.generation) for c in known)
+    ]
     if in_flight:
         logger.warning(
             "%s: %s calls were in flight when the last session was cut off, and may have been "

@@ -36,7 +36,7 @@ class StepSnapshot:
         retries: How many attempts failed and were tried again.
         in_flight: What is under way, oldest first.
         rate: Cells that ended per second, of late.
-        pace: What holds the pace, in words; empty if nothing is known.
+        pace: What holds the pace, in words; empty where no calls are made.
         tokens: What the calls reported to have used.
     """
 

@@ -13,6 +13,7 @@ from limpet.pacing.pacer import Pacer
 from limpet.pacing.state import WORDS
 from limpet.run.plans import Plan
 from limpet.run.snapshot import InFlight, Snapshot, StepSnapshot
+from limpet.run.usage import add_counts, bounded
 from limpet.types import Cell, CellStatus, Outcome
 
 _WINDOW_S = 30.0
@@ -48,8 +49,8 @@ class Tally:
         }
         self.plan = plan
 
-    def paced(self, step: str, pacer: Pacer) -> None:
-        self._steps[step].pacer = pacer
+    def paced(self, step: str, pace: Pacer | str) -> None:
+        self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
         step = self._steps[cell.step]
@@ -67,7 +68,7 @@ class Tally:
             step.failed[outcome.failure.kind] += 1
         else:
             step.done += 1
-            step.tokens.update((outcome.facts or {}).get("usage", {}))
+            add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
 
     def stopping(self, reason: Exception) -> None:
         self.stop_reason = self.stop_reason or reason
@@ -94,9 +95,9 @@ class _Step:
         self.kept = kept
         self.done = self.retries = 0
         self.failed: Counter[str] = Counter()
-        self.tokens: Counter[str] = Counter()
+        self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float]] = {}
-        self.pacer: Pacer | None = None
+        self.pace: Pacer | str = ""
         self._samples: deque[tuple[float, int]] = deque([(clock(), 0)])
 
     def snapshot(self, now: float, lost: int) -> StepSnapshot:
@@ -113,13 +114,12 @@ class _Step:
             tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in flying),
             self._rate(now, self.done + sum(failed.values())),
             self._pace(),
-            dict(self.tokens),
+            bounded(dict(self.tokens)),
         )
 
     def _pace(self) -> str:
-        """Say what holds the pace; nothing where nothing does."""
-        binding = "nothing" if self.pacer is None else self.pacer.state.binding
-        return "" if binding == "nothing" else WORDS[binding]
+        """Say what holds the pace."""
+        return self.pace if isinstance(self.pace, str) else WORDS[self.pace.state.binding]
 
     def _rate(self, now: float, ended: int) -> float:
         """Return how many end per second, over the last half minute."""

@@ -4,8 +4,8 @@ Among a cell's facts, `usage` is flat: numbers that can be added up. What cannot
 `models`, the same counts by model, and `times`, as `nat eval` knows them.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, MutableMapping
+from math import isfinite
 from typing import Any
 
 from limpet.types import Usage
@@ -69,7 +69,7 @@ def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any] | 
 
 
 def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | None:
-    """Return what these tokens cost; None if a model among them has no price."""
+    """Return what these tokens cost; None if a model has no price, or nobody can tell."""
     cost = 0.0
     for model, counts in models.items():
         price = prices.get(model, prices.get(ANY_MODEL))
@@ -79,24 +79,31 @@ def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | 
             return None
         cached = counts.get("cached_tokens") or 0
         fresh = max(0, (counts.get("prompt_tokens") or 0) - cached)
-        cost += fresh * price.get("prompt", 0.0)
-        cost += cached * price.get("cached", price.get("prompt", 0.0))
-        cost += (counts.get("completion_tokens") or 0) * price.get("completion", 0.0)
+        try:
+            cost += fresh * price.get("prompt", 0.0)
+            cost += cached * price.get("cached", price.get("prompt", 0.0))
+            cost += (counts.get("completion_tokens") or 0) * price.get("completion", 0.0)
+        except OverflowError:  # so many tokens that no float can count them
+            return None
     return cost / _MILLION
 
 
-def sum_usage(facts: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """Add up what cells used."""
-    usage: Counter[str] = Counter()
-    for one in facts:
-        usage.update(one.get("usage", {}))
-    return dict(usage)
+def add_counts(total: MutableMapping[str, float], counts: Mapping[str, Any]) -> None:
+    """Add the counts that are numbers, each as far as a float goes."""
+    for name, one in counts.items():
+        if isinstance(one, (int, float)) and is_bounded(one):
+            have = total.get(name, 0)
+            total[name] = have + one if is_bounded(have) else have
 
 
-def sum_models(facts: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Add up what cells used, model by model."""
-    models: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for one in facts:
-        for model, counts in one.get("models", {}).items():
-            models[model].update(counts)
-    return {model: dict(counts) for model, counts in models.items()}
+def bounded(total: Mapping[str, float]) -> dict[str, float]:
+    """Return the sums that are numbers; one beyond all bounds tells nothing, and is left out."""
+    return {name: one for name, one in total.items() if is_bounded(one)}
+
+
+def is_bounded(number: float) -> bool:
+    """Tell whether a float can hold a number: no NaN, not infinite, not 10 ** 400."""
+    try:
+        return isfinite(number)
+    except OverflowError:
+        return False

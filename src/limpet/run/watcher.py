@@ -14,8 +14,8 @@ class Watcher(Protocol):
     def planned(self, plan: Plan) -> None:
         """It is settled what will be done. Nothing has been spent yet."""
 
-    def paced(self, step: str, pacer: Pacer) -> None:
-        """A step has a pacer, which may be asked for its `state` at any time."""
+    def paced(self, step: str, pace: Pacer | str) -> None:
+        """What holds a step's pace: a pacer, which may be asked at any time, or in words."""
 
     def started(self, cell: Cell, attempt: int) -> None:
         """An attempt started."""

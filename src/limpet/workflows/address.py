@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from limpet.errors import LimpetError
-from limpet.workflows.secrets import is_telling
+from limpet.secrets.known import is_telling
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -28,6 +28,7 @@ class Address:
         relative: Path and query.
         authorization: The header that the credentials in it become; None: there are none.
         secrets: What of it must not be shown.
+        keys: Those of its query's values that are secrets.
 
     Raises:
         LimpetError: It is no address of a server.
@@ -54,6 +55,7 @@ class Address:
         self.path = parts.path or "/"
         self.relative = urlunsplit(("", "", parts.path, parts.query, ""))
         self.secrets = secrets_in(parts)
+        self.keys = _keys_in(parts)
         self.authorization: str | None = None
         if parts.username is not None:
             self.authorization = basic(parts.username, parts.password)
@@ -68,9 +70,12 @@ def basic(user: str, password: str | None) -> str:
 def secrets_in(parts: SplitResult) -> tuple[str, ...]:
     """Return what must not be shown of an address: user, password, telling values of its query."""
     written = [one for one in (parts.username, parts.password) if one]
+    return (*written, *map(unquote, written), *_keys_in(parts))
+
+
+def _keys_in(parts: SplitResult) -> tuple[str, ...]:
     query = parse_qsl(parts.query)
-    asked = [value for name, value in query if is_telling(name) and "{{" not in value]
-    return (*written, *map(unquote, written), *asked)
+    return tuple(value for name, value in query if is_telling(name) and "{{" not in value)
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

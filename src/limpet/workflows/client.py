@@ -7,7 +7,7 @@ there; what becomes of a server later is the pacer's matter.
 import asyncio
 import contextlib
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeVar
 
 import aiohttp
@@ -57,7 +57,7 @@ class Client:
         own = dict(headers)
         if address.authorization and not any(n.lower() == "authorization" for n in own):
             own["Authorization"] = address.authorization
-        self._secrets = Secrets(own, address.secrets)
+        self._secrets = Secrets(own, address.secrets, address.keys)
         self.show = self._secrets.show
         self._has_credentials = bool(own)
         # Nothing packed: text this small gains little, and a packed bomb is not even sent.
@@ -71,6 +71,11 @@ class Client:
         self._proxy_headers: dict[str, str] = {}
         self._proxied_headers = self._headers
 
+    @property
+    def secrets(self) -> Iterable[str]:
+        """What must not stand in an answer, though the server may repeat it."""
+        return self._secrets.declared
+
     # ---- before and after -----------------------------------------------------------------------
 
     async def open(self) -> None:
@@ -83,7 +88,9 @@ class Client:
         await self.close()  # opened twice is opened anew
         address = self._address
         self._proxy = proxy = proxy_for(address.scheme, f"{address.host}:{address.port}")
-        self._secrets.add(() if proxy is None else proxy.secrets)
+        if proxy is not None:
+            told = {} if proxy.authorization is None else {"Authorization": proxy.authorization}
+            self._secrets.add(proxy.secrets, told)
         schemes = {address.scheme, "" if proxy is None else proxy.url.partition(":")[0]}
         tls = tls_context() if "https" in schemes else None
         await self._find(tls)

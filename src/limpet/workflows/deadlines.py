@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from limpet.arguments import positive_number
+from limpet.executors.countdown import Countdown
 from limpet.workflows.failures import TooSlowError
 
 T = TypeVar("T")
@@ -41,7 +42,9 @@ async def within(seconds: float | None, work: Awaitable[T], late: str) -> T:
     """
     if seconds is None:
         return await work
-    limit = asyncio.timeout(seconds)
+    loop = asyncio.get_running_loop()
+    limit = asyncio.timeout(None)
+    countdown = Countdown(seconds, lambda: limit.reschedule(loop.time()))
     try:
         async with limit:
             return await work
@@ -49,3 +52,5 @@ async def within(seconds: float | None, work: Awaitable[T], late: str) -> T:
         if limit.expired():
             raise TooSlowError(f"{late} within {seconds:g} s") from None
         raise
+    finally:
+        countdown.cancel()

@@ -1,15 +1,19 @@
 """A workflow made of a Python function or class."""
 
+import asyncio
 import functools
 import importlib
 import inspect
+import logging
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.errors import LimpetError
-from limpet.executors.threads import Threads, is_async
+from limpet.copies import own_copy
+from limpet.errors import LimpetError, SetupError
+from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.journal.code import code_parts
 from limpet.journal.fingerprint import digest
+from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.arguments import (
     names_given,
@@ -18,6 +22,8 @@ from limpet.workflows.arguments import (
     wants_input_alone,
 )
 from limpet.workflows.protocol import Workflow
+
+logger = logging.getLogger("limpet.workflows")
 
 
 def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
@@ -30,6 +36,7 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
 
     Raises:
         LimpetError: There is nothing of that name, or it cannot be called.
+        SetupError: Its module raised as it was imported.
     """
     if isinstance(thing, str):
         thing = _imported(thing)
@@ -48,20 +55,31 @@ def _imported(reference: str) -> Any:
     module, _, name = reference.partition(":")
     if not module or not name:
         raise LimpetError(f"workflow={reference!r}: must look like 'module:function'")
+    hint = "check the spelling, and that the module can be imported from here"
     try:
         found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {one_line(text_of(error))}"
+        raise SetupError(
+            f"workflow={reference!r}: importing {module} raised {why}",
+            hint="the traceback says where; what is finished stays",
+        ) from error
+    try:
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, AttributeError) as error:
-        raise LimpetError(
-            f"workflow={reference!r}: {error}",
-            hint="check the spelling, and that the module can be imported from here",
-        ) from error
+    except AttributeError as error:
+        raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
     return found
 
 
 class FunctionWorkflow:
-    """A function, or an object that can be called. A plain one runs in threads."""
+    """A function, or an object that can be called. A plain one runs in threads.
+
+    An object may have `setup` and `teardown`, plain or async: called before the first call and
+    after the last.
+    """
 
     def __init__(self, function: Any, version: str | None = None) -> None:
         self.name = _name_of(function)
@@ -72,6 +90,7 @@ class FunctionWorkflow:
         self._alone: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
+        self._is_set_up = False
 
     @functools.cached_property
     def fingerprint(self) -> Mapping[str, str]:
@@ -96,40 +115,47 @@ class FunctionWorkflow:
 
     async def open(self) -> None:
         self._threads = Threads()
+        await _maybe(self._function, "setup")
+        self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
+        # What it is given is its own: it may change it, and the next attempt sees none of that.
         if self._gets_input_alone(item):
-            value = await self._run(lambda: self._function(item.input))
+            value = await self._run(lambda: self._function(own_copy(item.input)))
         else:
-            arguments = {name: value_for(name, item) for name in names_given(self._function, item)}
-            value = await self._run(lambda: self._function(**arguments))
+            names = names_given(self._function, item)
+            arguments = {name: value_for(name, item) for name in names}
+            value = await self._run(lambda: self._function(**_own(arguments)))
         return value if isinstance(value, Output) else Output(value)
 
     async def _run(self, function: Any) -> Any:
         value = function() if self._is_async else await self._threads.run(_call, function)
-        return await value if inspect.isawaitable(value) else value
+        return await value if is_awaitable(value) else value
 
     async def close(self) -> None:
         self._threads.close()
+        was_set_up, self._is_set_up = self._is_set_up, False
+        if was_set_up:
+            await _maybe(self._function, "teardown")
 
 
 class ClassWorkflow:
     """A class: one instance for all items, or a fresh one for each if it says `per_item = True`.
 
-    An instance may have `async def setup(self)` and `async def teardown(self)`; what is called is
-    its `__call__`.
+    An instance may have `setup` and `teardown`, plain or async; what is called is its `__call__`.
     """
 
     def __init__(self, cls: type, version: str | None = None) -> None:
         if not any("__call__" in vars(one) for one in cls.__mro__):
             raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
+        _check_no_arguments(cls)
         self.name = cls.__name__
         self.endpoint = "workflow"
         self._cls = cls
         self._version = version
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None
-        self._instance: Any = None
+        self._has_said = False
         # For the signature alone: reading it needs no instance that was set up.
         self._template = FunctionWorkflow(functools.partial(cls.__call__, None), version)
 
@@ -145,40 +171,68 @@ class ClassWorkflow:
 
     async def open(self) -> None:
         if not self._per_item:
-            self._instance = await self._made()
-            self._shared = FunctionWorkflow(self._instance, self._version)
+            self._shared = await self._opened()
 
     async def call(self, item: Item) -> Output:
         if self._shared is not None:
             return await self._shared.call(item)
-        instance = await self._made()
-        own = FunctionWorkflow(instance, self._version)
+        own = await self._opened()
         try:
             return await own.call(item)
         finally:
-            await own.close()
-            await _maybe(instance, "teardown")
+            await self._close_after_call(own)
 
-    async def _made(self) -> Any:
-        instance = self._cls()
-        await _maybe(instance, "setup")
-        return instance
+    async def _opened(self) -> FunctionWorkflow:
+        one = FunctionWorkflow(self._cls(), self._version)
+        await one.open()
+        return one
+
+    async def _close_after_call(self, one: FunctionWorkflow) -> None:
+        try:
+            await one.close()
+        except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException:  # the answer is there, and paid for
+            if not self._has_said:
+                logger.exception("%s.teardown failed; its answers stay. Said once", self.name)
+            self._has_said = True
 
     async def close(self) -> None:
-        if self._shared is not None:
-            await self._shared.close()
-            await _maybe(self._instance, "teardown")
-            self._shared = self._instance = None
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            await shared.close()
+
+
+def _check_no_arguments(cls: type) -> None:
+    """Refuse a class that cannot be made without arguments, before anything is spent."""
+    try:
+        signature = inspect.signature(cls)
+    except (ValueError, TypeError):  # some do not tell; then making one will
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise SetupError(
+            f"workflow={cls.__name__}: the class needs arguments: {error}",
+            hint=f"give an instance, {cls.__name__}(…), or defaults for all of them",
+        ) from error
 
 
 def _whole(item: Item) -> list[Any]:
     return [item.id, item.input, item.expected, dict(item.row)]
 
 
+def _own(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: own_copy(one) for name, one in arguments.items()}
+
+
 async def _maybe(instance: Any, method: str) -> None:
-    if callable(found := getattr(instance, method, None)):
+    # What answers to any name, as a mock or a proxy does, has no such method of its own.
+    if inspect.getattr_static(instance, method, None) is None:
+        return
+    if callable(found := getattr(instance, method)):
         value = found()
-        if inspect.isawaitable(value):
+        if is_awaitable(value):
             await value
 
 

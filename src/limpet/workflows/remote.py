@@ -4,14 +4,14 @@ They make a request of an item, and an answer of the response: that is the seam.
 two is the client's.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.pacing.observation import observe
-from limpet.types import Item, Output
+from limpet.types import Item, Output, Usage
 from limpet.workflows.address import Address
 from limpet.workflows.client import Client
 from limpet.workflows.failures import (
@@ -56,6 +56,11 @@ class RemoteWorkflow:
         return f"<{type(self).__name__} {self._where}>"
 
     @property
+    def secrets(self) -> Iterable[str]:
+        """The values of its headers and the credentials in its address."""
+        return self._client.secrets
+
+    @property
     def fingerprint(self) -> Mapping[str, str]:
         raise NotImplementedError
 
@@ -85,7 +90,7 @@ class RemoteWorkflow:
             raise PermanentError(f"{self._where}: cannot be sent as JSON: {error}") from None
         output = await self._client.ask(self._method, url, body, self._read, self._where)
         self._answered = True
-        if output.usage is not None and output.usage.total_tokens:
+        if isinstance(output.usage, Usage) and output.usage.total_tokens:
             observe(usage={"total_tokens": output.usage.total_tokens})
         return output
 

@@ -10,35 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.types import Usage
+from limpet.workflows.token_counts import COUNTS, LARGEST, counts_in
 
 Counts = dict[str, int]
-COUNTS = (
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "reasoning_tokens",
-    "total_tokens",
-)
-_LARGEST = 2**53
 _FEW = 2
-
-# Where the same count stands in other servers' answers.
-_PLACES: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "prompt_tokens": (("prompt_tokens",), ("input_tokens",)),
-    "completion_tokens": (("completion_tokens",), ("output_tokens",)),
-    "cached_tokens": (
-        ("cached_tokens",),
-        ("prompt_tokens_details", "cached_tokens"),
-        ("input_tokens_details", "cached_tokens"),
-        ("cache_read_input_tokens",),
-    ),
-    "reasoning_tokens": (
-        ("reasoning_tokens",),
-        ("completion_tokens_details", "reasoning_tokens"),
-        ("output_tokens_details", "reasoning_tokens"),
-    ),
-    "total_tokens": (("total_tokens",),),
-}
 
 
 def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> Usage | None:
@@ -110,27 +85,18 @@ def _sum(models: Mapping[str, Counts]) -> Counts:
 
 
 def _counts(said: Mapping[str, Any]) -> Counts:
-    counts = {name: _first(said, places) for name, places in _PLACES.items()}
+    found, _ = counts_in(said)
+    counts = {name: found.get(name, 0) for name in COUNTS}
     counts["total_tokens"] = counts["total_tokens"] or (
         counts["prompt_tokens"] + counts["completion_tokens"]
     )
     return counts
 
 
-def _first(said: Mapping[str, Any], places: tuple[tuple[str, ...], ...]) -> int:
-    for place in places:
-        found: Any = said
-        for part in place:
-            found = found.get(part) if isinstance(found, Mapping) else None
-        if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found < _LARGEST:
-            return int(found)
-    return 0
-
-
 def _moment(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and abs(value) < _LARGEST else None
+    return float(value) if math.isfinite(value) and abs(value) < LARGEST else None
 
 
 def _p95(seconds: list[float]) -> float:

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from limpet.config.config import Prepared
+from limpet.config.credentials import Literals
+from limpet.config.environment import substitute
 from limpet.config.findings import Findings
 from limpet.config.tree import Tree
 from limpet.datasets import Dataset
@@ -85,7 +87,7 @@ class NatConfig:
         )
         evaluators = prepared_evaluators(self.wanted, self.path, findings)
         findings.raise_any()
-        dataset = read_dataset_rows(self.wanted.dataset, function, self.flags.limit)
+        dataset = read_dataset_rows(self.wanted.dataset, function)
         workflow = workflow_of(self, dataset)
         options = self._options()
         if isinstance(workflow, RowAnswers):
@@ -102,10 +104,13 @@ class NatConfig:
             "bare_outputs": wanted.dataset.structure.disable,
             # An agent that fails or hangs costs more than a call of a model does.
             "max_retries": _RETRIES if flags.max_retries is None else flags.max_retries,
-            "max_timeouts": _TIMEOUTS if flags.max_retries is None else flags.max_retries,
+            "max_timeouts": _TIMEOUTS if flags.max_retries is None else None,
             # In this process the toolkit sets no limit, and an agent may well take long.
             "timeout": flags.endpoint_timeout_s,
         }
+        # What the models and tools use; a column of the dataset may be called `token`, too.
+        used = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        told["secrets"] = Literals(substitute(used, lambda *_: None)).keys
         if flags.endpoint is not None:
             told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
         return cast("EvaluationOptions", told)
@@ -227,7 +232,7 @@ class NatConfig:
         dataset: Dataset = ready.dataset
         return Target(
             self.run,
-            dataset,
+            dataset.items,
             self.trials,
             ready.workflow,
             dataset.roles.input,

@@ -1,6 +1,6 @@
 """A workflow as the configuration and the command line describe it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError, PermanentError
@@ -44,6 +44,11 @@ class ConfiguredWorkflow:
             raise ConfigError(text, hint="such as $.output") from error
         if result_json_path != ALL:
             self._parts["result_json_path"] = digest(result_json_path)
+
+    @property
+    def secrets(self) -> Iterable[str]:
+        """What the inner one declares to be secret."""
+        return getattr(self._inner, "secrets", ())
 
     @property
     def fingerprint(self) -> Mapping[str, str]:

@@ -20,9 +20,8 @@ class Flags:
         result_json_path: Where in the workflow's output the answer is.
         skip_workflow: Call no workflow: score the outputs that are there.
         skip_completed: Take over what an earlier `workflow_output.json` holds.
-        keep: Keep what an earlier workflow answered.
+        keep: Go on with the run that is there, even if it is finished.
         max_retries: How often a failed call is tried again; None: as often as is usual.
-        limit: Only the first so many rows.
         settings: What `--set` says, each as "path=value".
     """
 
@@ -39,7 +38,6 @@ class Flags:
     skip_completed: bool = False
     keep: bool = False
     max_retries: int | None = None
-    limit: int | None = None
     settings: tuple[str, ...] = ()
 
     @property

@@ -8,7 +8,7 @@ once, it is not taken again.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,12 @@ from limpet.journal.column import Column
 from limpet.journal.encoding import kept_form
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
-from limpet.run.asked import Asked, ask
+from limpet.run.asked import Asked, AskedItems
+from limpet.run.masked import masked_record
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.records import answer_record, kept_steps
-from limpet.run.redaction import Redaction
 from limpet.run.scoring import ANSWER, STEPS
+from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.types import Cell, Item, Outcome
 from limpet.workflows.protocol import Workflow
@@ -49,7 +50,7 @@ class Target:
     """
 
     run: Path
-    items: Iterable[Item]
+    items: Sequence[Item]
     trials: int
     workflow: Workflow
     question: str
@@ -143,7 +144,7 @@ def _matched(
     rows: Iterable[Mapping[str, Any]], target: Target, report: Imported
 ) -> Iterable[tuple[Asked, Mapping[str, Any]]]:
     by_id: dict[str, Asked] = {}
-    for one in ask(target.items, target.trials, target.workflow):
+    for one in AskedItems(target.items, target.trials, target.workflow):
         by_id[f"{one.item.id}_rep{one.trial}"] = one
         if one.trial == 0:
             by_id.setdefault(one.item.id, one)
@@ -186,15 +187,16 @@ async def _append(
     name: str,
     target: Target,
 ) -> None:
-    redaction, columns = Redaction(), target.structure
+    mask, columns = by_environment().certain, target.structure
     waiting = []
     for key, (asked, row) in chosen.items():
         steps = _first(row, columns.trajectory, STEPS)
         kept = kept_steps(steps if isinstance(steps, list) else [], target.step_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
-        record = redaction.plain(kept_form(answer_record(asked, answer, kept)))
+        record = kept_form(answer_record(asked, answer, kept))
+        record, said = masked_record(mask, record, (ANSWER, STEPS))
         cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
-        facts = {"imported": name}
+        facts = {"imported": name, **said}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

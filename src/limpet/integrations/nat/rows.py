@@ -22,21 +22,18 @@ _WHOLE = "the whole row"
 _MARKS = tuple(f'"{name}":'.encode() for name in RESERVED)
 
 
-def read_dataset_rows(
-    wanted: WantedDataset, function: Callable[..., Any] | None, limit: int | None
-) -> Dataset:
+def read_dataset_rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> Dataset:
     """Read the dataset.
 
     Args:
         wanted: What the configuration says of it.
         function: The function that returns its rows, if it is a custom one.
-        limit: Take the first so many.
 
     Raises:
         DatasetError: It cannot be used as it is.
     """
     structure = wanted.structure
-    asked: dict[str, Any] = {"id": wanted.id, "filter": wanted.keep, "limit": limit}
+    asked: dict[str, Any] = {"id": wanted.id, "filter": wanted.keep}
     asked["on_bad_row"] = "skip"
     if structure.disable:
         rows = _named(wanted, lambda: [_with_whole(one) for one in _rows(wanted, function)])

@@ -8,7 +8,7 @@ from typing import Any, Self
 import yaml
 
 from limpet.config.credentials import Literals, each_word, hidden, is_secret, secret_start
-from limpet.run.redaction import MASK, Redaction
+from limpet.secrets.masking import MASK, by_environment
 
 __all__ = ["is_secret", "masked", "masked_text", "without_secrets", "words_of"]
 
@@ -25,7 +25,7 @@ def masked(value: Any, *also: Any) -> Any:
         value: The data.
         *also: Other data whose secrets may stand in it too.
     """
-    return Redaction().plain(each_word(value, Literals(value, *also).masked))
+    return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
 
 
 def without_secrets(value: Any) -> Any:
@@ -117,13 +117,13 @@ class _Cleaning:
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals
-        self._redaction = Redaction()
+        self._ours = by_environment().ours
         self._shown: dict[int, str] = {}  # by where the word ends: an anchor stands before it
 
     def look(self, word: Any, says: str) -> None:
         if not word:
             return
-        shown = self._redaction.text(self._literals.masked(str(word), says))
+        shown = self._ours.text(self._literals.masked(str(word), says))
         if says or word.end not in self._shown:  # it may be a secret by one of its aliases only
             self._shown[word.end] = shown
 
@@ -131,7 +131,7 @@ class _Cleaning:
         return self._shown.get(token.end_mark.index) or self._text(token.value)
 
     def _text(self, text: str) -> str:
-        return self._redaction.text(self._literals.text(text))
+        return self._ours.text(self._literals.text(text))
 
     def scalar(self, token: yaml.ScalarToken, raw: str, shown: str) -> str:
         """Return how a word is written now."""

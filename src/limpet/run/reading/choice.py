@@ -5,6 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from limpet.errors import JournalError, LimpetError
+from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX
 from limpet.text import one_line
@@ -46,7 +47,7 @@ def is_run(path: Path) -> bool:
         return True
     if is_run(path.parent):  # it is one of the files of a run
         return False
-    with path.open("rb") as file:
+    with open_to_read(path) as file:
         return file.read(len(PREFIX)) == PREFIX
 
 

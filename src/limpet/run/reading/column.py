@@ -8,13 +8,14 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
+from limpet.journal.files import open_to_read
 from limpet.journal.lines import KEY, Entry, decode_line, is_whole
 
 _HEAD_BYTES = 1_000
@@ -45,9 +46,23 @@ class FactsReader(ColumnReader):
         """Tell whether a key has a record."""
         return key in self._places.offsets
 
-    def keys(self, start: int = 0) -> Iterator[bytes]:
-        """Yield the keys in the order of the file, from the record of this number on."""
-        return islice(self._places.offsets, start, None)
+    def generation(self, key: bytes) -> int:
+        """Return the generation of a key's record; -1 if there is none."""
+        return self._places.generation(key)
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the keys in the order of the file."""
+        return iter(self._places.offsets)
+
+    def since(self, offset: int) -> list[bytes]:
+        """Return the keys whose records begin there in the file or later, in its order."""
+        places = reversed(self._places.offsets.items())
+        return [key for key, _ in takewhile(lambda one: one[1] >= offset, places)][::-1]
+
+    @property
+    def end(self) -> int:
+        """Where the next record will begin."""
+        return self._end
 
     def latest(self) -> Iterator[bytes]:
         """Yield the keys, the last of the file first."""
@@ -65,7 +80,9 @@ class FactsReader(ColumnReader):
         """Return what a call reported to have used; None if it did not."""
         head = self._head(key)
         found = None if head is None else _USAGE.search(head)
-        return None if found is None else loads(found[1])
+        with suppress(JSONDecodeError):  # damaged
+            return None if found is None else loads(found[1])
+        return None
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""
@@ -94,7 +111,7 @@ class FactsReader(ColumnReader):
 
     def _opened(self) -> BinaryIO | None:
         with suppress(FileNotFoundError):
-            self._file = self.path.open("rb")
+            self._file = open_to_read(self.path)
         return self._file
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from limpet.journal.files import open_to_read
 from limpet.journal.lines import Entry, decode_line, is_whole
 from limpet.run.reading.column import facts_in
 
@@ -19,6 +20,12 @@ class Failed(NamedTuple):
     def kind(self) -> str:
         """Its class."""
         return str(self.facts.get("class", "unknown"))
+
+    @property
+    def generation(self) -> int:
+        """Of which generation the record would have been."""
+        found = self.facts.get("generation", 0)
+        return found if isinstance(found, int) else 0
 
 
 class FailuresReader:
@@ -37,7 +44,7 @@ class FailuresReader:
 
     def refresh(self) -> None:
         """Read what was appended since."""
-        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as file:
+        with contextlib.suppress(FileNotFoundError), open_to_read(self._path) as file:
             file.seek(self._end)
             for line in file:
                 if not line.endswith(b"\n"):  # somebody is writing it just now
@@ -58,6 +65,6 @@ class FailuresReader:
 
     def entry(self, failed: Failed) -> Entry:
         """Return the whole record of a failure."""
-        with self._path.open("rb") as file:
+        with open_to_read(self._path) as file:
             file.seek(failed.offset)
             return decode_line(file.readline())

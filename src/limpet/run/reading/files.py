@@ -2,17 +2,22 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from limpet.errors import JournalError
+from limpet.journal.files import read_whole
+from limpet.journal.fingerprint import digest
 from limpet.journal.story import Story, last_told
-from limpet.run.asked import read_asked
+from limpet.run.asked import Note, read_asked
 from limpet.run.reading.choice import layout_of_run
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.holder import Holder, holder_of
 from limpet.run.reading.rows import Naming, naming_of
 from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.redo import Redos
 
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
@@ -35,6 +40,9 @@ class RunFiles:
         failures: Of all sessions.
         story: Of the last session; None: nobody wanted it yet.
         asked: The keys that count now; None: nobody left a note.
+        standing: By the key of an answer that an earlier version gave: which version, and the key
+            that the present one's will have.
+        redos: What is to be run again whatever is there, and is not done.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -50,6 +58,8 @@ class RunFiles:
         self.failures = FailuresReader(self.layout.failures)
         self.story: Story | None = None
         self.asked: list[bytes] | None = None
+        self.standing: dict[bytes, tuple[str, bytes]] = {}
+        self.redos = Redos({})
         self._read_files()
 
     def __enter__(self) -> Self:
@@ -70,7 +80,8 @@ class RunFiles:
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
         self.about = self._read_about()
-        self.asked = read_asked(self.layout)
+        self.redos = Redos(self.about, _versions_in(self.about))
+        note = read_asked(self.layout)
         # The story before the columns: a call it tells of may have its record by now, and a call
         # with a record is not in flight.
         if self.story is not None:
@@ -82,14 +93,29 @@ class RunFiles:
                 path = self.layout.column(name)
                 self.columns[name] = FactsReader(path, self.layout.index(path))
         self.failures.refresh()
+        self.asked, self.standing = None, {}
+        if note is not None:
+            self._settle(note)
+
+    def _settle(self, note: Note) -> None:
+        """Find which keys count: where the present version has no answer, another's may stand."""
+        self.asked, column = note.keys, self.columns[self.step]
+        if not note.standing:
+            return
+        self.asked = []
+        for key in note.keys:
+            before = None if column.has(key) else note.standing.get(key)
+            self.asked.append(key if before is None else before[0])
+            if before is not None:
+                self.standing[before[0]] = before[1].hex(), key
 
     def _read_about(self) -> dict[str, Any]:
         self.remarks = []
         try:
-            about = json.loads(self.layout.about.read_bytes())
+            about = json.loads(read_whole(self.layout.about))
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, JournalError) as error:
             self.remarks.append(f"run.json cannot be read, so less is known: {error}")
             return {}
         return about if isinstance(about, dict) else {}
@@ -164,3 +190,14 @@ class RunFiles:
 
 def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
+
+
+def _versions_in(about: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fingerprint of each step as the latest session had it."""
+    functions, evaluators = about.get("functions"), about.get("evaluators")
+    versions: dict[str, str] = {}
+    if isinstance(evaluators, dict):
+        versions = {name: digest(parts) for name, parts in evaluators.items()}
+    if isinstance(functions, dict) and functions:
+        versions["workflow"] = next(reversed(functions))
+    return versions

@@ -1,11 +1,12 @@
 """Does somebody work on this run just now?
 
-Only the lock itself knows for sure, and asking it would do harm: whoever reads would hold it for a
-moment, and a writer that starts in that moment would be refused. `/proc/locks` can be read without
-harm, but names a file by a device number that is not the file's own on btrfs and overlays. So we
+Only the lock itself knows for sure, and asking it has its price: whoever reads holds it for a
+moment, and a writer that starts in that moment has to try again. `/proc/locks` can be read without
+that, but names a file by a device number that is not the file's own on btrfs and overlays. So we
 take the word of the lock's text: who took it last. That process is alive if there is one of its
 number, on this machine, since the same start of the system, and it is no younger than the lock's
-text says: a number that was given to another process since is told by that.
+text says: a number that was given to another process since is told by that. Only of a process in
+another container, whose number means nothing here, the lock itself is asked.
 
 A process that is alive may have let go of the lock; then its session has ended, in `run.json`.
 """
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.journal.lock import holder as text_of_lock
+from limpet.journal.lock import is_held, is_of_this_system, shares_our_numbers
 
 _PROC = Path("/proc")
 _SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
@@ -49,9 +51,13 @@ def holder_of(lock: Path) -> Holder | None:
     if not isinstance(pid, int):
         return None
     started = str(who.get("started", ""))
+    host = str(who.get("host", ""))
+    if is_of_this_system(who) and not shares_our_numbers(who):
+        # In a container, where also its path may be another.
+        return Holder(pid, host, started, is_held(lock))
     if who.get("path", str(lock.resolve())) != str(lock.resolve()):
         return None  # a copy of a run, or one that was moved: nobody holds this one
-    return Holder(pid, str(who.get("host", "")), started, _is_alive(pid, who, started))
+    return Holder(pid, host, started, _is_alive(pid, who, started))
 
 
 def _is_alive(pid: int, who: dict[str, Any], started: str) -> bool | None:

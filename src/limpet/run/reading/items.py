@@ -10,6 +10,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming, RowsAsked, roles_of, row_of
 from limpet.run.reading.scores import Scored, ScoresReader, output_of
+from limpet.run.redo import Redos
 from limpet.run.results import ItemResult
 from limpet.run.scoring import ANSWER, STEPS
 from limpet.types import Item
@@ -54,6 +55,9 @@ class ItemsReader:
         about: What `run.json` says.
         rows: Each item's row as it was last asked.
         per_trial: How many items there are.
+        standing: Of an answer that an earlier version gave, by its key: which version, and the key
+            that the present one's will have.
+        redos: What is to be run again whatever is there, and is not done.
         begun: Returns the ids of cells that started, by their key: how an item without any record
             is named.
     """
@@ -66,6 +70,8 @@ class ItemsReader:
     about: Mapping[str, Any]
     rows: RowsAsked
     per_trial: int
+    standing: Mapping[bytes, tuple[str, bytes]]
+    redos: Redos
     begun: Callable[[], Mapping[str, str]]
     _roles: dict[tuple[str, ...], Roles | None] = field(default_factory=dict)
 
@@ -84,6 +90,8 @@ class ItemsReader:
             self._answered(item, entry, row)
         else:
             self._unanswered(item, self.failures.latest.get((self.step, item.key)), row)
+        item.version, present = self.standing.get(key, ("", key))
+        self._note_redo(item, self.step, self.column, key, present)
         return item
 
     def named(self, place: int, key: bytes) -> ReadItem:
@@ -115,6 +123,7 @@ class ItemsReader:
         record = entry.record if isinstance(entry.record, Mapping) else {"output": entry.record}
         item.status, item.entry = "completed", entry
         item.usage = entry.facts.get("usage") or {}
+        item.note_masked(self.step, entry.facts)
         if ANSWER in record:
             item.output, item.steps = record[ANSWER], record.get(STEPS) or ()
             self._asked(item, row_of(record) if row is None else row)
@@ -128,6 +137,7 @@ class ItemsReader:
         if failed is not None:
             record = self.failures.entry(failed).record
             item.status, item.error = "failed", record.get("error") or {}
+            item.note_masked(self.step, failed.facts)
             item.input = record.get("input")
         if row is not None:
             self._asked(item, row)
@@ -154,8 +164,23 @@ class ItemsReader:
         scored = self.scored(item)
         for evaluator in self.evaluators:
             entry = evaluator.score(scored)
+            if self.redos and (keys := evaluator.keys_of(scored)):
+                self._note_redo(item, evaluator.name, evaluator.column, keys[-1], keys[-1])
             if entry is not None:
                 item.scores[evaluator.name] = entry.record
+                item.note_masked(evaluator.name, entry.facts)
             elif (failed := evaluator.failure(scored)) is not None:
                 error = self.failures.entry(failed).record.get("error") or {}
                 item.score_errors[evaluator.name] = error
+                item.note_masked(evaluator.name, failed.facts)
+
+    def _note_redo(
+        self, item: ReadItem, step: str, column: FactsReader, key: bytes, present: bytes
+    ) -> None:
+        """Say of an item that a step is still to be run again, and why that failed if it did."""
+        needed = self.redos.needed(step, item.base_id)
+        if needed and column.generation(key) < needed:
+            failed = self.failures.latest.get((step, present.hex()))
+            is_of_it = failed is not None and failed.generation >= needed
+            record = self.failures.entry(failed).record if failed and is_of_it else {}
+            item.redo[step] = record.get("error")

@@ -7,7 +7,7 @@ last lines; never a trace.
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.times import age_s, seconds_of
 from limpet.run.snapshot import InFlight, StepSnapshot
+from limpet.run.usage import add_counts, bounded
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
@@ -29,19 +30,23 @@ class Progress:
         session: The last one, as `run.json` tells; empty: nothing is known of it.
         columns: Each step's, the first step first.
         asked: The keys that count now; None: nobody left a note.
+        standing: By those of them that are of an earlier version: which, and the present key.
         failures: Of all sessions.
         story: Of this session; None: it is not wanted.
         is_running: Whether somebody works on it.
-        used: What the calls of this session used, by step, and how many were counted.
+        used: What the calls of this session used, by step, and up to where in its column.
+        needed: Returns which generation a step's record of a key must have.
     """
 
     session: Mapping[str, Any]
     columns: Mapping[str, FactsReader]
     asked: Sequence[bytes] | None
+    standing: Mapping[bytes, tuple[str, bytes]]
     failures: FailuresReader
     story: Story | None
     is_running: bool
-    used: dict[str, tuple[int, Counter[str]]]
+    used: dict[str, tuple[int, dict[str, float]]]
+    needed: Callable[[str, bytes], int]
 
     def steps(self) -> tuple[StepSnapshot, ...]:
         """Return how each step stands."""
@@ -67,13 +72,15 @@ class Progress:
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
         began_with: Mapping[str, Any] = self.session.get("steps", {}).get(name, {})
-        records_at = began_with.get("records_at")
+        bytes_at = began_with.get("bytes_at")
         if is_first and self.asked is not None:
-            have = sum(map(column.has, self.asked))
+            reaches = (column.generation(key) >= self.needed(name, key) for key in self.asked)
+            have = sum(reaches)
             kept = min(began_with.get("kept", have), have)
-        elif records_at is not None:
+        elif bytes_at is not None:
             kept = min(began_with.get("kept", 0), total)
-            have = min(total, kept + max(0, len(column) - records_at))
+            have = began_with.get("have", kept + len(column.since(bytes_at)))
+            have = max(kept, min(total, have))
         else:  # an older run: all there is, was there
             have = kept = min(total, len(column))
         failed = self._failed(name, is_first=is_first)
@@ -88,18 +95,21 @@ class Progress:
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
-            {} if records_at is None or story is None else self._tokens(name, records_at),
+            {} if bytes_at is None or story is None else self._tokens(name, bytes_at),
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
         """Count what failed in this session; of a run that rests, whatever has no answer yet."""
         column = self.columns[name]
-        asked = None if self.asked is None or not is_first else set(self.asked)
+        asked = None
+        if self.asked is not None and is_first:
+            asked = {*self.asked, *(present for _, present in self.standing.values())}
         start = 0 if asked is not None and not self.is_running else self._failures_at
         failed: Counter[str] = Counter()
         for text, one in self.failures.of(name, start):
             key = bytes.fromhex(text)
-            if not column.has(key) and (asked is None or key in asked):
+            is_mended = column.generation(key) >= one.generation
+            if not is_mended and (asked is None or key in asked):
                 failed[one.kind] += 1
         return dict(failed)
 
@@ -126,7 +136,7 @@ class Progress:
 
     def _has(self, call: Started) -> bool:
         column = self.columns.get(call.step)
-        return column is not None and column.has(bytes.fromhex(call.key))
+        return column is not None and column.reaches(call.key, call.generation)
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
         calls = [one for one in self.unfinished() if one.step == name]
@@ -157,15 +167,14 @@ class Progress:
             return ""
         return str(self.story.pace.get(name, {}).get("words", ""))
 
-    def _tokens(self, name: str, records_at: int) -> dict[str, float]:
+    def _tokens(self, name: str, bytes_at: int) -> dict[str, float]:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
-        counted, used = self.used.get(name, (records_at, Counter[str]()))
+        counted, used = self.used.get(name, (bytes_at, {}))
+        new = column.since(counted)
         # A step whose first call reported nothing is not asked a hundred thousand times.
-        first = next(column.keys(records_at), None)
-        if first is not None and column.usage(first) is not None:
-            for usage in filter(None, map(column.usage, column.keys(counted))):
-                for kind, number in usage.items():
-                    used[kind] += number
-        self.used[name] = (len(column), used)
-        return dict(used)
+        if new and (used or column.usage(new[0]) is not None):
+            for usage in filter(None, map(column.usage, new)):
+                add_counts(used, usage)
+        self.used[name] = (column.end, used)
+        return bounded(used)

@@ -3,14 +3,15 @@
 Nothing here takes a lock or changes a file, so all of it works while the run is running.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from limpet.journal.lines import Entry
 from limpet.journal.story import Started, Story
 from limpet.run.reading.files import RunFiles
 from limpet.run.reading.items import ItemsReader, ReadItem
@@ -23,7 +24,7 @@ from limpet.run.snapshot import Snapshot
 from limpet.run.summary import summarise
 
 State = Literal["running", "finished", "stopped", "cut off"]
-_CACHED = ("counts", "keys", "scores", "_items", "_begun")
+_CACHED = ("counts", "by_current_version", "keys", "scores", "_items", "_begun")
 
 
 class RunReader(RunFiles):
@@ -38,7 +39,7 @@ class RunReader(RunFiles):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__(path)
-        self._used: dict[str, tuple[int, Counter[str]]] = {}
+        self._used: dict[str, tuple[int, dict[str, float]]] = {}
 
     def refresh(self) -> None:
         """Read what happened since."""
@@ -111,8 +112,36 @@ class RunReader(RunFiles):
     def _progress(self, story: Story | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
         return Progress(
-            self.session, columns, self.asked, self.failures, story, self.is_running, self._used
+            self.session,
+            columns,
+            self.asked,
+            self.standing,
+            self.failures,
+            story,
+            self.is_running,
+            self._used,
+            self._needed,
         )
+
+    def _needed(self, step: str, key: bytes) -> int:
+        """Return which generation the record of a key must have, to need nothing more."""
+        needed = self.redos.any_needed(step)
+        if needed is None:
+            facts = self.columns[step].facts(key) or {}
+            base = self.naming.base(self._public_id(facts), int(facts.get("trial", 0)))
+            needed = self.redos.needed(step, base)
+        return needed
+
+    @cached_property
+    def by_current_version(self) -> tuple[int, int] | None:
+        """How many answers are by the present workflow, and of how many; None: all are by one."""
+        column = self.columns[self.step]
+        versions = Counter(
+            self.standing[key][0] if key in self.standing else ""
+            for key in (self.asked or ())
+            if column.has(key)
+        )
+        return (versions[""], versions.total()) if len(versions) > 1 else None
 
     # ---- what came out --------------------------------------------------------------------------
 
@@ -157,6 +186,8 @@ class RunReader(RunFiles):
             self.about,
             rows,
             len(self.keys) // self.naming.trials,
+            self.standing,
+            self.redos,
             lambda: self._begun,
         )
 
@@ -183,13 +214,17 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of `summary.json`, as they are now."""
-        return summarise([_light(one) for one in self.items()], self.evaluators)
+        return summarise(map(_timed, self.items()), self.evaluators)
+
+    def summary_written(self) -> dict[str, Any]:
+        """Return what the last session wrote into `summary.json`; empty if that is not there."""
+        with suppress(OSError, ValueError):
+            known = json.loads((self.layout.home / "summary.json").read_bytes())
+            return known if isinstance(known, dict) else {}
+        return {}
 
 
-def _light(item: ReadItem) -> ReadItem:
-    """Return an item without what takes room, so that a hundred thousand can be counted."""
-    item.output, item.steps, item.input, item.expected, item.row = None, (), None, None, {}
-    item.entry = Entry(item.entry.facts, {})
+def _timed(item: ReadItem) -> ReadItem:
     if item.status != "completed":  # as in summary.json: the time that gave answers
         item.seconds = 0.0
     return item

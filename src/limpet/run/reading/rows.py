@@ -15,6 +15,7 @@ import orjson
 
 from limpet.datasets.columns import Roles, find_roles
 from limpet.errors import DatasetError
+from limpet.journal.files import open_to_read
 from limpet.run.scoring import ANSWER, STEPS
 
 _OURS = (ANSWER, STEPS, "_limpet", "_crc")
@@ -85,7 +86,7 @@ class RowsAsked:
             return self._latest[1]
         if self._file is None or place < self._next:
             self.close()
-            self._file = self._path.open("rb")
+            self._file = open_to_read(self._path)
             self._file.readline()  # the bracket
             self._next = 0
         for _ in range(place - self._next):

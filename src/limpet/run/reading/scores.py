@@ -16,7 +16,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming
 from limpet.run.results import values_of
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.scoring import output_digest
 from limpet.types import Item
 
 _Place = tuple[str, str | None, str | None]
@@ -34,7 +34,7 @@ class Scored(NamedTuple):
 def output_of(entry: Entry) -> str | None:
     """Return the digest of an answer, as its scores name it; None if it has none."""
     try:
-        return digest(entry.record[ANSWER], entry.record[STEPS])
+        return output_digest(entry)
     except (KeyError, TypeError, NotPlainError):
         return None
 
@@ -122,5 +122,7 @@ class ScoresReader:
         places = [(scored.public_id, scored.output, self._by), (scored.public_id, None, None)]
         for place in places:
             if place in self._failures and not self.column.has(self._failures[place][0]):
-                return self._failures[place][1]
+                return self._failures[place][
+                    1
+                ]  # of one that is run again, the earlier score stands
         return None

@@ -1,0 +1,79 @@
+"""Which failures have one cause, how many are there of each, and what does one look like?"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rich.text import Text
+
+from limpet.report.items import failures_of
+from limpet.report.tables import Indented
+from limpet.run.alike import alike
+from limpet.run.reading.items import ReadItem
+from limpet.text import harmless, one_line
+
+_MOST_IDS = 5
+_MOST_TEXT = 20_000
+
+
+@dataclass(slots=True)
+class FailureGroup:
+    """Failures of one step that are alike.
+
+    Attributes:
+        step: The step.
+        error: The first of them, as `failures.jsonl` has it.
+        alike: What they have in common: class, type, and what they say without particulars.
+        ids: The items, in the order of the dataset; the first is the example.
+    """
+
+    step: str
+    error: Mapping[str, Any]
+    alike: str
+    ids: list[str] = field(default_factory=list)
+
+
+def grouped(items: Iterable[ReadItem], step: str | None = None) -> list[FailureGroup]:
+    """Return failures by what they have in common, the most frequent first.
+
+    Args:
+        items: The items.
+        step: The only step that is asked about; None: all of them.
+    """
+    groups: dict[tuple[str, str], FailureGroup] = {}
+    for item in items:
+        for name, error in failures_of(item):
+            if step is None or name == step:
+                common = alike(*(str(error.get(part, "")) for part in ("class", "type", "message")))
+                group = groups.setdefault((name, common), FailureGroup(name, error, common))
+                group.ids.append(item.id)
+    return sorted(groups.values(), key=lambda one: -len(one.ids))
+
+
+def group_lines(group: FailureGroup) -> Iterator[Any]:
+    """Yield what a person is shown of a group: its count, what it says, and one example."""
+    error = group.error
+    what = f"{error.get('class', '')}, {error.get('type', '')}: {error.get('message', '')}"
+    yield Text(f"{len(group.ids):,} × {one_line(group.step)}: ", style="bold") + Text(
+        one_line(what), style="yellow"
+    )
+    example, *others = (one_line(one) for one in group.ids[: _MOST_IDS + 1])
+    more = len(group.ids) - 1 - len(others)
+    named = f"for example {example}" if others else f"item {example}"
+    named += f"; also {', '.join(others)}" if others else ""
+    yield Indented(named + (f" and {more:,} more" if more else ""))
+    if error.get("traceback"):
+        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
+
+
+def group_data(group: FailureGroup) -> dict[str, Any]:
+    """Return a group for machines."""
+    return {
+        "step": group.step,
+        "class": group.error.get("class"),
+        "type": group.error.get("type"),
+        "count": len(group.ids),
+        "alike": group.alike,
+        "example": {"id": group.ids[0], **group.error},
+        "ids": group.ids,
+    }

@@ -1,0 +1,170 @@
+"""Which async function holds the event loop, so that no other call moves meanwhile?
+
+An `async def` that calls a blocking client stops everything: other calls, time-outs, the table on
+the screen. asyncio's debug mode would find it and costs too much. So a thread asks the loop for a
+sign of life, and while it waits for one looks at the stack of the loop's thread.
+
+What could be mistaken for that, and is not:
+
+- The machine sleeps, or is busy: then our own thread wakes late, too, and what it sees does not
+  count. Where the system tells, neither does the time that the loop waited for a processor.
+- Garbage is collected, or C code holds the interpreter: nor can our thread run meanwhile.
+- Code of ours is slow: then no function of the user's is at work in the stack.
+- Many short steps follow each other: it has to be one and the same call, seen several times.
+"""
+
+import asyncio
+import functools
+import inspect
+import logging
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+from limpet.journal.journal import Journal
+from limpet.journal.source import is_users_file
+
+_REST_S, _LOOK_S = 0.05, 0.02
+_LATE_S = 0.03
+_LOOKS, _BLOCKED_S = 5, 0.1
+_AGAIN_AND_AGAIN = 3
+_OURS = str(Path(__file__).parents[1])
+_ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+logger = logging.getLogger("limpet.run")
+
+
+class Blocker(NamedTuple):
+    """A call of an async function that is at work: its frame, and where in the user's code."""
+
+    frame: FrameType
+    place: str
+
+
+class LoopWatch:
+    """Watches the running event loop, and says once which function blocks it.
+
+    Args:
+        journal: Whose story it is told in.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._blocks: Counter[CodeType] = Counter()
+        self._is_alive = True
+        self._seen: Blocker | None = None
+        self._looks = 0
+        self._since = self._waited_before = 0.0
+        self._is_noted = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="limpet-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin, on the loop."""
+        self._loop = asyncio.get_running_loop()
+        self._ident, self._native = threading.get_ident(), threading.get_native_id()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; nothing is left behind."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _watch(self) -> None:
+        pause_s, woke = _REST_S, time.monotonic()
+        while not self._over.wait(pause_s):
+            late_s = time.monotonic() - woke - pause_s
+            if self._is_alive:
+                self._forget()
+                self._is_alive = False
+                self._loop.call_soon_threadsafe(self._live)
+                pause_s = _REST_S
+            else:
+                self._forget() if late_s > _LATE_S else self._look()
+                pause_s = _LOOK_S
+            woke = time.monotonic()
+
+    def _live(self) -> None:
+        self._is_alive = True
+
+    def _forget(self) -> None:
+        self._seen, self._looks = None, 0
+
+    def _look(self) -> None:
+        found = at_work(sys._current_frames().get(self._ident))  # noqa: SLF001 - it is documented
+        if found is None:
+            self._forget()
+            return
+        if self._seen is None or self._seen.frame is not found.frame:
+            # Held until the next look: so no other call can be taken for this one.
+            self._seen, self._looks, self._is_noted = found, 0, False
+            self._since = time.monotonic()
+            self._waited_before = waited_for_processor_s(self._native)
+        self._looks += 1
+        if self._looks >= _LOOKS and not self._is_noted:
+            waited_s = waited_for_processor_s(self._native) - self._waited_before
+            if time.monotonic() - self._since - waited_s > _BLOCKED_S:
+                self._is_noted = True
+                self._note(found)
+
+    def _note(self, found: Blocker) -> None:
+        code = found.frame.f_code
+        self._blocks[code] += 1
+        if self._blocks[code] == _AGAIN_AND_AGAIN:
+            self._over.set()  # once is enough
+            self._say(code.co_qualname.rpartition("<locals>.")[2], found.place)
+
+    def _say(self, name: str, place: str) -> None:
+        # From this thread: the loop is blocked, and a hundred calls may be in line to block it.
+        logger.warning(
+            "%s blocks the event loop, again and again for over 0.1 s, at %s: no other call moves "
+            "meanwhile. Make it a plain def, which runs in threads, or use asyncio.to_thread or an "
+            "async client. Said once",
+            name,
+            place,
+        )
+        tell = functools.partial(self._journal.tell, "blocking", function=name, at_line=place)
+        self._loop.call_soon_threadsafe(tell)
+
+
+def at_work(frame: FrameType | None) -> Blocker | None:
+    """Return which async function of the user's is at work; None: none is.
+
+    Args:
+        frame: The innermost of a thread's frames.
+    """
+    innermost: FrameType | None = None
+    outermost: FrameType | None = None
+    while frame is not None and not frame.f_code.co_filename.startswith(_OURS):
+        if _is_users(frame.f_code.co_filename):
+            innermost, outermost = innermost or frame, frame
+        frame = frame.f_back
+    if frame is None or innermost is None or outermost is None:
+        return None  # nothing of ours has called it, or nothing of the user's is called
+    if not outermost.f_code.co_flags & _ASYNC:
+        return None
+    return Blocker(outermost, f"{_shown(innermost.f_code.co_filename)}:{innermost.f_lineno}")
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_users(file: str) -> bool:
+    return is_users_file(file)
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+def waited_for_processor_s(native_id: int) -> float:
+    """Return how long a thread was ready to run and did not; 0 where the system does not tell."""
+    try:
+        told = Path(f"/proc/self/task/{native_id}/schedstat").read_text(encoding="ascii").split()
+        return int(told[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0

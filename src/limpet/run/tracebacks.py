@@ -1,0 +1,230 @@
+"""Where in the user's own code did it go wrong?
+
+A traceback as Python prints it, without the frames of limpet, of the standard library and of
+installed packages, unless there are no others: whoever reads it looks for a line of theirs.
+
+It is kept for every failure, and exceptions are hostile: recursion gives thousands of frames, a
+message may be a whole response, attributes may be overridden. So all of it is bounded, attributes
+are read past whatever overrides them, and making it never raises. Source lines may hold keys that
+somebody wrote into the code: literals that look like one are left out. Secrets that are known by
+their value are masked by whoever keeps the text.
+"""
+
+import functools
+import linecache
+import os
+import re
+import sysconfig
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.text import text_of
+
+_FIRST_FRAMES, _LAST_FRAMES = 3, 9
+_MOST_WALKED = 10_000
+_MOST_IN_CHAIN, _MOST_IN_GROUP, _MOST_LEVELS, _MOST_NOTES = 5, 5, 3, 5
+_MOST_LINE, _MOST_MESSAGE, _MOST_CHARACTERS = 300, 500, 6_000
+_CAUSE = "The above exception was the direct cause of the following exception:"
+_CONTEXT = "During handling of the above exception, another exception occurred:"
+_USER, _LIBRARY, _OURS = "user", "library", "ours"
+_LIBRARIES = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
+_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_LITERALS = (
+    # api_key="…", headers["Authorization"] = '…', ("password", "…")
+    re.compile(
+        r"""(?i)((?:key|token|secret|passw(?:or)?d|pwd|credential|authorization|cookie)\w*["']?\]?"""
+        r"""\s*[=:,(]{1,2}\s*[bfru]{0,2})(["'])(?:\\.|(?!\2).)+\2"""
+    ),
+    re.compile(r"(?<=://)()()[^/\s:@\"']*:[^/\s@\"']+(?=@)"),
+    re.compile(r"\b()()(?:sk|pk|gh[a-z]|xox[a-z]|hf|AKIA|AIza|Bearer)[-_ ]?[\w-]{16,}"),
+)
+
+
+def user_traceback(error: BaseException) -> str:
+    """Return the traceback of an exception with its causes; empty if there are no frames."""
+    try:
+        told = _Told()
+        lines = list(told.chain(error, _MOST_LEVELS))
+    except Exception:  # noqa: BLE001 - an exception may be hostile in ways nobody foresees
+        return ""
+    return _bounded(lines) if told.frames else ""
+
+
+class _Told:
+    """What was told of one exception and those that hang on it.
+
+    Attributes:
+        frames: How many frames were shown.
+    """
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self._seen: set[int] = set()
+
+    def chain(self, error: BaseException, levels: int) -> Iterator[str]:
+        """Yield the lines of an exception, what led to it first."""
+        links: list[tuple[BaseException, str]] = []
+        one: BaseException | None = error
+        link = ""
+        while one is not None and id(one) not in self._seen and len(links) < _MOST_IN_CHAIN:
+            self._seen.add(id(one))
+            links.append((one, link))
+            one, link = _before(one)
+        for one, link in reversed(links):
+            yield from self._alone(one, levels)
+            if link:
+                yield from ("", link, "")
+
+    def _alone(self, error: BaseException, levels: int) -> Iterator[str]:
+        frames, left_out = _frames_of(error)
+        self.frames += len(frames)
+        if frames:
+            yield "Traceback (most recent call last):"
+        for number, (file, line, name, source) in enumerate(frames):
+            if left_out and number == _FIRST_FRAMES:
+                yield f"  … {left_out:,} more frames"
+            yield f'  File "{file}", line {line}, in {name}'
+            if source:
+                yield f"    {source}"
+        said = _cut(text_of(error), _MOST_MESSAGE)
+        yield f"{type(error).__name__}: {said}" if said else type(error).__name__
+        yield from _notes(error)
+        if isinstance(error, BaseExceptionGroup):
+            yield from self._group(error, levels)
+
+    def _group(self, error: BaseExceptionGroup[Any], levels: int) -> Iterator[str]:
+        inner = BaseExceptionGroup.exceptions.__get__(error)
+        shown = inner[:_MOST_IN_GROUP] if levels > 0 else ()
+        for number, one in enumerate(shown, 1):
+            yield f"  ---- {number} of {len(inner)} ----"
+            yield from (f"  {line}" for line in self.chain(one, levels - 1))
+
+
+def _before(error: BaseException) -> tuple[BaseException | None, str]:
+    """Return what led to an exception, and how."""
+    if (cause := _own(error, "__cause__")) is not None:
+        return cause, _CAUSE
+    if _own(error, "__suppress_context__"):
+        return None, ""
+    return _own(error, "__context__"), _CONTEXT
+
+
+def _own(error: BaseException, name: str) -> Any:
+    """Read what Python itself keeps of an exception, whatever its class says."""
+    return BaseException.__dict__[name].__get__(error)
+
+
+def _notes(error: BaseException) -> Iterator[str]:
+    notes = _own(error, "__dict__").get("__notes__")
+    if isinstance(notes, list):
+        for note in notes[:_MOST_NOTES]:
+            if isinstance(note, str):
+                yield _cut(note, _MOST_MESSAGE)
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+class _Some:
+    """The first few of a row, and the last."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first: list[tuple[FrameType, int]] = []
+        self._last: deque[tuple[FrameType, int]] = deque(maxlen=_LAST_FRAMES)
+
+    def add(self, frame: FrameType, line: int) -> None:
+        self.count += 1
+        into = self._first if len(self._first) < _FIRST_FRAMES else self._last
+        into.append((frame, line))
+
+    def shown(self) -> list[tuple[str, int, str, str]]:
+        return [_shown(frame, line) for frame, line in (*self._first, *self._last)]
+
+
+def _frames_of(error: BaseException) -> tuple[list[tuple[str, int, str, str]], int]:
+    """Return the frames to show of an exception, and how many are left out between them."""
+    found = {_USER: _Some(), _LIBRARY: _Some(), _OURS: _Some()}
+    at: TracebackType | None = _own(error, "__traceback__")
+    for _ in range(_MOST_WALKED):
+        if at is None:
+            break
+        found[_whose(at.tb_frame.f_code.co_filename)].add(at.tb_frame, at.tb_lineno)
+        at = at.tb_next
+    told = found[_USER] if found[_USER].count else found[_LIBRARY]
+    if not told.count and not isinstance(error, LimpetError):
+        told = found[_OURS]
+    frames = told.shown()
+    return frames, told.count - len(frames)
+
+
+@functools.lru_cache(1000)
+def _whose(file: str) -> str:
+    if file.startswith(_PACKAGE):
+        return _OURS
+    if file.startswith((*_LIBRARIES, "<frozen ")) or _INSTALLED.search(file):
+        return _LIBRARY
+    return _USER
+
+
+def _shown(frame: FrameType, line: int) -> tuple[str, int, str, str]:
+    code = frame.f_code
+    try:
+        source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
+    except Exception:  # noqa: BLE001 - a module's own loader may raise anything
+        source = ""
+    return _short(code.co_filename), line, code.co_qualname, _without_keys(_cut(source, _MOST_LINE))
+
+
+def _short(file: str) -> str:
+    """Return a path as one would type it from here."""
+    try:
+        here = str(Path.cwd()) + os.sep
+    except OSError:  # it is gone
+        return file
+    return file.removeprefix(here)
+
+
+def _without_keys(source: str) -> str:
+    for literal in _LITERALS:
+        source = literal.sub(r"\1\2…\2", source)
+    return source
+
+
+# ---- bounds --------------------------------------------------------------------------------------
+
+
+def _cut(text: str, most: int) -> str:
+    """Return the beginning of a text, cut between words: half a secret is not known as one."""
+    if len(text) <= most:
+        return text
+    words = re.match(r".*\s", text[:most], re.DOTALL)
+    return f"{words[0].rstrip() if words else ''} …"
+
+
+def _bounded(lines: list[str]) -> str:
+    """Return the lines as one text: if they are too many, the first and the last of them."""
+    text = "\n".join(lines)
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    head, tail = [], []
+    room = _MOST_CHARACTERS // 2
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        head.append(line)
+    room = _MOST_CHARACTERS // 2
+    for line in reversed(lines):
+        room -= len(line) + 1
+        if room < 0:
+            break
+        tail.append(line)
+    return "\n".join([*head, "…", *reversed(tail)])

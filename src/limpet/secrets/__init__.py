@@ -1,0 +1,1 @@
+"""What must not be written, and how it is masked."""

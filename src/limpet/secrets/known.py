@@ -1,0 +1,192 @@
+"""Which values are secrets, and how sure is that?
+
+Widely: the value of any variable whose name says so. That is enough to keep it out of what we
+write of our own accord: a configuration, a command, a message.
+
+With certainty: what also looks like a secret, and what was declared to be one, as a header or as a
+key. Only those are masked in an answer, for an answer may well be `postgres`, and somebody's
+password too.
+"""
+
+import binascii
+import contextlib
+import json
+import os
+import re
+from base64 import b64decode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+_WIDE_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential)")
+# How it ends; below, those of well-known providers and tools that end otherwise.
+_CERTAIN_NAME = re.compile(
+    r"(?i)(?:(?:^|_)(?:key|token|secret)|password|credentials"
+    r"|apikey|(?:github|gh|gitlab|ext)_pat|mysql_pwd|sshpass|rediscli_auth)$"
+)
+_TELLING = re.compile(r"(?i)auth|key|token|secret|passw|pwd|credential|cookie|session|signature")
+_SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
+
+_SHORTEST_WIDE = 8  # shorter ones are words like "test", and would be found everywhere
+_SHORTEST_CERTAIN = 16
+_SHORTEST_DECLARED = 8
+_SHORTEST_TELLING, _SHORTEST_HEADER = 3, 8
+_LONGEST_WORD = 20
+_SHORTEST_LINE = 24  # of a key that takes several lines
+
+_KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")))
+_WORD = re.compile(r"[^\W\d_]+")
+_WORDS = re.compile(r"[A-Z]?[^\WA-Z\d_]+|[A-Z]+|[a-z]*(?:[A-Z][a-z]{2,})+")
+_NUMBER = re.compile(r"[-+\d.,:_ eE]+")
+# A key may begin with a slash: what is taken for a path is written as paths are.
+_PATH = re.compile(
+    r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Z]?[a-z0-9._ -]*)+"
+    r"|[A-Za-z0-9._-]+(?:[/\\][A-Z]?[a-z0-9._ -]*)+\.[a-z]{2,5}"
+    r"|(?:~|\.{1,2}|[A-Za-z]:)[/\\].*"
+    r"|/(?:etc|home|root|usr|var|opt|run|srv|mnt|tmp|dev|app|data|private|Users|Volumes)/[\w. /@-]+"
+    r"|/[\w. /@-]+\.[a-z]{2,5}"
+)
+_STANDS_FOR_ANOTHER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
+_CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S+(?:;.*)?")
+
+
+def is_telling(name: str) -> bool:
+    """Tell whether the name of a header or a parameter says that its value is a secret."""
+    return _TELLING.search(name) is not None
+
+
+# ---- the environment ----------------------------------------------------------------------------
+
+
+def wide_secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of variables whose names say that they are secrets."""
+    for name, value in environment.items():
+        if _WIDE_NAME.search(name):
+            text = value.strip()
+            # A path under such a name says where a secret is, and is none itself.
+            if len(text) >= _SHORTEST_WIDE and not os.path.exists(text):  # noqa: PTH110 - Path raises
+                yield text
+
+
+def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values that are secrets by their names and by their looks, and their parts."""
+    for name, value in environment.items():
+        text = value.strip()
+        if _CERTAIN_NAME.search(name) and looks_secret(text):
+            yield text
+            yield from _parts_of(text)
+
+
+def looks_secret(value: str) -> bool:
+    """Tell a key or a password from a path, a word, a number or an address.
+
+    It has at least 16 characters, of more than one kind.
+    """
+    if len(value) < _SHORTEST_CERTAIN or sum(one.search(value) is not None for one in _KINDS) < 2:  # noqa: PLR2004 - more than one
+        return False
+    if any(one.fullmatch(value) for one in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
+        return False
+    if _URL.fullmatch(value):
+        return bool(_secrets_of_url(value))
+    return not os.path.exists(value)  # noqa: PTH110 - Path raises where a value is long
+
+
+def _secrets_of_url(text: str) -> list[str]:
+    try:
+        parts = urlsplit(text)
+        query = [value for name, value in parse_qsl(parts.query) if is_telling(name)]
+    except ValueError:
+        return []
+    # Whoever has no password may be a key.
+    user = parts.username if parts.password or looks_secret(parts.username or "") else None
+    return [one for one in (parts.password or user, *query) if one]
+
+
+def _parts_of(value: str) -> Iterator[str]:
+    """Yield what is a secret by itself: of an address, of JSON, of a key with many lines."""
+    found: list[str] = []
+    if _URL.fullmatch(value):
+        found += _secrets_of_url(value)
+    if value.startswith(("{", "[")):
+        with contextlib.suppress(ValueError, RecursionError):
+            found += _texts_in(json.loads(value))
+    for text in [value, *found]:
+        lines = [line.strip() for line in text.splitlines()]
+        found += [line for line in lines if len(line) >= _SHORTEST_LINE and line != text]
+    yield from (one for one in found if looks_secret(one) and not one.startswith("-----"))
+
+
+def _texts_in(data: Any) -> list[str]:
+    if isinstance(data, dict):
+        data = list(data.values())
+    if isinstance(data, list):
+        return [text for one in data for text in _texts_in(one)]
+    return [data] if isinstance(data, str) else []
+
+
+# ---- what was declared --------------------------------------------------------------------------
+
+
+def is_common(text: str) -> bool:
+    """Tell whether a text is a word, a number, a kind of content or a plain address."""
+    is_word = len(text) <= _LONGEST_WORD and _WORD.fullmatch(text) is not None
+    if is_word or _NUMBER.fullmatch(text) or _CONTENT_TYPE.fullmatch(text) or " " in text:
+        return True
+    return _URL.fullmatch(text) is not None and not _secrets_of_url(text)
+
+
+def header_values(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a message must not repeat of headers: also what is short, if its name tells."""
+    for name, whole in headers.items():
+        shortest = _SHORTEST_TELLING if is_telling(name) else _SHORTEST_HEADER
+        values = [*_values_in(whole), *_pair_in(whole)]
+        yield from (one for one in values if len(one) >= shortest)
+
+
+def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the secrets of headers that must not stand in an answer either.
+
+    That is every value but those that many answers have: `X-Role: assistant`.
+    """
+    for name, whole in headers.items():
+        for one in _values_in(whole):
+            scheme, _, rest = one.partition(" ")
+            has_scheme = bool(rest) and scheme.lower() in _SCHEMES
+            if has_scheme or is_telling(name) or not is_common(one):
+                yield one
+        if pair := _pair_in(whole):
+            whole_pair, user, password = pair
+            yield from (whole_pair, password)
+            if not password or looks_secret(user):  # else a user's name, which is no secret
+                yield user
+
+
+def declared(values: Iterable[str]) -> list[str]:
+    """Return those of declared secrets that are long enough to be looked for in an answer."""
+    told = (text.strip() for text in values)
+    long = (one for one in told if len(one) >= _SHORTEST_DECLARED)
+    return [one for one in long if not _STANDS_FOR_ANOTHER.fullmatch(one)]
+
+
+def _values_in(header: str) -> Iterator[str]:
+    """Yield a header's value and those in it: `Bearer …`, `name=value; …`."""
+    yield header
+    for word in re.split(r"[\s;,]+", header):
+        if word.lower() in _SCHEMES:
+            continue
+        yield word
+        yield word.partition("=")[2].strip('"')
+
+
+def _pair_in(header: str) -> tuple[str, str, str] | tuple[()]:
+    """Return what a `Basic …` holds: `user:password`, the user, the password."""
+    scheme, _, told = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ()
+    try:
+        pair = b64decode(told, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        return ()
+    user, _, password = pair.partition(":")
+    return pair, user, password

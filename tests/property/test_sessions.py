@@ -1,0 +1,252 @@
+"""Sessions of every kind in any order, cut off at any call: what runs is what a model says.
+
+The model knows of each record in which session it was made. A cell that a redo covers is done when
+its record is of that redo's session or a later one.
+"""
+
+import random
+import re
+import shutil
+
+import pytest
+
+import limpet
+from limpet.run.reading import RunReader
+
+IDS = [f"q{n}" for n in range(5)]
+ROWS = [{"id": id_, "question": id_, "answer": ""} for id_ in IDS]
+SERIAL = re.compile(rb'"(?:generated_answer|score)":"?(\d+)')
+
+
+class World:
+    """A run, and what a plain model says of it."""
+
+    def __init__(self, home, random_):
+        self.home, self.random = home, random_
+        self.run = home / "run-0"
+        self.serial = self.session = 0
+        self.version = 1
+        self.decided = {}
+        self.answers = {}  # by item and version: (serial, session)
+        self.scores = {}  # by item and answer: (serial, session)
+        self.redos = []  # (steps, items, session), as noted
+        self.reported = set()
+
+    # ---- what the model says --------------------------------------------------------------------
+
+    def counting(self, id_):
+        """Return the answer of an item that counts if whatever there is counts."""
+        there = [n for n in range(self.version, 0, -1) if (id_, n) in self.answers]
+        return self.answers[id_, there[0]] if there else None
+
+    def is_due(self, step, id_, record):
+        """Tell whether a redo asks for more than this record."""
+        since = [
+            session
+            for steps, items, session in self.redos
+            if step in steps and (items is None or id_ in items)
+        ]
+        return bool(since) and (record is None or record[1] < max(since))
+
+    def asks(self, id_, on_change):
+        """Tell whether the workflow has to answer an item; "?": somebody has to choose."""
+        if self.is_due("workflow", id_, self.counting(id_)):
+            return True
+        if (id_, self.version) in self.answers:
+            return False
+        if self.counting(id_) is None:
+            return True
+        choice = on_change or self.decided.get(self.version)
+        return {"redo": True, "keep": False, None: "?"}[choice]
+
+    def lacks_score(self, id_):
+        answer = self.counting(id_)
+        score = self.scores.get((id_, answer[0]))
+        return score is None or self.is_due("correct", id_, score)
+
+    # ---- what is done ---------------------------------------------------------------------------
+
+    def go(self, *, limit=None, redo=(), items=None, on_change=None, stop=None, kill=None):
+        """Do one session, stopped or killed at a call of some number, and compare."""
+        self.session += 1
+        selected = IDS[:limit]
+        options = {"limit": limit, "on_change": on_change, "version": str(self.version)}
+        before = list(self.redos)
+        if redo:
+            options |= {"redo": list(redo), "redo_items": None if items is None else sorted(items)}
+            covered = items if items is not None or limit in (None, 5) else frozenset(selected)
+            spec = (frozenset(redo), covered)
+            if spec not in [one[:2] for one in self.redos]:
+                others = [one for one in self.redos if not _is_within(one, spec)]
+                self.redos = [*others, (*spec, self.session)]
+        wanted = {id_: self.asks(id_, on_change) for id_ in selected}
+        if "?" in wanted.values():
+            with pytest.raises(limpet.FunctionChangedError):
+                self.evaluate([], [], options)
+            self.redos = before
+            return
+        asked, scored, snapped = [], [], []
+
+        def due():
+            number = len(asked) + len(scored)
+            if stop is not None and number > stop:
+                raise limpet.QuotaExhaustedError("empty")
+            if kill is not None and number > kill and not snapped:
+                snapped.append(self.home / f"run-{self.session}")
+                shutil.copytree(self.run, snapped[0])
+
+        was_scored = {id_ for id_ in selected if not wanted[id_] and self.lacks_score(id_)}
+        self.evaluate(asked, scored, options, due)
+        if snapped:
+            self.run = snapped[0]
+        is_whole = stop is None and not snapped
+        called = [id_ for id_, _ in asked]
+        assert len(called) == len(set(called))
+        expected = {id_ for id_ in selected if wanted[id_]}
+        assert set(called) <= expected
+        assert {id_ for id_, *_ in scored} <= was_scored | expected
+        if is_whole:
+            assert set(called) == expected
+            assert {id_ for id_, *_ in scored} == was_scored | expected
+        self.take(asked, scored, on_change, wanted)
+        self.reported |= set(selected)
+        if not snapped:
+            self.redos = [one for one in self.redos if self.is_noted(one)]
+
+    def is_noted(self, redo):
+        """Tell whether a redo stands in the run: as long as anything of it is to be done."""
+        with RunReader(self.run) as reader:
+            is_there = redo[:2] in [(one.steps, one.items) for one in reader.redos.noted]
+        assert is_there or not self.is_pending(redo)
+        return is_there
+
+    def is_pending(self, redo):
+        steps, items, session = redo
+        for id_ in self.reported if items is None else items & self.reported:
+            answer = self.counting(id_)
+            if "workflow" in steps and (answer is None or answer[1] < session):
+                return True
+            if "correct" in steps and answer is not None:
+                score = self.scores.get((id_, answer[0]))
+                if score is None or score[1] < session:
+                    return True
+        return False
+
+    def take(self, asked, scored, on_change, wanted):
+        """Take into the model what is on disk."""
+        kept = {
+            int(one)
+            for name in ("workflow", "correct")
+            for line in (self.run / f"{name}_output.jsonl").read_bytes().splitlines()
+            if line.endswith(b"}")
+            for one in SERIAL.findall(line)
+        }
+        older = [id_ for id_ in wanted if (id_, self.version) not in self.answers]
+        in_question = [
+            id_
+            for id_ in older
+            if self.counting(id_) and not self.is_due("workflow", id_, self.counting(id_))
+        ]
+        if on_change is not None and in_question:
+            self.decided[self.version] = on_change
+        for id_, serial in asked:
+            if serial in kept:
+                self.answers[id_, self.version] = (serial, self.session)
+        for id_, answer, serial in scored:
+            if serial in kept:
+                self.scores[id_, answer] = (serial, self.session)
+
+    def evaluate(self, asked, scored, options, due=lambda: None):
+        async def workflow(question):
+            self.serial += 1
+            asked.append((question, self.serial))
+            due()
+            return str(self.serial)
+
+        class Correct:
+            name = "correct"
+            endpoint = None
+            fingerprint = {"version": "1"}  # noqa: RUF012
+
+            async def call(_, one):  # noqa: N805
+                self.serial += 1
+                scored.append((one.item.id, int(one.output), self.serial))
+                due()
+                return {"score": limpet.Score(self.serial)}
+
+        run = self.run
+        return limpet.evaluate(
+            ROWS, workflow, [Correct()], run, concurrency=2, max_retries=0, **options
+        )
+
+    # ---- what is read ---------------------------------------------------------------------------
+
+    def check(self):
+        """Compare what the files tell with the model: also while a redo is not done."""
+        with RunReader(self.run) as reader:
+            read, redos = list(reader.items()), reader.redos.noted
+        items = dict(zip(sorted(self.reported), read, strict=True))
+        # Of a cell that was cut off before anything was written, no file has the name.
+        assert all(item.id == id_ or item.id.startswith("#") for id_, item in items.items())
+        assert [(one.steps, one.items) for one in redos] == [one[:2] for one in self.redos]
+        for id_, item in items.items():
+            answer = self.counting(id_)
+            if item.output is not None:
+                assert int(item.output) == answer[0]
+                score = self.scores.get((id_, answer[0]))
+                assert item.scores.get("correct", {}).get("score") == (score and score[0])
+            else:  # nothing is there, or only of a version that is to be made anew
+                assert answer is None or (id_, self.version) not in self.answers
+
+
+def _is_within(redo, spec):
+    """Tell whether a redo asks for nothing that another does not ask for too."""
+    (steps, items, _), (other_steps, other_items) = redo, spec
+    is_all = other_items is None or (items is not None and items <= other_items)
+    return is_all and steps <= other_steps
+
+
+def step(world):
+    """Do something, at random."""
+    pick = world.random
+    cut = pick.choice([{}, {}, {"stop": pick.randrange(8)}, {"kill": pick.randrange(8)}])
+    limit = pick.choice([None, None, 2, 4])
+    what = pick.randrange(6)
+    if what == 0:
+        world.version += 1
+        world.go(on_change=pick.choice(["keep", "redo"]), limit=limit, **cut)
+    elif what == 1:
+        world.go(redo=["workflow"], limit=limit, **cut)
+    elif what == 2:
+        world.go(redo=["correct"], **cut)
+    elif what == 3:
+        steps = pick.choice([["workflow"], ["correct"], ["workflow", "correct"]])
+        world.go(redo=steps, items=frozenset(pick.sample(IDS, 2)), **cut)
+    else:
+        world.go(limit=limit, **cut)
+
+
+def play(home, seed, steps):
+    world = World(home, random.Random(seed))
+    for _ in range(steps):
+        step(world)
+        if world.reported:
+            world.check()
+    world.go(on_change="redo")  # whatever happened: this does all that is left
+    world.check()
+    with RunReader(world.run) as reader:
+        assert reader.state == "finished"
+        assert not reader.redos.noted
+    world.go()
+    assert not world.redos
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sessions_in_any_order_do_what_a_model_says(tmp_path, seed):
+    play(tmp_path, seed, steps=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 140))
+def test_many_sessions_in_any_order_do_what_a_model_says(tmp_path, seed):
+    play(tmp_path, seed, steps=20)

@@ -1,0 +1,283 @@
+"""Bytes of a run that changed by themselves: the next run finds out, and makes it good."""
+
+import json
+import logging
+import random
+import shutil
+
+import pytest
+
+import limpet
+from limpet.errors import JournalError
+from limpet.journal import verify
+from limpet.run.reading import RunReader
+
+ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
+WANTED = [str(n) for n in range(6)]
+WRITTEN = ["summary.json", "workflow_output.json", "correct_output.json"]
+
+
+class Project:
+    """A workflow and an evaluator that count what they are asked."""
+
+    def __init__(self, home):
+        self.home = home
+        self.calls, self.scored = [], []
+
+    def evaluate(self, rows=ROWS, **options):
+        def answer(question):
+            self.calls.append(question.split()[1])
+            return limpet.Output(question.split()[1], usage=limpet.Usage(1, 2))
+
+        def correct(output, expected):
+            self.scored.append(output)
+            return output == expected
+
+        return limpet.evaluate(
+            rows, answer, [correct], self.home, version="1", concurrency=2, **options
+        )
+
+    def forget(self):
+        self.calls.clear()
+        self.scored.clear()
+
+
+@pytest.fixture
+def finished(tmp_path):
+    project = Project(tmp_path / "run")
+    project.evaluate()
+    project.forget()
+    return project
+
+
+def flip(path, at, bit=0x04):
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= bit
+    path.write_bytes(raw)
+
+
+def flip_in_line(path, number, text=b'"at":"'):
+    """Flip a bit somewhere in the middle of a line, counted from 0; return the line."""
+    raw = path.read_bytes()
+    line = raw.splitlines(keepends=True)[number]
+    flip(path, raw.index(line) + line.index(text) + len(text))
+    return line
+
+
+def read(home):
+    with RunReader(home) as reader:
+        return [one.output for one in reader.items()]
+
+
+@pytest.mark.parametrize("index", ["kept", "deleted"])
+def test_a_flipped_bit_in_an_answer_of_a_finished_run_runs_that_cell_again(finished, index):
+    home = finished.home
+    flip_in_line(home / "workflow_output.jsonl", 2)
+    if index == "deleted":
+        shutil.rmtree(home / "index")
+    assert not verify(home).is_sound
+    damaged = (home / "workflow_output.jsonl").read_bytes().splitlines(keepends=True)[2]
+    result = finished.evaluate()
+    assert (result.plan.workflow.kept, result.plan.workflow.calls) == (5, 1)
+    assert len(finished.calls) == 1
+    assert finished.scored == []  # the same answer has its score
+    assert [one.output for one in result.items] == read(home) == WANTED
+    assert verify(home).is_sound
+    assert [one.read_bytes() for one in (home / "torn").iterdir()] == [damaged]
+    finished.forget()
+    assert finished.evaluate().plan.calls == 0
+    assert finished.calls == []
+
+
+@pytest.mark.parametrize("index", ["kept", "deleted"])
+def test_a_flipped_bit_in_a_score_runs_only_the_score_again(finished, index):
+    flip_in_line(finished.home / "correct_output.jsonl", 3)
+    if index == "deleted":
+        shutil.rmtree(finished.home / "index")
+    result = finished.evaluate()
+    assert (finished.calls, len(finished.scored)) == ([], 1)
+    assert result.summary["evaluators"]["correct"] == {
+        "completed": 6,
+        "failed": {},
+        "not_run": 0,
+        "mean": 1.0,
+    }
+    assert verify(finished.home).is_sound
+
+
+def test_a_flipped_bit_in_a_score_is_found_in_a_run_that_goes_on(finished):
+    flip_in_line(finished.home / "correct_output.jsonl", 3)
+    more = [*ROWS, {"id": "q6", "question": "what 6", "answer": "6"}]
+    result = finished.evaluate(more)
+    assert finished.calls == ["6"]
+    assert len(finished.scored) == 2
+    assert result.summary["evaluators"]["correct"]["completed"] == 7
+
+
+def test_a_lost_line_end_joins_two_lines_and_both_run_again(finished):
+    column = finished.home / "workflow_output.jsonl"
+    flip(column, column.read_bytes().index(b"\n"))
+    assert [one.output for one in finished.evaluate().items] == WANTED
+    assert len(finished.calls) == 2
+    assert verify(finished.home).is_sound
+
+
+def test_a_plan_tells_of_the_damage(finished, monkeypatch):
+    flip_in_line(finished.home / "correct_output.jsonl", 3)
+    planned = []
+    monkeypatch.setattr(limpet, "evaluate", lambda *a, **k: planned.append(limpet.plan(*a, **k)))
+    finished.evaluate()
+    (plan,) = planned
+    assert (plan.workflow.calls, plan.evaluators[0].calls) == (0, 1)
+
+
+def test_damage_stays_where_it_is_until_its_cell_is_done(finished):
+    column = finished.home / "workflow_output.jsonl"
+    flip_in_line(column, 2)
+    damaged = column.read_bytes()
+
+    def out_of_quota(question):
+        raise limpet.QuotaExhaustedError("the account is empty")
+
+    stopped = limpet.evaluate(ROWS, out_of_quota, run=finished.home, version="1")
+    assert stopped.stop_reason is not None
+    assert column.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "no JSON"])
+def test_a_file_for_others_that_was_damaged_is_made_anew(finished, name, damage):
+    path = finished.home / name
+    whole = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif damage == "flipped":
+        flip(path, whole.index(b"1"), 0x01)
+    else:
+        path.write_bytes(b"[" * len(whole))
+    result = finished.evaluate()
+    assert path.read_bytes() == whole
+    assert result.summary["workflow"]["completed"] == 6
+    assert (finished.calls, finished.scored) == ([], [])
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
+def test_the_note_of_what_was_asked_is_made_anew(finished, damage):
+    note = finished.home / "index" / "asked.keys"
+    whole = note.read_bytes()
+    if damage == "missing":
+        note.unlink()
+    elif damage == "cut":
+        note.write_bytes(whole[:40])
+    else:
+        flip(note, 20)
+    assert sorted(read(finished.home)) == WANTED  # what is damaged is not believed
+    finished.evaluate()
+    assert note.read_bytes() == whole
+    assert finished.calls == []
+
+
+def test_what_a_hook_makes_of_the_files_is_left_as_it_is(tmp_path):
+    project, path = Project(tmp_path / "run"), tmp_path / "run" / "summary.json"
+
+    def pretty(_):
+        path.write_text(json.dumps(json.loads(path.read_bytes()), indent=8), encoding="utf-8")
+
+    project.evaluate(on_end=pretty)
+    theirs = path.read_bytes()
+    project.evaluate()
+    assert path.read_bytes() == theirs
+
+
+def test_a_damaged_run_json_is_named_with_what_to_do_and_no_result_is_lost(finished):
+    about = finished.home / "run.json"
+    about.write_bytes(about.read_bytes()[:100])
+    with pytest.raises(JournalError, match=r"run\.json: cannot be read") as refused:
+        finished.evaluate()
+    assert "delete it: the results are in the columns" in refused.value.hint
+    about.unlink()
+    assert [one.output for one in finished.evaluate().items] == WANTED
+    assert finished.calls == []
+
+
+def test_a_story_whose_keys_are_damaged_stops_nobody(finished, caplog):
+    home = finished.home
+    about = json.loads((home / "run.json").read_bytes())
+    del about["sessions"][-1]["ended"]  # as after a kill
+    (home / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    events = home / "events.jsonl"
+    events.write_bytes(events.read_bytes().replace(b'"key":"', b'"key":"~'))
+    with RunReader(home) as reader:
+        assert reader.cut_off_calls() == []
+    with caplog.at_level(logging.WARNING):
+        finished.evaluate()
+    assert finished.calls == []
+
+
+def test_a_damaged_result_of_a_map_runs_again_once(tmp_path):
+    calls, path = [], tmp_path / "out.jsonl"
+
+    def double(number):
+        calls.append(number)
+        return 2 * number
+
+    limpet.map(double, [1, 2, 3], journal=path, version="1")
+    flip_in_line(path, 1)
+    for _ in range(2):
+        assert limpet.map(double, [1, 2, 3], journal=path, version="1").outputs == [2, 4, 6]
+    assert len(calls) == 4
+    assert verify(path).is_sound
+
+
+# ---- anywhere -----------------------------------------------------------------------------------
+
+
+def look_at_everything(home):
+    with RunReader(home) as reader:
+        reader.snapshot()
+        reader.cut_off_calls()
+        reader.summary()
+        reader.item("q1")
+        return reader.state, list(reader.ids())
+
+
+def damaged_files(home, step):
+    """Yield each file of a run with bytes that have changed somewhere, or end there."""
+    chance = random.Random(0)
+    for path in sorted(home.rglob("*")):
+        if path.is_file() and path.name != "LOCK":
+            raw = path.read_bytes()
+            for at in range(chance.randrange(step), len(raw), step):
+                flipped = bytes([raw[at] ^ 1 << chance.randrange(8)])
+                yield path, raw[:at] + flipped + raw[at + 1 :]
+                yield path, raw[:at]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("step", [509, pytest.param(29, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ended", [True, False])
+def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_path, step, ended):
+    project, whole = Project(tmp_path / "run"), tmp_path / "whole"
+    project.evaluate()
+    if not ended:
+        about = json.loads((project.home / "run.json").read_bytes())
+        del about["sessions"][-1]["ended"], about["complete"]
+        (project.home / "run.json").write_text(json.dumps(about), encoding="utf-8")
+    shutil.copytree(project.home, whole)
+    for path, raw in damaged_files(whole, step):
+        shutil.rmtree(project.home)
+        shutil.copytree(whole, project.home)
+        (project.home / path.relative_to(whole)).write_bytes(raw)
+        look_at_everything(project.home)
+        try:
+            result = project.evaluate(durability="flush")
+        except JournalError:
+            assert path.name == "run.json"  # no other file may be refused
+            continue
+        assert [one.output for one in result.items] == WANTED
+        assert result.summary["evaluators"]["correct"]["completed"] == 6
+        assert sorted(read(project.home)) == WANTED
+        states = {one.path.name: one.is_sound for one in verify(project.home).states}
+        assert all(sound for name, sound in states.items() if name != "events.jsonl")

@@ -1,20 +1,25 @@
 """What is this step, and is it still what it was?
 
 A step is looked at when a run is planned and again when the run ends. What differs in between (a
-counter, a cache, a pool of connections) is state: its first value in this process is what counts.
-What changed between two runs is an edit. If the second look never comes, because the process was
-killed, the first alone counts.
+counter, a cache, a pool of connections) is state: its first value in this process is what counts,
+for this step and for every other that uses it. What changed between two runs is an edit. If the
+second look never comes, because the process was killed, the first alone counts.
 """
 
 import gc
-import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.fingerprints import source
 from limpet.fingerprints.walk import Looked, Walk, digest_of
+from limpet.secrets.known import certain_secrets, is_secret_name
+
+_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +30,15 @@ class Identity:
         parts: The digest of each thing that counts, by its name.
         left_out: What does not count, by its name: why.
         state: The names of what changed while a run was going on: their first value counts.
+        found: The digest of each thing as it was found, state as well.
+        home: The module that the step is from: what is in it is named without it.
     """
 
     parts: Mapping[str, str]
     left_out: Mapping[str, str] = field(default_factory=dict)
     state: tuple[str, ...] = ()
+    found: Mapping[str, str] = field(default_factory=dict, repr=False)
+    home: str = field(default="", repr=False)
 
     @property
     def digest(self) -> str:
@@ -37,77 +46,136 @@ class Identity:
         return digest_of(sorted(self.parts.items()))
 
 
-@dataclass(slots=True)
-class _Memory:
-    """What this process has seen of one step.
-
-    Attributes:
-        planned: What was found when the latest run was planned.
-        counted: What of that counted.
-        state: By name, what counts instead of what was found when the latest run ended.
-    """
-
-    planned: dict[str, str] = field(default_factory=dict)
-    counted: dict[str, str] = field(default_factory=dict)
-    state: dict[str, tuple[str | None, str | None]] = field(default_factory=dict)
-
-
-_memories: dict[str, _Memory] = {}
+# What was state in this process: by its name, what counts in place of what a run left there.
+# Digest by digest, and not by step: a workflow and its evaluators may share a counter.
+_first_values: dict[str, dict[str, str | None]] = defaultdict(dict)
+# What a run took away, by the step it was part of: what counts in its place.
+_taken_away: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
 
 def identity_of(
-    thing: Any, *, is_secret: Callable[[str], bool] = lambda _: False, secrets: frozenset[str] = frozenset()
+    thing: Any,
+    *,
+    is_secret: Callable[[str], bool] = is_secret_name,
+    secrets: Iterable[str] = (),
 ) -> Identity:
     """Look at a step as it is now.
 
     Args:
         thing: A function, a class, an instance.
         is_secret: Tells whether a name is a secret's.
-        secrets: Values that are secrets, and do not count.
+        secrets: Values that are secrets, and do not count, beside those of the environment.
     """
-    looked = _look(thing, is_secret, secrets)
-    memory = _memories.setdefault(_name_of(looked), _Memory())
-    parts = dict(looked.parts)
-    for name, (counts, at_end) in memory.state.items():
-        if looked.parts.get(name) == at_end:  # as the last run left it
-            parts.pop(name, None)
-            if counts is not None:
-                parts[name] = counts
-    memory.planned, memory.counted = dict(looked.parts), dict(parts)
-    return Identity(parts, dict(looked.left_out), tuple(sorted(memory.state)))
+    walk, looked = _look(thing, is_secret, secrets)
+    parts, home, state = dict(looked.parts), walk.home, []
+    for name, now in looked.parts.items():
+        known = _first_values.get(_absolute(name, home), {})
+        if now in known:  # as a run left it
+            state.append(name)
+            first = known[now]
+            if first is None:
+                del parts[name]
+            else:
+                parts[name] = first
+    for name, first in _taken_away.get((home, looked.parts["function"]), {}).items():
+        if name not in looked.parts:
+            state.append(name)
+            parts[name] = first
+    left_out = dict(looked.left_out)
+    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home)
 
 
 def note_end(
-    thing: Any, *, is_secret: Callable[[str], bool] = lambda _: False, secrets: frozenset[str] = frozenset()
+    thing: Any,
+    planned: Identity,
+    *,
+    is_secret: Callable[[str], bool] = is_secret_name,
+    secrets: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Look again when a run has ended; return the names of what changed meanwhile."""
-    looked = _look(thing, is_secret, secrets)
-    memory = _memories.get(_name_of(looked))
-    if memory is None:
-        return ()
-    for name in looked.parts.keys() | memory.planned.keys():
-        if looked.parts.get(name) != memory.planned.get(name):
-            memory.state[name] = (memory.counted.get(name), looked.parts.get(name))
-        elif name in memory.state:
-            memory.state[name] = (memory.counted.get(name), looked.parts.get(name))
-    return tuple(sorted(memory.state))
+    """Look again when a run has ended.
+
+    Args:
+        thing: What was looked at.
+        planned: What was found when the run was planned.
+        is_secret: As it was for that.
+        secrets: As they were for that.
+
+    Returns:
+        The names of what is state.
+    """
+    _, looked = _look(thing, is_secret, secrets)
+    state = set(planned.state)
+    for name in looked.parts.keys() | planned.found.keys():
+        now = looked.parts.get(name)
+        if now == planned.found.get(name):
+            continue
+        state.add(name)
+        first = planned.parts.get(name)
+        if now is not None:
+            _first_values[_absolute(name, planned.home)][now] = first
+        elif first is not None:
+            _taken_away[planned.home, looked.parts["function"]][name] = first
+    return tuple(sorted(state))
 
 
-def _look(thing: Any, is_secret: Callable[[str], bool], secrets: frozenset[str]) -> Looked:
-    with _without_collections():
-        looked = Walk(is_secret, secrets).look(thing)
-        looked.parts  # noqa: B018 - made while it lasts
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Name what differs between two identities, as a person would."""
+    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    if len(changed) > 1:
+        changed = [name for name in changed if name != "function"]  # the rest says more
+    return [_in_words(name, before, now) for name in changed]
+
+
+def _in_words(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    words = name
+    if name.endswith(".__doc__"):
+        words = f"the docstring of {name.removesuffix('.__doc__')}"
+    for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
+        if name.startswith(begin):
+            words = kind + name.removeprefix(begin)
+    if name not in before:
+        return f"{words} (new)"
+    return words if name in now else f"{words} (no longer used)"
+
+
+def _look(
+    thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]
+) -> tuple["_Walk", Looked]:
+    hidden = frozenset([*certain_secrets(os.environ), *secrets])
+    for left in reversed(range(_TRIES)):
+        walk = _Walk(is_secret, hidden)
+        try:
+            with _without_collections():
+                looked = walk.look(thing)
+                looked.parts  # noqa: B018 - made while it lasts
+        except RuntimeError:  # a thread put something into a dict that was being read
+            if not left:
+                raise
+        else:
+            break
     source.parsed.cache_clear()  # the trees of a project take tens of megabytes
-    return looked
+    return walk, looked
 
 
-def _name_of(looked: Looked) -> str:
-    return hashlib.blake2b(repr(looked.forms["function"]).encode()).hexdigest()
+class _Walk(Walk):
+    @property
+    def home(self) -> str:
+        return self._home
+
+
+def _absolute(name: str, home: str) -> str:
+    """Return a name that is the same whichever step uses it."""
+    module = name.rpartition(".")[0]
+    while module:
+        if module in sys.modules:
+            return name
+        module = module.rpartition(".")[0]
+    return f"{home}.{name}"
 
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Make a hundred thousand nodes without the collector looking at each of them time and again."""
+    """Make a hundred thousand nodes without the collector looking at each of them again."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -169,10 +169,21 @@ class Journal:
         Raises:
             JournalError: It cannot be written, or the lock is lost: then it may be another's.
         """
+        self._write_whole(self.layout.about, known)
+
+    def write_identity(self, known: dict[str, Any]) -> None:
+        """Put what each step's identity is made of into `identity.json`, whole.
+
+        Raises:
+            JournalError: As for `write_about`.
+        """
+        self._write_whole(self.layout.identity, known)
+
+    def _write_whole(self, path: Path, known: dict[str, Any]) -> None:
         if self._lock is None or not self._lock.is_held:
-            raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
-        with _naming(self.layout.about):
-            replace_file(self.layout.about, [json.dumps(known, indent=2).encode() + b"\n"])
+            raise JournalError(f"{path}: not written: the lock is not ours any more")
+        with _naming(path):
+            replace_file(path, [json.dumps(known, indent=2).encode() + b"\n"])
 
     def drain(self) -> None:
         """Return when all that was appended so far has been written, or could not be."""

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from limpet.errors import FunctionChangedError
-from limpet.journal.code import changed_parts, code_parts
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.identity import changed_parts
 
 OnChange = Literal["redo", "keep"]
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,12 +17,6 @@ class Fingerprint:
 
     whole: str
     parts: dict[str, str]
-
-
-def fingerprint_of(function: Any, version: str | None) -> Fingerprint:
-    """Return a function's fingerprint: of its code, or of the version that was declared."""
-    parts = code_parts(function) if version is None else {"version": digest(version)}
-    return Fingerprint(digest(parts), parts)
 
 
 def settle_change(
@@ -71,10 +65,11 @@ def settle_change(
 def _changed(
     before: Mapping[str, str], now: Fingerprint, done: int, asked: int
 ) -> FunctionChangedError:
-    names = ", ".join(changed_parts(before, now.parts)) or "its version"
+    names = changed_parts(before, now.parts)
+    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
+    told = ", ".join(names[:_MOST_NAMED]) + more
     return FunctionChangedError(
-        f"the function changed since the results of {done:,} of {asked:,} inputs were made: "
-        f"{names}",
+        f"the function changed since the results of {done:,} of {asked:,} inputs were made: {told}",
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )

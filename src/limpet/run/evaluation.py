@@ -21,7 +21,8 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, checksums_of, is_complete, sizes_of
-from limpet.run.lookup import Lookup, versions_of
+from limpet.run.looks import Looks
+from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
@@ -55,7 +56,6 @@ class Evaluation:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
-        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
         steps = (request.workflow, *request.evaluators)
         self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
@@ -65,6 +65,7 @@ class Evaluation:
 
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
+        self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         steps = [WORKFLOW, *(one.name for one in self._request.evaluators)]
         columns = {
@@ -74,7 +75,7 @@ class Evaluation:
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, columns, layout, about).plan
+            return Lookup(self._request, self._looks, columns, layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
@@ -83,6 +84,7 @@ class Evaluation:
     def open(self) -> None:
         """Take the lock, recover what is there, and make the plan."""
         request = self._request
+        self._look_at_steps()
         path = request.run
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
@@ -100,14 +102,14 @@ class Evaluation:
         items = request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
-        self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
+        self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
         asks_for_more = request.on_change is not None or bool(request.redo)
         if not asks_for_more and is_complete(journal, about, self._hash, self._steps):
             self.plan = self._nothing_to_do()
             there = dict.fromkeys(self._steps, len(reported) * request.trials)
         else:
             about.pop("complete", None)  # until it is so again
-            self._lookup = Lookup(request, self._columns, self._layout, about)
+            self._lookup = Lookup(request, self._looks, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -132,12 +134,13 @@ class Evaluation:
         logger.info("%s", self.plan)
         say_unfinished(journal, about, self._columns.values())
         known = about.setdefault("evaluators", {})
-        known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        known.update({one.name: self._looks.parts(one.name) for one in request.evaluators})
         self._clean_fingerprints(about)
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
+        self._looks.write(journal, self._clean)
         begin_session(
             journal,
             about,
@@ -150,6 +153,15 @@ class Evaluation:
         self._about = about
         if request.watcher is not None:
             request.watcher.planned(self.plan)
+
+    def _look_at_steps(self) -> None:
+        request = self._request
+        steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
+        self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
+        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+
+    def _clean(self, data: Any) -> Any:
+        return self._masking.certain.data(data)[0]
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
@@ -176,8 +188,7 @@ class Evaluation:
         begin_redo(about, wanted if request.redo else None, highest)
 
     def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        versions = versions_of(self._request)
-        return tuple((step, versions[step]) for step in sorted(steps))
+        return tuple((step, self._looks.version(step)) for step in sorted(steps))
 
     def _nothing_to_do(self) -> Plan:
         request = self._request
@@ -347,7 +358,7 @@ class Evaluation:
 
     def _results_later(self) -> ReadBack:
         about = read_about(self._layout)
-        self._lookup = Lookup(self._request, self._columns, self._layout, about)
+        self._lookup = Lookup(self._request, self._looks, self._columns, self._layout, about)
         return self._results()
 
     def _results(self) -> ReadBack:
@@ -359,6 +370,8 @@ class Evaluation:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._about is not None and self._pipeline is not None:
+            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

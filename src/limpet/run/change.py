@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from limpet.errors import FunctionChangedError
 from limpet.fingerprints.identity import changed_parts
+from limpet.run.plans import named
 
 OnChange = Literal["redo", "keep"]
-_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,7 @@ def settle_change(
 def _changed(
     before: Mapping[str, str], now: Fingerprint, done: int, asked: int
 ) -> FunctionChangedError:
-    names = changed_parts(before, now.parts)
-    more = f" and {len(names) - _MOST_NAMED:,} more" if len(names) > _MOST_NAMED else ""
-    told = ", ".join(names[:_MOST_NAMED]) + more
+    told = named(changed_parts(before, now.parts))
     return FunctionChangedError(
         f"the function changed since the results of {done:,} of {asked:,} inputs were made: {told}",
         hint='on_change="redo" makes them again (the old ones stay in the file); '

@@ -7,6 +7,7 @@ second look never comes, because the process was killed, the first alone counts.
 """
 
 import gc
+import logging
 import os
 import sys
 from collections import defaultdict
@@ -161,6 +162,12 @@ class _Walk(Walk):
     @property
     def home(self) -> str:
         return self._home
+
+    def _object(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
+        if issubclass(type(value), logging.Logger):
+            # What it holds is every other logger, and who listens: that is the process's affair.
+            return ["logger", value.name]
+        return super()._object(path, value, named=named, depth=depth)
 
 
 def _absolute(name: str, home: str) -> str:

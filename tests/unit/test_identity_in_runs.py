@@ -105,12 +105,9 @@ def test_it_is_state_on_a_running_loop_too(tmp_path, module):
 
 
 def test_an_edit_between_two_runs_is_none_of_it(tmp_path, module):
-    app, at = (
-        module(
-            "MODEL = 'a'\ncalls = 0\ndef answer(q):\n    global calls\n    calls += 1\n    return MODEL + q"
-        ),
-        tmp_path / "run",
-    )
+    counted = "    global calls\n    calls += 1\n    return MODEL + q"
+    app = module(f"MODEL = 'a'\ncalls = 0\ndef answer(q):\n{counted}")
+    at = tmp_path / "run"
     run(ROWS, app.answer, at)
     app.MODEL = "b"
     with pytest.raises(limpet.FunctionChangedError, match="inputs were made: MODEL\n"):
@@ -403,11 +400,8 @@ def test_a_change_is_named_in_words(tmp_path, module, monkeypatch):
     edited = module(before.replace("old()", "fresh()"))
     with pytest.raises(limpet.FunctionChangedError) as caught:
         run(ROWS, edited.answer, at)
-    told = str(caught.value)
-    assert "answer, environment variable TONE, fresh (new), old (no longer used)" in told or all(
-        one in told
-        for one in ("answer", "environment variable TONE", "fresh (new)", "old (no longer used)")
-    )
+    told = str(caught.value).partition("were made: ")[2]
+    assert told == "answer, fresh (new), old (no longer used), environment variable TONE"
 
 
 def test_many_changes_are_named_in_part(tmp_path, module):
@@ -469,12 +463,9 @@ def test_another_key_changes_nothing_and_names_like_a_secrets_still_count(
 
 
 def test_who_listens_to_a_logger_changes_nothing(tmp_path, module):
-    app, at = (
-        module(
-            "import logging\nlog = logging.getLogger('a.b')\ndef answer(q):\n    log.info(q)\n    return q"
-        ),
-        tmp_path / "run",
-    )
+    logs = "import logging\nlog = logging.getLogger('a.b')\n"
+    app = module(f"{logs}def answer(q):\n    log.info(q)\n    return q")
+    at = tmp_path / "run"
     run(ROWS, app.answer, at)
     app.logging.getLogger("a").addHandler(app.logging.NullHandler())
     app.logging.getLogger("a.b.c")

@@ -47,7 +47,7 @@ def told(question: dict[str, Any]) -> dict[str, Any]:
     os.environ.clear()
     os.environ.update(question["environment"])
     sys.argv = ["app.py", *question["arguments"]]
-    sys.path.insert(0, ".")
+    sys.path[:0] = [".", *question["environment"].get("PYTHONPATH", "").split(":")]
     try:
         return looked_at(question["entry"], question.get("call", []))
     except BaseException:

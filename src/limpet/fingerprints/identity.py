@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from limpet.fingerprints import source
-from limpet.fingerprints.walk import Looked, Walk, digest_of
+from limpet.fingerprints.looked import Looked, digest_of
+from limpet.fingerprints.walk import Walk
 
 
 @dataclass(frozen=True, slots=True)

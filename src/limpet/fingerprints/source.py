@@ -10,6 +10,8 @@ import ast
 import functools
 import linecache
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
@@ -21,6 +23,7 @@ _FUTURE = functools.reduce(
     0,
 )
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv", "main"}
 _IMPORTS = (ast.Import, ast.ImportFrom)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -101,9 +104,11 @@ def _fits(node: Definition, code: CodeType) -> bool:
 class Parsed:
     """A file: its tree, and where each function and class stands in it."""
 
-    def __init__(self, tree: ast.Module) -> None:
+    def __init__(self, tree: ast.Module, text: str) -> None:
         self.tree = tree
+        self.text = text
         self.classes: dict[str, ast.ClassDef] = {}
+        self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
         self._lines: dict[int, list[tuple[ast.stmt, Definition]]] = {}
         self._shapes: dict[tuple[int, int], dict[str, list[Any]]] = {}
         self._lambdas: dict[int, list[tuple[ast.stmt, Definition]]] | None = None
@@ -114,6 +119,7 @@ class Parsed:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
+            self.functions.setdefault(within + node.name, []).append(node)
             within += f"{node.name}.<locals>."
         elif isinstance(node, ast.ClassDef):
             self.classes[within + node.name] = node
@@ -128,7 +134,36 @@ class Parsed:
         return assignments(self.tree.body)
 
     @functools.cached_property
-    def _imports(self) -> list[ast.stmt]:
+    def places(self) -> dict[str, dict[str, list[ast.expr]]]:
+        """What the module assigns to attributes and keys of what its names stand for."""
+        found: dict[str, dict[str, list[ast.expr]]] = {}
+        for one in _outside_functions(self.tree):
+            for target in one.targets if isinstance(one, ast.Assign) else ():
+                match target:
+                    case (
+                        ast.Attribute(value=ast.Name(id=name), attr=place)
+                        | ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=str() as place))
+                    ):
+                        found.setdefault(name, {}).setdefault(place, []).append(one.value)
+        return found
+
+    @functools.cached_property
+    def effects(self) -> list[ast.stmt]:
+        """What the module does beyond giving values to names: it calls, and changes others."""
+        return [one for one in _outside_functions(self.tree) if _has_effect(one)]
+
+    @functools.cached_property
+    def unused_imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """Imports whose names nobody uses: they are there for what the import does."""
+        words = Counter(re.findall(r"\w+", self.text))
+        return [
+            one
+            for one in self._imports
+            if all(words[(a.asname or a.name).partition(".")[0]] == 1 for a in one.names)
+        ]
+
+    @functools.cached_property
+    def _imports(self) -> list[ast.Import | ast.ImportFrom]:
         return [
             one
             for one in _outside_functions(self.tree)
@@ -164,19 +199,64 @@ def parsed(text: str) -> "Parsed | None":
     if not text:
         return None
     try:
-        return Parsed(ast.parse(text))
+        return Parsed(ast.parse(text), text)
     except (SyntaxError, ValueError, RecursionError):
         return None
 
 
 def _outside_functions(tree: ast.Module) -> Iterator[ast.stmt]:
-    todo: list[ast.AST] = list(tree.body)
+    """Yield the statements that run when a module is imported, in their order."""
+    todo: list[ast.AST] = list(reversed(tree.body))
     while todo:
         node = todo.pop()
         if isinstance(node, ast.stmt):
             yield node
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-            todo += ast.iter_child_nodes(node)
+            if not _is_for_scripts(node):
+                todo += reversed(list(ast.iter_child_nodes(node)))
+
+
+def _is_for_scripts(node: ast.AST) -> bool:
+    """Tell whether it is `if __name__ == "__main__":`."""
+    match node:
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+            return True
+    return False
+
+
+def _has_effect(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Expr(value=ast.Call(func=function)):
+            return _first_name(function) not in _SILENT
+        case ast.Assign(targets=targets):
+            return any(_is_foreign(one) for one in targets)
+        case ast.AugAssign(target=target):
+            return _is_foreign(target)
+    return False
+
+
+def _is_foreign(target: ast.expr) -> bool:
+    """Tell whether an assignment changes what a call gave: `getcontext().prec = 3`."""
+    return not isinstance(target, ast.Name) and any(
+        isinstance(one, ast.Call) for one in ast.walk(target)
+    )
+
+
+def _first_name(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def text_of_file(file: str) -> str:
+    """Return the text of a file as it was imported."""
+    return "".join(linecache.getlines(file))
+
+
+def text_of(node: ast.AST, file: str) -> str:
+    """Return a function as it is written, comments and all."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
+    return "".join(linecache.getlines(file)[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
 
 
 def _compiled(module: ast.Module, flags: int) -> dict[str, list[Any]]:

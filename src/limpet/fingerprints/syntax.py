@@ -6,6 +6,7 @@ Python; and, from the same pass, what the code reads from its module.
 """
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -19,8 +20,15 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}
 _COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
-_DOCUMENTATION = {"__doc__", "__annotations__", "getdoc", "get_type_hints", "get_annotations"}
-_DOCUMENTATION |= {"signature", "getsource"}
+DOCUMENTATION, SOURCE, FRAMES, SUBCLASSES = "documentation", "source", "frames", "subclasses"
+_NOTICED = dict.fromkeys(
+    ["__doc__", "__annotations__", "getdoc", "get_type_hints", "get_annotations", "signature"],
+    DOCUMENTATION,
+)
+_NOTICED |= dict.fromkeys(["getsource", "getsourcelines", "getblock", "getcomments"], SOURCE)
+_NOTICED |= dict.fromkeys(["_getframe", "currentframe", "f_locals", "f_back"], FRAMES)
+_NOTICED |= {"__subclasses__": SUBCLASSES}
+_LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _IMPORTING = {"import_module", "__import__"}
 
 
@@ -35,7 +43,8 @@ class Reading:
         imports: Its import statements, and calls that import by name.
         looked_up: What it looks up by a name: an expression's chain, and the name as syntax.
         computes_names: It may reach anything in its module by a name nobody can read.
-        reads_documentation: It looks at docstrings or type hints.
+        notices: What it looks at that others do not: docstrings, source text, frames, subclasses.
+        free: What it closes over: by name, the place of its first use.
     """
 
     text: str = ""
@@ -44,7 +53,8 @@ class Reading:
     imports: list[ast.AST] = field(default_factory=list)
     looked_up: list[tuple[Chain, ast.expr]] = field(default_factory=list)
     computes_names: bool = False
-    reads_documentation: bool = False
+    notices: set[str] = field(default_factory=set)
+    free: dict[str, int] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -52,14 +62,15 @@ class Reading:
         return blake2b(self.text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-def read(*nodes: ast.AST, hints: bool = False) -> Reading:
+def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> Reading:
     """Read code.
 
     Args:
         *nodes: Statements and expressions of one scope.
         hints: Whether type hints count.
+        free: Names that are locals of a function around it.
     """
-    return _Reader(hints=hints).read(nodes)
+    return _Reader(hints=hints).read(nodes, free)
 
 
 def read_class_body(node: ast.ClassDef) -> Reading:
@@ -111,6 +122,9 @@ _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: at which token, which name, what is read off it, whether it is called."""
 
 
+_place = operator.itemgetter(0)
+
+
 class _Scope:
     """Names in one function, class or comprehension: who binds them is known at its end."""
 
@@ -134,11 +148,14 @@ class _Reader:
         self._found = Reading()
         self._module = self._scope = _Scope("module", None)
 
-    def read(self, nodes: tuple[ast.AST, ...]) -> Reading:
+    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
         for node in nodes:
             self._visit(node)
         found, tokens = self._found, self._tokens
-        for at, name, chain, called in self._scope.uses:
+        for at, name, chain, called in sorted(self._scope.uses, key=_place):
+            if name in free:
+                tokens[at] = f"^{found.free.setdefault(name, len(found.free))}"
+                continue
             tokens[at] = name
             if chain is None:
                 continue
@@ -174,7 +191,8 @@ class _Reader:
         if type(value) is list:
             self._tokens.append("[")
             for one in value:
-                self._value(one)
+                if type(one) is not ast.Pass:
+                    self._value(one)
             self._tokens.append("]")
         elif isinstance(value, ast.AST):
             self._visit(value)
@@ -186,6 +204,8 @@ class _Reader:
 
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
         if type(node.ctx) is ast.Load:
+            if node.id in _NOTICED:
+                self._found.notices.add(_NOTICED[node.id])
             self._use(node.id, (node.id,), called=called)
         else:
             self._bind(node.id)
@@ -199,14 +219,17 @@ class _Reader:
         self._use(name, None)
 
     def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
-        if node.attr in _DOCUMENTATION:
-            self._found.reads_documentation = True
+        if node.attr in _NOTICED:
+            self._found.notices.add(_NOTICED[node.attr])
         chain = chain_of(node)
         if chain is None:
             self._tokens.append(f".{node.attr}")
             self._visit(node.value)
         else:
             self._tokens.append("." + ".".join(chain[1:]))
+            for name in chain[1:-1]:
+                if name in _NOTICED:
+                    self._found.notices.add(_NOTICED[name])
             # Writing `x.y = 1` reads x, and hands it to nobody.
             self._use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
 
@@ -214,8 +237,6 @@ class _Reader:
         self._tokens.append("Call")
         function = node.func
         if type(function) is ast.Name:
-            if function.id in _DOCUMENTATION:
-                self._found.reads_documentation = True
             if function.id in _IMPORTING:
                 self._found.imports.append(node)
             self._name(function, called=True)
@@ -225,7 +246,10 @@ class _Reader:
             self._attribute(function, called=True)
         else:
             self._visit(function)
-        if node.args and type(node.args[0]) in (ast.Constant, ast.Name):
+        if node.args and (
+            type(node.args[0]) in (ast.Constant, ast.Name)
+            or getattr(function, "attr", getattr(function, "id", "")) in _LOOKING_UP
+        ):
             self._looked_up(function, node.args[0])
         self._value(node.args)
         self._value(node.keywords)

@@ -19,6 +19,8 @@ from hashlib import blake2b
 from pathlib import PurePath
 from typing import Any
 
+_LONGEST_INT = 8_000
+_LONG = 8
 UNKNOWN: Any = object()
 """It has no form here."""
 
@@ -38,12 +40,16 @@ def form_of_scalar(value: Any, texts: "Texts") -> Any:
     kind = type(value)
     if kind is str:
         return ["str", texts.of(value)]
+    if kind is int and value.bit_length() > _LONGEST_INT:  # Python refuses to write it out
+        return ["int", hex(value)]
     if kind in _SCALARS or kind in _TEXTUAL or (kind.__mro__[1:2] and kind in _TEXTUAL):
         return [kind.__name__, repr(value)]
     if issubclass(kind, PurePath):
         return ["path", texts.of(str(value))]
     if kind in (bytes, bytearray):
         return [kind.__name__, _bytes(value)]
+    if kind is memoryview:
+        return ["memoryview", value.format, list(value.shape), _bytes(value.tobytes())]
     if kind is re.Pattern:
         return ["pattern", texts.of(value.pattern) if kind is str else repr(value.pattern), value.flags]
     if kind is string.Template:
@@ -82,11 +88,16 @@ class Texts:
     def __init__(self, folders: tuple[str, ...], secrets: frozenset[str]) -> None:
         self._folders = tuple(sorted((one for one in folders if len(one) > 1), key=len, reverse=True))
         self._secrets = secrets
+        # A short one may stand in any text by chance.
+        self._inside = sorted((one for one in secrets if len(one) >= _LONG), key=len, reverse=True)
 
     def of(self, text: str) -> str:
         """Return the text as it counts."""
         if text in self._secrets:
             return "<secret>"
+        for one in self._inside:
+            if one in text:
+                text = text.replace(one, "<secret>")
         for folder in self._folders:
             if folder in text:
                 text = text.replace(folder, "<project>")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import origin, scopes, source, syntax
 from limpet.fingerprints.ownership import is_users
+from limpet.fingerprints.parsed import Parsed, assignments
+from limpet.fingerprints.reading import chain_of
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -31,7 +33,7 @@ def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) ->
     _note_places(walk, value, parsed, name, scope)
     if any(isinstance(one, ast.Dict) for one in values):
         return False  # each element is judged on its own
-    if not is_by_chance(walk, values, scope):
+    if not is_by_chance(walk, values, scope) or name in parsed.changed:
         return False
     path = walk.short(module, name)
     if path not in walk.found.left_out:
@@ -43,7 +45,7 @@ def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) ->
 
 
 def _note_places(
-    walk: "Walk", value: Any, parsed: source.Parsed, name: str, scope: Mapping[str, Any]
+    walk: "Walk", value: Any, parsed: Parsed, name: str, scope: Mapping[str, Any]
 ) -> None:
     """Note which elements and attributes of a global differ at every start."""
     for place, given in parsed.places.get(name, {}).items():
@@ -94,7 +96,7 @@ def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:
         return False
     made = parsed.functions.get(enclosing, [])
     if any(
-        is_by_chance(walk, source.assignments(one.body).get(name, []), function.__globals__)
+        is_by_chance(walk, assignments(one.body).get(name, []), function.__globals__)
         for one in made
     ):
         return True
@@ -118,8 +120,10 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
     """Tell whether a parameter of a decorator of a function gets what differs at every start."""
     node = source.definition_of(function.__code__)
     for one in getattr(node, "decorator_list", ()):
-        chain = syntax.chain_of(one.func) if type(one) is ast.Call else None
-        maker = function.__globals__.get(chain[0]) if chain is not None and len(chain) == 1 else None
+        chain = chain_of(one.func) if type(one) is ast.Call else None
+        maker = (
+            function.__globals__.get(chain[0]) if chain is not None and len(chain) == 1 else None
+        )
         if type(maker) is not FunctionType:
             continue
         given = dict(zip(maker.__code__.co_varnames, one.args, strict=False))

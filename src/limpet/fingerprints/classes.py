@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, scopes, source, syntax
 from limpet.fingerprints.naming import plain_name
+from limpet.fingerprints.parsed import assignments
+from limpet.fingerprints.reading import FUNCTIONS
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -42,12 +44,12 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         walk.follow(label, reading, cls.__module__, scope, str(file))
     walk.keep(label, form)
     walk.readings.met_class(label, cls)
-    assigned = source.assignments(node.body) if node is not None else {}
+    assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
         if issubclass(cls, Enum) and cls in type(member).__mro__:
-            held = walk.form(f"{place}.value", member._value_)  # noqa: SLF001 - an enum's own
-            walk.keep(place, [member._name_, held])  # noqa: SLF001
+            held = walk.form(f"{place}.value", member._value_)
+            walk.keep(place, [member._name_, held])
         elif chance.is_by_chance(walk, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
@@ -56,7 +58,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
 
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return what a class holds and a user, or its metaclass, put there."""
-    written = {one.name for one in node.body if isinstance(one, syntax.FUNCTIONS)} if node else ()
+    written = {one.name for one in node.body if isinstance(one, FUNCTIONS)} if node else ()
     made = any(name in vars(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from limpet.fingerprints.syntax import Chain
+from limpet.fingerprints.reading import Chain
 
 COMPUTED = None
 """A variable whose name the code computes."""

@@ -6,8 +6,11 @@ from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, scopes, source, syntax
+from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users_file
+from limpet.fingerprints.parsed import Definition
+from limpet.fingerprints.reading import Reading
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -42,12 +45,12 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
 
 
 def read_code(
-    walk: "Walk", label: str, code: CodeType, node: source.Definition | None, scope: dict[str, Any]
-) -> syntax.Reading | None:
+    walk: "Walk", label: str, code: CodeType, node: Definition | None, scope: dict[str, Any]
+) -> Reading | None:
     """Let the code of a function count, as syntax if there is any."""
     module = str(scope.get("__name__", ""))
     if node is None:
-        walk.keep(label, ["bytecode", source.shape(code)])
+        walk.keep(label, ["bytecode", shape(code)])
         walk.readings.notice_everything()
         chains = names.chains_in(code)
         scopes.use_chains(walk, module, scope, chains, chains)
@@ -62,10 +65,8 @@ def read_code(
 
 def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
     """Return the form of a generator that waits: its code, and what its locals hold."""
-    code, frame = (
-        next(getattr(value, f"{kind}_{what}") for kind in ("gi", "cr", "ag") if hasattr(value, f"{kind}_{what}"))
-        for what in ("code", "frame")
-    )
+    prefix = next(one for one in ("gi", "cr", "ag") if hasattr(value, f"{one}_code"))
+    code, frame = getattr(value, f"{prefix}_code"), getattr(value, f"{prefix}_frame")
     if frame is None:
         return ["generator", "at its end"]
     if not is_users_file(code.co_filename):
@@ -81,9 +82,7 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
     return form + [walk.form(f"{path}.local", one) for one in frame.f_locals.values()]
 
 
-def _defaults(
-    walk: "Walk", label: str, function: FunctionType, node: source.Definition | None
-) -> None:
+def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition | None) -> None:
     written = {} if node is None else _written_defaults(node)
     for name, value in _defaults_of(function):
         place = f"{label}({name})"
@@ -100,7 +99,7 @@ def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
     return [*zip(by_place, given, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
 
 
-def _written_defaults(node: source.Definition) -> dict[str, ast.expr]:
+def _written_defaults(node: Definition) -> dict[str, ast.expr]:
     given = node.args
     by_place = [*given.posonlyargs, *given.args][-len(given.defaults) :] if given.defaults else []
     written = dict(zip([one.arg for one in by_place], given.defaults, strict=True))
@@ -110,9 +109,7 @@ def _written_defaults(node: source.Definition) -> dict[str, ast.expr]:
     return written
 
 
-def _getter(
-    walk: "Walk", node: source.Definition, reading: syntax.Reading, scope: dict[str, Any]
-) -> None:
+def _getter(walk: "Walk", node: Definition, reading: Reading, scope: dict[str, Any]) -> None:
     """Note a function that reads a variable of the environment by the name that it is given."""
     given = [one.arg for one in (*node.args.posonlyargs, *node.args.args)]
     given = given[1:] if given[:1] in (["self"], ["cls"]) else given
@@ -121,7 +118,9 @@ def _getter(
     by_parameter = [
         (chain, name)
         for chain, name in reading.looked_up
-        if type(name) is ast.Name and name.id == given[0] and environment.is_environment(chain, scope)
+        if type(name) is ast.Name
+        and name.id == given[0]
+        and environment.is_environment(chain, scope)
     ]
     if by_parameter:
         walk.readings.getters.add(node.name)

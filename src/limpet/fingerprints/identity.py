@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints import source
 from limpet.fingerprints.looked import Looked, digest_of
+from limpet.fingerprints.parsed import parsed
 from limpet.fingerprints.walk import Walk
 
 
@@ -57,7 +57,10 @@ _memories: dict[str, _Memory] = {}
 
 
 def identity_of(
-    thing: Any, *, is_secret: Callable[[str], bool] = lambda _: False, secrets: frozenset[str] = frozenset()
+    thing: Any,
+    *,
+    is_secret: Callable[[str], bool] = lambda _: False,
+    secrets: frozenset[str] = frozenset(),
 ) -> Identity:
     """Look at a step as it is now.
 
@@ -79,7 +82,10 @@ def identity_of(
 
 
 def note_end(
-    thing: Any, *, is_secret: Callable[[str], bool] = lambda _: False, secrets: frozenset[str] = frozenset()
+    thing: Any,
+    *,
+    is_secret: Callable[[str], bool] = lambda _: False,
+    secrets: frozenset[str] = frozenset(),
 ) -> tuple[str, ...]:
     """Look again when a run has ended; return the names of what changed meanwhile."""
     looked = _look(thing, is_secret, secrets)
@@ -87,9 +93,7 @@ def note_end(
     if memory is None:
         return ()
     for name in looked.parts.keys() | memory.planned.keys():
-        if looked.parts.get(name) != memory.planned.get(name):
-            memory.state[name] = (memory.counted.get(name), looked.parts.get(name))
-        elif name in memory.state:
+        if looked.parts.get(name) != memory.planned.get(name) or name in memory.state:
             memory.state[name] = (memory.counted.get(name), looked.parts.get(name))
     return tuple(sorted(memory.state))
 
@@ -98,7 +102,7 @@ def _look(thing: Any, is_secret: Callable[[str], bool], secrets: frozenset[str])
     with _without_collections():
         looked = Walk(is_secret, secrets).look(thing)
         looked.parts  # noqa: B018 - made while it lasts
-    source.parsed.cache_clear()  # the trees of a project take tens of megabytes
+    parsed.cache_clear()  # the trees of a project take tens of megabytes
     return looked
 
 
@@ -108,7 +112,7 @@ def _name_of(looked: Looked) -> str:
 
 @contextmanager
 def _without_collections() -> Iterator[None]:
-    """Make a hundred thousand nodes without the collector looking at each of them time and again."""
+    """Make a hundred thousand nodes without the collector looking at each time and again."""
     was = gc.isenabled()
     gc.disable()
     try:

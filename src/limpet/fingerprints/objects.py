@@ -6,6 +6,7 @@ import json
 import weakref
 from collections import defaultdict, deque
 from enum import Enum
+from pathlib import PurePath
 from threading import local
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -49,8 +50,8 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
         walk.leave_out(path, "a secret")
         return ["a", what]
     if issubclass(kind, Enum):
-        held = walk.form(f"{path}.value", value._value_, depth=depth + 1)  # noqa: SLF001 - an enum's own
-        return ["member", what, value._name_, held]  # noqa: SLF001
+        held = walk.form(f"{path}.value", value._value_, depth=depth + 1)
+        return ["member", what, value._name_, held]
     if kind in _GENERATORS:
         return functions.form_of_generator(walk, path, value)
     deeper = depth + (not users and not builtin)
@@ -90,6 +91,8 @@ def _beside(value: Any) -> list[Any]:
         beside.append(value.default_factory)
     elif issubclass(kind, deque):
         beside.append(value.maxlen)
+    elif issubclass(kind, PurePath):
+        beside.append(PurePath.__str__(value))
     elif issubclass(kind, weakref.ref):
         beside.append(weakref.ref.__call__(value))
     elif issubclass(kind, (io.StringIO, io.BytesIO)) and not value.closed:

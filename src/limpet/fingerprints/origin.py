@@ -11,8 +11,9 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.source import assignments, definition_of
-from limpet.fingerprints.syntax import Chain, chain_of
+from limpet.fingerprints.parsed import assignments
+from limpet.fingerprints.reading import Chain, chain_of
+from limpet.fingerprints.source import definition_of
 
 _CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}

@@ -8,7 +8,8 @@ import ast
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import source, syntax
+from limpet.fingerprints import reading as read
+from limpet.fingerprints import source
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.ownership import is_users
 
@@ -31,7 +32,7 @@ class Readings:
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
 
-    def note(self, reading: syntax.Reading) -> None:
+    def note(self, reading: read.Reading) -> None:
         """Take in what a piece of code does."""
         self._noticed |= reading.notices
         for chain, name in reading.looked_up:
@@ -40,7 +41,7 @@ class Readings:
 
     def notice_everything(self) -> None:
         """Take it that somebody reads docstrings: there is code that nobody can read."""
-        self._noticed.add(syntax.DOCUMENTATION)
+        self._noticed.add(read.DOCUMENTATION)
 
     def met(self, label: str, node: ast.AST, code: CodeType) -> None:
         """Remember a function."""
@@ -52,7 +53,7 @@ class Readings:
 
     def document(self, walk: "Walk", label: str, node: ast.AST, *, counts: bool) -> None:
         """Let a docstring and hints count; else remember them."""
-        text = syntax.documentation_of(node)
+        text = read.documentation_of(node)
         if text is not None:
             into = walk.found.forms if counts else self._documentation
             into[f"{label}.__doc__"] = text
@@ -60,19 +61,21 @@ class Readings:
     def finish(self, walk: "Walk") -> None:
         """Let count what follows; what that reaches in turn waits in the walk's queue."""
         forms = walk.found.forms
-        if syntax.DOCUMENTATION in self._noticed:
+        if read.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
-        if syntax.SOURCE in self._noticed:
+        if read.SOURCE in self._noticed:
             for label, node, code in self._functions:
                 forms[f"{label} as written"] = source.text_of(node, code.co_filename)
-        if syntax.FRAMES in self._noticed:
+        if read.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
-        if syntax.SUBCLASSES in self._noticed:
+        if read.SUBCLASSES in self._noticed:
             classes, self._classes = self._classes, []
             for label, cls in classes:
-                below = [one for one in type.__subclasses__(cls) if is_users(one)]
-                forms[f"{label}.__subclasses__"] = [walk.form(plain_name(one), one) for one in below]
+                below: list[type] = [one for one in type.__subclasses__(cls) if is_users(one)]
+                forms[f"{label}.__subclasses__"] = [
+                    walk.form(plain_name(one), one) for one in below
+                ]
         for getter, name in sorted(self._calls):
             if getter in self.getters:
                 walk.use_variable(name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints import chance, environment, names, syntax
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
-from limpet.fingerprints.syntax import Chain, Reading
+from limpet.fingerprints.reading import Chain, Reading
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -21,7 +21,9 @@ _OF_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython"}
 _PLAIN = (str, int, float, bool, bytes, tuple, list, dict, type(None))
 
 
-def follow(walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str) -> None:
+def follow(
+    walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
+) -> None:
     """Go on with all that a piece of code names."""
     _reach(walk, module, scope)
     use_variables(walk, label, reading, scope)

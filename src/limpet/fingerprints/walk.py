@@ -19,6 +19,7 @@ count by class and state, to a bounded depth; the user's own functions in them a
 Still open. What C code holds and does not show.
 """
 
+import contextlib
 import functools
 import os
 import sys
@@ -32,8 +33,9 @@ from limpet.fingerprints import classes, environment, functions, objects, scopes
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.parsed import Parsed
+from limpet.fingerprints.reading import Reading
 from limpet.fingerprints.readings import Readings
-from limpet.fingerprints.syntax import Reading
 from limpet.fingerprints.values import UNKNOWN, Texts, form_of_scalar
 
 _DEEPEST = 60
@@ -79,7 +81,7 @@ class Walk:
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is used again
         self._taken: dict[str, int] = {}
-        self._files: dict[str, source.Parsed | None] = {}
+        self._files: dict[str, Parsed | None] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._deep = 0
 
@@ -186,7 +188,9 @@ class Walk:
         elif kind is property:
             inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
         elif kind is ContextVar:
-            inner = {"name": value.name, "value": value.get(None)}
+            inner = {"name": value.name}
+            with contextlib.suppress(LookupError):
+                inner["value"] = value.get()
         else:
             return objects.form_of_object(self, path, value, named=named, depth=depth)
         return [
@@ -243,7 +247,7 @@ class Walk:
         files = [getattr(one, "__file__", None) for one in modules if is_users_module(one)]
         return any(source.text_of_file(one).find("seed(") >= 0 for one in files if one)
 
-    def parsed(self, file: Any) -> source.Parsed | None:
+    def parsed(self, file: Any) -> Parsed | None:
         """Return the syntax of a file as it is now; None if there is none."""
         if not isinstance(file, str):
             return None

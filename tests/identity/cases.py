@@ -708,23 +708,42 @@ _BASE = '''
 
 KEEP: list[Edit] = [
     swap("a comment", _BASE, "SYSTEM = ", "# why\n    SYSTEM = "),
-    swap("layout", _BASE, "fill(SYSTEM, question)", "fill(\n            SYSTEM,\n            question,\n        )"),
-    swap("type hints", _BASE, "def fill(text, question):", "def fill(text: str, question: str) -> str:"),
+    swap(
+        "layout",
+        _BASE,
+        "fill(SYSTEM, question)",
+        "fill(\n            SYSTEM,\n            question,\n        )",
+    ),
+    swap(
+        "type hints",
+        _BASE,
+        "def fill(text, question):",
+        "def fill(text: str, question: str) -> str:",
+    ),
     swap("the type hint of a local", _BASE, "whole = text", "whole: str = text"),
     swap("the name of a local", _BASE, "filled", "full"),
     swap("the name of a variable in a comprehension", _BASE, "word for word", "one for one"),
     swap("a docstring", _BASE, "Fill it in.", "Fill it in, please."),
     swap("the order of imports", _BASE, "import json\n    import os", "import os\n    import json"),
     swap("an import that nobody uses", _BASE, "import json\n", "import json\n    import re\n"),
-    swap("a function that nobody uses", _BASE, "SYSTEM = ", "def other():\n        return 1\n\n    SYSTEM = "),
+    swap(
+        "a function that nobody uses",
+        _BASE,
+        "SYSTEM = ",
+        "def other():\n        return 1\n\n    SYSTEM = ",
+    ),
     Edit(
         "a secret in the environment",
-        {"app.py": "import os\ndef answer(question):\n    return os.environ['OPENAI_API_KEY'] and question\n"},
+        {
+            "app.py": "import os\ndef answer(question):\n    return os.environ['OPENAI_API_KEY'] and question\n"
+        },
         environment=({"OPENAI_API_KEY": "a"}, {"OPENAI_API_KEY": "b"}),
     ),
     Edit(
         "what belongs to the machine",
-        {"app.py": "import os\ndef answer(question):\n    return os.environ['TMPDIR'] and question\n"},
+        {
+            "app.py": "import os\ndef answer(question):\n    return os.environ['TMPDIR'] and question\n"
+        },
         environment=({"TMPDIR": "/a"}, {"TMPDIR": "/b"}),
     ),
     swap(

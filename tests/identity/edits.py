@@ -19,6 +19,7 @@ class Edit:
         entry: What is evaluated: `module:name`; `module:build` is a factory that is called.
         arguments: What the process gets on its command line, before and after.
         environment: Variables of the environment, before and after.
+        inputs: What it is called with, after the look.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Edit:
     entry: str = "app:answer"
     arguments: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     environment: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
+    inputs: tuple[int, ...] = ()
 
 
 def app(name: str, before: str, after: str, **others: str) -> Edit:

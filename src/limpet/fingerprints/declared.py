@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.errors import LimpetError
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.walk import digest_of
+from limpet.fingerprints.looked import digest_of
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from limpet.fingerprints.syntax import Chain
+from limpet.fingerprints.reading import Chain
 
 COMPUTED = None
 """A variable whose name the code computes."""
@@ -32,7 +32,7 @@ def variables_read(
         scope: The module it stands in.
     """
     for chain, name in looked_up:
-        if _is_environment(chain, scope):
+        if is_environment(chain, scope):
             match name:
                 case ast.Constant(value=str() as text):
                     yield text
@@ -42,7 +42,8 @@ def variables_read(
                     yield COMPUTED
 
 
-def _is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
+def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
+    """Tell whether code looks something up in the environment."""
     first, *rest = chain
     if first not in scope:  # imported inside the function
         plain = chain if first == "os" else ("os", *chain)

@@ -16,8 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints import source
-from limpet.fingerprints.walk import Looked, Walk, digest_of
+from limpet.fingerprints.looked import Looked, digest_of
+from limpet.fingerprints.naming import module_name
+from limpet.fingerprints.parsed import parsed
+from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5
@@ -67,8 +69,8 @@ def identity_of(
         is_secret: Tells whether a name is a secret's.
         secrets: Values that are secrets, and do not count, beside those of the environment.
     """
-    walk, looked = _look(thing, is_secret, secrets)
-    parts, home, state = dict(looked.parts), walk.home, []
+    looked, home = _look(thing, is_secret, secrets), module_name(thing)
+    parts, state = dict(looked.parts), []
     for name, now in looked.parts.items():
         known = _first_values.get(_absolute(name, home), {})
         if now in known:  # as a run left it
@@ -104,7 +106,7 @@ def note_end(
     Returns:
         The names of what is state.
     """
-    _, looked = _look(thing, is_secret, secrets)
+    looked = _look(thing, is_secret, secrets)
     state = set(planned.state)
     for name in looked.parts.keys() | planned.found.keys():
         now = looked.parts.get(name)
@@ -139,35 +141,28 @@ def _in_words(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> s
     return words if name in now else f"{words} (no longer used)"
 
 
-def _look(
-    thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]
-) -> tuple["_Walk", Looked]:
+def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:
     hidden = frozenset([*certain_secrets(os.environ), *secrets])
     for left in reversed(range(_TRIES)):
-        walk = _Walk(is_secret, hidden)
         try:
             with _without_collections():
-                looked = walk.look(thing)
+                looked = _Walk(is_secret, hidden).look(thing)
                 looked.parts  # noqa: B018 - made while it lasts
         except RuntimeError:  # a thread put something into a dict that was being read
             if not left:
                 raise
         else:
             break
-    source.parsed.cache_clear()  # the trees of a project take tens of megabytes
-    return walk, looked
+    parsed.cache_clear()  # the trees of a project take tens of megabytes
+    return looked
 
 
 class _Walk(Walk):
-    @property
-    def home(self) -> str:
-        return self._home
-
-    def _object(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
+    def form(self, path: str, value: Any, **how: Any) -> Any:
         if issubclass(type(value), logging.Logger):
             # What it holds is every other logger, and who listens: that is the process's affair.
             return ["logger", value.name]
-        return super()._object(path, value, named=named, depth=depth)
+        return super().form(path, value, **how)
 
 
 def _absolute(name: str, home: str) -> str:

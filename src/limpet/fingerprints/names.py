@@ -5,8 +5,8 @@ import dis
 from collections.abc import Iterable, Iterator
 from types import CodeType
 
-from limpet.fingerprints.source import nested
-from limpet.fingerprints.syntax import Chain
+from limpet.fingerprints.bytecode import nested
+from limpet.fingerprints.reading import Chain
 
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}

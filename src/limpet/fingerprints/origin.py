@@ -6,38 +6,52 @@ the world outside (arguments, the environment, a file, the network) counts by it
 """
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.source import assignments, definition_of
-from limpet.fingerprints.syntax import Chain, chain_of
+from limpet.fingerprints.parsed import assignments
+from limpet.fingerprints.reading import Chain, chain_of
+from limpet.fingerprints.source import definition_of
 
 _CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}
 _CHANCE_ENDS = {"now", "utcnow", "today"}
 _OUTSIDE_MODULES = {"sys", "argparse", "subprocess", "socket", "requests", "httpx", "urllib"}
-_OUTSIDE_MODULES |= {"os", "io", "pathlib", "json", "yaml", "tomllib", "click", "typer", "fileinput"}
+_OUTSIDE_MODULES |= {"os", "io", "json", "yaml", "tomllib", "click", "typer", "fileinput"}
 _OUTSIDE_MODULES |= {"importlib", "pickle", "sqlite3", "configparser", "dotenv", "getpass"}
 _OUTSIDE_NAMES = {"open", "input", "eval", "exec"}
-_OUTSIDE_ENDS = {"read_text", "read_bytes", "environ", "getenv", "argv"}
+_OUTSIDE_ENDS = {"read_text", "read_bytes", "environ", "getenv", "argv", "iterdir", "glob"}
+_OUTSIDE_ENDS |= {"rglob", "stat", "exists", "is_file", "is_dir", "cwd", "home", "expanduser"}
+_OUTSIDE_ENDS |= {"resolve", "absolute", "readlink"}
+_NEUTRAL = {("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
 _DEEPEST = 6
 
 
-def by_chance(expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
-    """Tell whether what these give differs at every start, and for no other reason."""
+def by_chance(
+    expressions: list[ast.expr], scope: Mapping[str, Any], is_seeded: Callable[[], bool]
+) -> bool:
+    """Tell whether what these give differs at every start, and for no other reason.
+
+    Args:
+        expressions: Syntax.
+        scope: The module it stands in.
+        is_seeded: Tells whether `random` gives the same numbers at every start.
+    """
     if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
         return False
     finding = _Finding()
     for one in expressions:
         finding.look(one, scope, 0)
-    return finding.chance and not finding.outside
+    if not finding.chance or finding.outside:
+        return False
+    return not finding.random or not is_seeded()
 
 
 class _Finding:
     def __init__(self) -> None:
-        self.chance = self.outside = False
+        self.chance = self.outside = self.random = False
         self._seen: set[int] = set()
 
     def look(self, node: ast.AST, scope: Mapping[str, Any], depth: int) -> None:
@@ -84,8 +98,11 @@ class _Finding:
             self.look(node, function.__globals__, depth + 1)
 
     def _library(self, chain: Chain) -> bool:
+        if chain in _NEUTRAL:
+            return True
         if chain[0] in _CHANCE_MODULES or chain[:2] in _CHANCE:
             self.chance = True
+            self.random |= chain[0] in ("random", "_random")
         elif chain[0] == "datetime" and chain[-1] in _CHANCE_ENDS:
             self.chance = True
         elif chain[0] in _OUTSIDE_MODULES:

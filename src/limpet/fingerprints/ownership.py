@@ -11,6 +11,13 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
+from limpet.fingerprints.modules import file_of_module
+
+
+def is_module(thing: Any) -> bool:
+    """Tell whether something is a module, also one of a library's own kind."""
+    return ModuleType in type(thing).__mro__
+
 
 def is_users(thing: Any) -> bool:
     """Tell whether a function, a class or an object's class is the user's own."""
@@ -23,10 +30,17 @@ def is_users(thing: Any) -> bool:
     name = getattr(thing, "__module__", None)
     if not isinstance(name, str):
         return False
-    if name == "__main__":
-        return True
     module = sys.modules.get(name)
-    return module is not None and is_users_module(module)
+    if module is not None and is_module(module):
+        return is_users_module(module)
+    return name == "__main__" or _is_users_by_name(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_users_by_name(name: str) -> bool:
+    """Tell of a module whose place in `sys.modules` is empty, or taken by something else."""
+    file = file_of_module(name, "")
+    return file is not None and is_users_file(file)
 
 
 def is_users_module(module: ModuleType) -> bool:
@@ -34,7 +48,10 @@ def is_users_module(module: ModuleType) -> bool:
     if module.__name__ == "__main__":
         return True
     file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
-    return isinstance(file, str) and is_users_file(file)
+    if isinstance(file, str):
+        return is_users_file(file)
+    # Python's own have a spec; one without was made by hand.
+    return getattr(module, "__spec__", None) is None and type(module) is ModuleType
 
 
 @functools.lru_cache(maxsize=4096)

@@ -10,19 +10,17 @@ import ast
 import functools
 import linecache
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from types import CodeType
-from typing import Any
+
+from limpet.fingerprints.bytecode import shape
+from limpet.fingerprints.parsed import Definition, Parsed, parsed
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,
     __future__.all_feature_names,
     0,
 )
-_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_IMPORTS = (ast.Import, ast.ImportFrom)
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 def definition_of(code: CodeType) -> Definition | None:
@@ -55,7 +53,7 @@ def _is_older_than_we(file: str) -> bool:
     """Tell whether a file cannot have changed since this process imported it."""
     began = _began()
     try:
-        return began is not None and os.stat(file).st_ctime < began
+        return began is not None and Path(file).stat().st_ctime < began
     except OSError:
         return False
 
@@ -82,7 +80,7 @@ def class_statement(cls: type, file: str) -> ast.ClassDef | None:
     return None if found is None else found.classes.get(cls.__qualname__)
 
 
-def file_as_it_is(file: str) -> "Parsed | None":
+def file_as_it_is(file: str) -> Parsed | None:
     """Return the syntax of a whole file, as it is now."""
     linecache.checkcache(file)
     return parsed("".join(linecache.getlines(file)))
@@ -98,150 +96,12 @@ def _fits(node: Definition, code: CodeType) -> bool:
     )
 
 
-class Parsed:
-    """A file: its tree, and where each function and class stands in it."""
-
-    def __init__(self, tree: ast.Module) -> None:
-        self.tree = tree
-        self.classes: dict[str, ast.ClassDef] = {}
-        self._lines: dict[int, list[tuple[ast.stmt, Definition]]] = {}
-        self._shapes: dict[tuple[int, int], dict[str, list[Any]]] = {}
-        self._lambdas: dict[int, list[tuple[ast.stmt, Definition]]] | None = None
-        for statement in tree.body:
-            self._index(statement, statement, "")
-
-    def _index(self, node: Any, statement: ast.stmt, within: str) -> None:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            self._lines.setdefault(first, []).append((statement, node))
-            within += f"{node.name}.<locals>."
-        elif isinstance(node, ast.ClassDef):
-            self.classes[within + node.name] = node
-            within += f"{node.name}."
-        for field in _BODIES:
-            for child in getattr(node, field, ()):
-                self._index(child, statement, within)
-
-    @functools.cached_property
-    def assignments(self) -> dict[str, list[ast.expr]]:
-        """What the module assigns to each of its names."""
-        return assignments(self.tree.body)
-
-    @functools.cached_property
-    def _imports(self) -> list[ast.stmt]:
-        return [
-            one
-            for one in _outside_functions(self.tree)
-            if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
-        ]
-
-    def shapes_in(self, statement: ast.stmt, flags: int) -> dict[str, list[Any]]:
-        """Return what each function in a statement of the file compiles to."""
-        known = (id(statement), flags)
-        if known not in self._shapes:
-            # The compiler treats names differently that the module imports.
-            body = [*self._imports, statement] if statement not in self._imports else [statement]
-            self._shapes[known] = _compiled(ast.Module(body, []), flags)
-        return self._shapes[known]
-
-    def at_line(self, line: int, name: str) -> list[tuple[ast.stmt, Definition]]:
-        """Return the functions that begin on a line, each with the statement it stands in."""
-        if name != "<lambda>":
-            return self._lines.get(line, [])
-        if self._lambdas is None:
-            self._lambdas = {}
-            for statement in self.tree.body:
-                for node in ast.walk(statement):
-                    if isinstance(node, ast.Lambda):
-                        self._lambdas.setdefault(node.lineno, []).append((statement, node))
-        # Of several on a line, the last that begins before the code is its own.
-        found = self._lambdas.get(line, [])
-        return sorted(found, key=lambda one: -one[1].col_offset)
+def text_of_file(file: str) -> str:
+    """Return the text of a file as it was imported."""
+    return "".join(linecache.getlines(file))
 
 
-@functools.lru_cache(maxsize=1024)
-def parsed(text: str) -> "Parsed | None":
-    if not text:
-        return None
-    try:
-        return Parsed(ast.parse(text))
-    except (SyntaxError, ValueError, RecursionError):
-        return None
-
-
-def _outside_functions(tree: ast.Module) -> Iterator[ast.stmt]:
-    todo: list[ast.AST] = list(tree.body)
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.stmt):
-            yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-            todo += ast.iter_child_nodes(node)
-
-
-def _compiled(module: ast.Module, flags: int) -> dict[str, list[Any]]:
-    try:
-        todo = [compile(module, "<read>", "exec", flags=flags, dont_inherit=True)]
-    except (SyntaxError, ValueError, RecursionError):
-        return {}
-    shapes: dict[str, list[Any]] = {}
-    while todo:
-        code = todo.pop()
-        shapes.setdefault(code.co_qualname, []).append(shape(code))
-        todo += [one for one in code.co_consts if isinstance(one, CodeType)]
-    return shapes
-
-
-def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
-    """Return what a scope assigns to each name, wherever in it; not in the functions inside."""
-    found: dict[str, list[ast.expr]] = {}
-    todo: list[ast.AST] = list(body)
-    while todo:
-        node = todo.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-                continue
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _note(found, target, value)
-                continue
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                _note(found, target, value)
-            case ast.AugAssign(target=target, value=value):
-                _note(found, target, value)
-            case ast.NamedExpr(target=target, value=value):
-                _note(found, target, value)
-        if not isinstance(node, ast.expr):
-            todo += ast.iter_child_nodes(node)
-    return found
-
-
-def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
-    for one in ast.walk(target):
-        if isinstance(one, ast.Name):
-            found.setdefault(one.id, []).append(value)
-
-
-def shape(code: CodeType) -> list[Any]:
-    """Return what bytecode does, without where it stood."""
-    constants = [
-        shape(one) if isinstance(one, CodeType) else _shown(one) for one in code.co_consts
-    ]
-    names = [*code.co_names], [*code.co_varnames], [*code.co_freevars]
-    return [code.co_code.hex(), *names, constants]
-
-
-def _shown(constant: Any) -> Any:
-    if isinstance(constant, frozenset):  # its order follows the hash seed
-        return sorted(map(repr, constant))
-    if isinstance(constant, tuple):
-        return [_shown(one) for one in constant]
-    return f"{type(constant).__name__} {constant!r}"
-
-
-def nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield a function's code and that of all functions in it."""
-    yield code
-    for one in code.co_consts:
-        if isinstance(one, CodeType):
-            yield from nested(one)
+def text_of(node: ast.AST, file: str) -> str:
+    """Return a function as it is written, comments and all."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
+    return "".join(linecache.getlines(file)[first - 1 : node.end_lineno])  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity, identity_of, note_end
-from limpet.fingerprints.walk import digest_of
+from limpet.fingerprints.looked import digest_of
 
 logger = logging.getLogger("limpet.fingerprints")
 

@@ -12,20 +12,23 @@ import re
 import string
 import uuid
 import zoneinfo
-from contextvars import ContextVar
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
-from pathlib import PurePath
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+_LONGEST_INT = 8_000
+_LONG = 8
+_SHORT = 64
 UNKNOWN: Any = object()
 """It has no form here."""
 
-_SCALARS = (bool, int, float, complex)
-_TEXTUAL = (Decimal, Fraction, uuid.UUID, dt.date, dt.time, dt.timedelta, dt.timezone)
-_TEXTUAL += (ipaddress.IPv4Address, ipaddress.IPv6Address, ipaddress.IPv4Network, range, slice)
-_TEXTUAL += (ipaddress.IPv6Network, type(Ellipsis), type(NotImplemented), type(None))
+_WRITTEN: tuple[type, ...] = (bool, float, complex, Decimal, Fraction, uuid.UUID, range, slice)
+_WRITTEN += (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, zoneinfo.ZoneInfo)
+_WRITTEN += (ipaddress.IPv4Address, ipaddress.IPv6Address, type(Ellipsis), type(NotImplemented))
+_WRITTEN += (ipaddress.IPv4Network, ipaddress.IPv6Network, type(None))
 
 
 def form_of_scalar(value: Any, texts: "Texts") -> Any:
@@ -36,37 +39,32 @@ def form_of_scalar(value: Any, texts: "Texts") -> Any:
         texts: How texts and paths are written.
     """
     kind = type(value)
-    if kind is str:
-        return ["str", texts.of(value)]
-    if kind in _SCALARS or kind in _TEXTUAL or (kind.__mro__[1:2] and kind in _TEXTUAL):
-        return [kind.__name__, repr(value)]
-    if issubclass(kind, PurePath):
-        return ["path", texts.of(str(value))]
-    if kind in (bytes, bytearray):
-        return [kind.__name__, _bytes(value)]
-    if kind is re.Pattern:
-        return ["pattern", texts.of(value.pattern) if kind is str else repr(value.pattern), value.flags]
-    if kind is string.Template:
-        return ["template", texts.of(value.template)]
-    if kind is zoneinfo.ZoneInfo:
-        return ["zone", str(value)]
-    if kind is array.array:
-        return ["array", value.typecode, _bytes(value.tobytes())]
-    if kind is ContextVar:
-        return UNKNOWN
-    if kind.__module__.partition(".")[0] == "numpy" and hasattr(kind, "tobytes"):
+    make = _FORMS.get(kind)
+    if make is not None:
+        return [kind.__name__, *make(value, texts)]
+    home = kind.__module__
+    if type(home) is str and home.startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
-    if kind in _TEXTUAL or issubclass(kind, (dt.date, dt.time)) and kind.__module__ == "datetime":
-        return [kind.__name__, repr(value)]
     return UNKNOWN
 
 
+def _of_int(value: int, _: "Texts") -> list[Any]:
+    # Python refuses to write out a long one.
+    return [repr(value) if value.bit_length() <= _LONGEST_INT else hex(value)]
+
+
+def _of_pattern(value: re.Pattern[Any], texts: "Texts") -> list[Any]:
+    written = value.pattern
+    return [texts.of(written) if type(written) is str else repr(written), value.flags]
+
+
 def _bytes(value: Any) -> str:
-    return bytes(value).hex() if len(value) <= 64 else blake2b(value, digest_size=16).hexdigest()
+    content = bytes(value)
+    return content.hex() if len(content) <= _SHORT else blake2b(content, digest_size=16).hexdigest()
 
 
 def _of_numpy(value: Any) -> Any:
-    if getattr(value, "dtype", None) is not None and value.dtype.hasobject:
+    if getattr(value, "dtype", None) is None or value.dtype.hasobject:
         return UNKNOWN
     return ["numpy", str(value.dtype), list(value.shape), _bytes(value.tobytes())]
 
@@ -80,13 +78,20 @@ class Texts:
     """
 
     def __init__(self, folders: tuple[str, ...], secrets: frozenset[str]) -> None:
-        self._folders = tuple(sorted((one for one in folders if len(one) > 1), key=len, reverse=True))
+        self._folders = tuple(
+            sorted((one for one in folders if len(one) > 1), key=len, reverse=True)
+        )
         self._secrets = secrets
+        # A short one may stand in any text by chance.
+        self._inside = sorted((one for one in secrets if len(one) >= _LONG), key=len, reverse=True)
 
     def of(self, text: str) -> str:
         """Return the text as it counts."""
         if text in self._secrets:
             return "<secret>"
+        for one in self._inside:
+            if one in text:
+                text = text.replace(one, "<secret>")
         for folder in self._folders:
             if folder in text:
                 text = text.replace(folder, "<project>")
@@ -117,3 +122,18 @@ def _base_iter(value: Any, kind: type) -> Any:
         if issubclass(kind, base):
             return base.__iter__(value)
     raise AssertionError(kind)
+
+
+_FORMS: dict[type, Callable[[Any, Texts], list[Any]]] = {
+    **dict.fromkeys(_WRITTEN, lambda value, _: [repr(value)]),
+    **dict.fromkeys((bytes, bytearray), lambda value, _: [_bytes(value)]),
+    **dict.fromkeys(
+        (PurePosixPath, PureWindowsPath, type(Path())), lambda value, texts: [texts.of(str(value))]
+    ),
+    int: _of_int,
+    str: lambda value, texts: [texts.of(value)],
+    memoryview: lambda value, _: [value.format, list(value.shape), _bytes(value)],
+    array.array: lambda value, _: [value.typecode, _bytes(value)],
+    re.Pattern: _of_pattern,
+    string.Template: lambda value, texts: [texts.of(value.template)],
+}

@@ -4,7 +4,6 @@ import asyncio
 import importlib
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -116,6 +115,31 @@ def test_an_edit_between_two_runs_is_none_of_it(tmp_path, module):
     assert [one.output for one in done.items] == ["bq0", "bq1", "bq2", "bq3"]
     app.MODEL = "a"
     assert run(ROWS, app.answer, at).plan.workflow.kept == 4
+
+
+def test_an_edit_while_another_run_goes_on_is_not_that_runs_state(tmp_path, module):
+    app = module("""
+        MODEL, started, go_on = "a", None, None
+        async def answer(q):
+            model = MODEL
+            started.set()
+            await go_on.wait()
+            return model
+    """)
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    async def two_at_once():
+        app.started, app.go_on = asyncio.Event(), asyncio.Event()
+        running = asyncio.create_task(limpet.aevaluate(ROWS, app.answer, (), first))
+        await app.started.wait()
+        app.MODEL = "b"
+        app.go_on.set()
+        await limpet.aevaluate(ROWS, app.answer, (), second)
+        await running
+
+    asyncio.run(two_at_once())
+    with pytest.raises(limpet.FunctionChangedError, match="MODEL"):
+        run(ROWS, app.answer, first)
 
 
 def test_a_value_that_is_state_can_still_be_edited(tmp_path, module):
@@ -264,25 +288,27 @@ def test_a_kill_before_the_second_look_harms_nothing(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(
         textwrap.dedent("""
-        import os, signal, sys
+        import os, pathlib, signal, time
         import limpet
         seen = []
-        DIES = os.environ.get("LIMPET_TEST_DIES")  # belongs to the machine: does not count
         def die(item):
-            if DIES and item.id == "2":
+            if item.id == "2" and pathlib.Path("die").exists():
                 os.kill(os.getpid(), signal.SIGKILL)
         def answer(q):
             seen.append(q)
+            while q == "q4" and pathlib.Path("die").exists():  # until it is killed
+                time.sleep(0.01)
             return q
         ROWS = [{"id": str(n), "input": f"q{n}"} for n in range(6)]
         done = limpet.evaluate(ROWS, answer, run="run", concurrency=1, on_item_complete=die)
         print(done.plan.workflow.kept, done.plan.workflow.new)
     """)
     )
-    env = {**os.environ, "LIMPET_TEST_DIES": "1"}
-    killed = subprocess.run([sys.executable, script], cwd=tmp_path, env=env, check=False)
+    (tmp_path / "die").touch()
+    killed = subprocess.run([sys.executable, script], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert "state" not in about(tmp_path / "run")
+    (tmp_path / "die").unlink()
     said = subprocess.check_output([sys.executable, script], cwd=tmp_path, text=True)
     kept, new = map(int, said.split())
     assert kept >= 3
@@ -460,6 +486,32 @@ def test_another_key_changes_nothing_and_names_like_a_secrets_still_count(
     for edit in (("10", "20"), ("</s>", "<end>"), ('"a"', '"b"')):
         with pytest.raises(limpet.FunctionChangedError):
             run(ROWS, module(code.replace(*edit)).answer, at)
+
+
+def test_what_belongs_to_the_loop_is_neither_an_edit_nor_a_part(tmp_path, module):
+    app, at = (
+        module("""
+            import asyncio
+            GATE = asyncio.Semaphore(1)
+            async def answer(q):
+                async with GATE:
+                    await asyncio.sleep(0)
+                    return q
+        """),
+        tmp_path / "run",
+    )
+
+    async def twice():
+        await limpet.aevaluate(ROWS, app.answer, (), at)
+        background = asyncio.create_task(asyncio.sleep(60))
+        await asyncio.sleep(0)
+        again = await limpet.aevaluate(ROWS, app.answer, (), at)
+        background.cancel()
+        return again
+
+    assert asyncio.run(twice()).plan.calls == 0
+    told = json.loads((at / "identity.json").read_text())["workflow"]
+    assert [name for name in told["parts"] if "_loop" in name or "base_events" in name] == []
 
 
 def test_who_listens_to_a_logger_changes_nothing(tmp_path, module):

@@ -6,10 +6,14 @@ for this step and for every other that uses it. What changed between two runs is
 second look never comes, because the process was killed, the first alone counts.
 """
 
+import asyncio
+import contextvars
 import gc
 import logging
 import os
+import socket
 import sys
+import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -23,6 +27,15 @@ from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5
+_OF_THE_PROCESS = (
+    asyncio.AbstractEventLoop,
+    asyncio.BaseTransport,
+    asyncio.Future,
+    asyncio.Handle,
+    contextvars.Context,
+    socket.socket,
+    threading.Thread,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ class Identity:
 # What was state in this process: by its name, what counts in place of what a run left there.
 # Digest by digest, and not by step: a workflow and its evaluators may share a counter.
 _first_values: dict[str, dict[str, str | None]] = defaultdict(dict)
+# What counted as it is, by its name: somebody meant it so, and no run's end makes it state.
+_counted: dict[str, set[str]] = defaultdict(set)
 # What a run took away, by the step it was part of: what counts in its place.
 _taken_away: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
@@ -72,8 +87,11 @@ def identity_of(
     looked, home = _look(thing, is_secret, secrets), module_name(thing)
     parts, state = dict(looked.parts), []
     for name, now in looked.parts.items():
-        known = _first_values.get(_absolute(name, home), {})
-        if now in known:  # as a run left it
+        place = _absolute(name, home)
+        known = _first_values.get(place, {})
+        if now not in known:
+            _counted[place].add(now)
+        else:  # as a run left it
             state.append(name)
             first = known[now]
             if first is None:
@@ -112,10 +130,12 @@ def note_end(
         now = looked.parts.get(name)
         if now == planned.found.get(name):
             continue
+        first, place = planned.parts.get(name), _absolute(name, planned.home)
+        if now in _counted[place]:  # another run was planned with it, while this one was going on
+            continue
         state.add(name)
-        first = planned.parts.get(name)
         if now is not None:
-            _first_values[_absolute(name, planned.home)][now] = first
+            _first_values[place][now] = first
         elif first is not None:
             _taken_away[planned.home, looked.parts["function"]][name] = first
     return tuple(sorted(state))
@@ -159,9 +179,15 @@ def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) 
 
 class _Walk(Walk):
     def form(self, path: str, value: Any, **how: Any) -> Any:
-        if issubclass(type(value), logging.Logger):
+        kind = type(value)
+        if issubclass(kind, logging.Logger):
             # What it holds is every other logger, and who listens: that is the process's affair.
             return ["logger", value.name]
+        if issubclass(kind, _OF_THE_PROCESS):
+            # A semaphore holds its loop, and a loop holds all that goes on in the process.
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            self.leave_out(path, f"no stable form: counts by its class, {name}")
+            return ["a", name]
         return super().form(path, value, **how)
 
 

@@ -65,6 +65,8 @@ class Identity:
 # What was state in this process: by its name, what counts in place of what a run left there.
 # Digest by digest, and not by step: a workflow and its evaluators may share a counter.
 _first_values: dict[str, dict[str, str | None]] = defaultdict(dict)
+# What was a secret at any look: state may hold it, and is the same when its variable is gone.
+_known_secrets: set[str] = set()
 # What counted as it is, by its name: somebody meant it so, and no run's end makes it state.
 _counted: dict[str, set[str]] = defaultdict(set)
 # What a run took away, by the step it was part of: what counts in its place.
@@ -162,7 +164,8 @@ def _in_words(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> s
 
 
 def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:
-    hidden = frozenset([*certain_secrets(os.environ), *secrets])
+    _known_secrets.update(certain_secrets(os.environ), secrets)
+    hidden = frozenset(_known_secrets)
     for left in reversed(range(_TRIES)):
         try:
             with _without_collections():

@@ -735,14 +735,16 @@ KEEP: list[Edit] = [
     Edit(
         "a secret in the environment",
         {
-            "app.py": "import os\ndef answer(question):\n    return os.environ['OPENAI_API_KEY'] and question\n"
+            "app.py": "import os\ndef answer(question):\n"
+            "    return os.environ['OPENAI_API_KEY'] and question\n"
         },
         environment=({"OPENAI_API_KEY": "a"}, {"OPENAI_API_KEY": "b"}),
     ),
     Edit(
         "what belongs to the machine",
         {
-            "app.py": "import os\ndef answer(question):\n    return os.environ['TMPDIR'] and question\n"
+            "app.py": "import os\ndef answer(question):\n"
+            "    return os.environ['TMPDIR'] and question\n"
         },
         environment=({"TMPDIR": "/a"}, {"TMPDIR": "/b"}),
     ),

@@ -8,10 +8,9 @@ from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
 from threading import local
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, functions, opaque
+from limpet.fingerprints import chance, opaque
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.values import contents_of
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _DEEPEST_IN_LIBRARY = 8
 _MOST_IN_LIBRARY = 5_000
-_GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
@@ -52,8 +50,6 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if issubclass(kind, Enum):
         held = walk.form(f"{path}.value", value._value_, depth=depth + 1)
         return ["member", what, value._name_, held]
-    if kind in _GENERATORS:
-        return functions.form_of_generator(walk, path, value)
     deeper = depth + (not users and not builtin)
     form: list[Any] = ["a", what]
     content = contents_of(value)
@@ -63,17 +59,27 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     attributes = attributes_of(value)
     if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
         return opaque.form_of_opaque(walk, path, value, form, deeper)
+    form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
+    return form
+
+
+def _attributes(
+    walk: "Walk", path: str, value: Any, attributes: dict[str, Any], *, named: bool, depth: int
+) -> list[Any]:
+    kind = type(value)
+    users = is_users(kind)
     differ = walk.by_chance.get(id(value), ())
+    form = []
     for name, one in sorted(attributes.items()):
         at = f"{path}.{name}"
         if walk.is_secret(name):
             walk.leave_out(at, "a secret")
         elif name in differ or (users and chance.is_in_class(walk, kind, name)):
             walk.leave_out_chance(at)
-        elif named and users:
+        elif named:
             walk.use(at, one)
         else:
-            form.append([name, walk.form(at, one, depth=deeper)])
+            form.append([name, walk.form(at, one, depth=depth)])
     return form
 
 

@@ -9,12 +9,12 @@ import sys
 import sysconfig
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from limpet.fingerprints.modules import file_of_module
 
 
-def is_module(thing: Any) -> bool:
+def is_module(thing: Any) -> TypeGuard[ModuleType]:
     """Tell whether something is a module, also one of a library's own kind."""
     return ModuleType in type(thing).__mro__
 

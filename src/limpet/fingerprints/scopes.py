@@ -88,9 +88,8 @@ def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> No
         if not is_module(value):
             return
         value = vars(value).get(name)
-    if type(value) is FunctionType or issubclass(type(value), type) or is_users(type(value)):
-        if is_users(value) or is_users(type(value)):  # the user put it there
-            walk.use(full, value)
+    if is_users(value) or is_users(type(value)):  # the user put it there
+        walk.use(full, value)
 
 
 def home_of(cls: type) -> tuple[Scope, str | None]:
@@ -180,9 +179,9 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
         use_scope(walk, name, vars(loaded))
-    file = file_of_module(name, importer)
-    if file is not None:
-        _file(walk, name, file)
+    found = file_of_module(name, importer)
+    if found is not None:
+        _file(walk, name, found)
 
 
 def _file(walk: "Walk", name: str, file: str) -> None:

@@ -179,6 +179,8 @@ class Walk:
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
         kind = type(value)
+        if kind in functions.GENERATORS:
+            return functions.form_of_generator(self, path, value)
         if kind is MethodType:
             inner = {"__func__": value.__func__, "__self__": value.__self__}
         elif kind is functools.partial:

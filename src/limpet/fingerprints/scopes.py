@@ -213,14 +213,32 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
         if parsed.effects:
             does = syntax.read(*parsed.effects)
             walk.keep(f"module {module}: what it does", ["code", does.digest])
-        for name in names.imports_in(parsed.unused_imports, scope.get("__package__")):
-            found = file_of_module(name, file)
-            if found is not None:
-                walk.defer(_file, walk, name, found)
+        for one in parsed.imports:
+            found = names.imports_in([one], scope.get("__package__"))
+            users = [name for name in found if not _is_a_librarys(name)]
+            if users and not any(parsed.uses(_bound(alias)) for alias in one.names):
+                for name in users:
+                    _for_its_effect(walk, name, file)
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
         _reach(walk, above, vars(package))
+
+
+def _is_a_librarys(module: str) -> bool:
+    loaded = sys.modules.get(module)
+    return is_module(loaded) and not is_users_module(loaded)
+
+
+def _bound(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
+def _for_its_effect(walk: "Walk", name: str, importer: str) -> None:
+    """Let a module count whose name nobody uses: it is imported for what that does."""
+    found = file_of_module(name, importer)
+    if found is not None:
+        walk.defer(_file, walk, name, found)
 
 
 def _is_our_command() -> bool:

@@ -75,7 +75,7 @@ class Walk:
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[tuple[type, str], bool] = {}
+        self.chance_in_classes: dict[type, set[str]] = {}
         self.room = objects.Room()
         self._home = ""
         self._labels: dict[int, str] = {}

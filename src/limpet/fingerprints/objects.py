@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 _DEEPEST_IN_LIBRARY = 8
 _MOST_IN_LIBRARY = 5_000
+# What belongs to the process and not to the answer: it holds half of the machine.
+_OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
+_OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "concurrent.futures._base.Executor"}
+_OF_THE_PROCESS |= {"rich.console.Console"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
@@ -42,6 +46,9 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     builtin = kind.__module__ == "builtins"
     if not users and not builtin and not walk.room.has_room(depth):
         walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
+        return ["a", full_name(kind)]
+    if not users and any(full_name(base) in _OF_THE_PROCESS for base in kind.__mro__):
+        walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         return ["a", full_name(kind)]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if kind.__name__ in _SECRET_TYPES and kind.__module__.startswith("pydantic"):

@@ -51,8 +51,6 @@ class _Reader(Names):
             self._visit(node)
         return self.finish(free)
 
-    # ---- nodes ----------------------------------------------------------------------------------
-
     def _visit(self, node: Any) -> None:
         handler = self._handlers.get(type(node))
         if handler is not None:
@@ -223,9 +221,8 @@ class _Reader(Names):
         given = node.args
         self._value(given.defaults)
         self._value(given.kw_defaults)
-        is_lambda = type(node) is ast.Lambda
         self.tokens.append(type(node).__name__)
-        if not is_lambda:
+        if type(node) is not ast.Lambda:
             self.bind(node.name)
         self.enter("function")
         kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
@@ -236,7 +233,7 @@ class _Reader(Names):
                     self.tokens.append(f"({kind}{one.arg}")
                     self.scope.bound.add(one.arg)
                     self.scope.fixed.add(one.arg)
-        if is_lambda:
+        if type(node) is ast.Lambda:
             self._visit(node.body)
         else:
             self._value(node.body[1:] if docstring(node) is not None else node.body)

@@ -26,7 +26,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
 from limpet.fingerprints import classes, environment, functions, objects, scopes, source
@@ -189,6 +189,8 @@ class Walk:
             inner = {"__func__": value.__func__}
         elif kind is property:
             inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
+        elif kind is UnionType:
+            inner = {"args": value.__args__}
         elif kind is ContextVar:
             inner = {"name": value.name}
             with contextlib.suppress(LookupError):

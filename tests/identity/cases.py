@@ -707,6 +707,35 @@ RERUN += [
 ]
 RERUN += [
     swap(
+        "a function of one's own as a method of a library's class",
+        """
+        import json
+
+        def default(self, thing):
+            return "kind"
+
+        json.JSONEncoder.default = default
+
+        def answer(question):
+            return json.dumps(object()) + question
+        """,
+        '"kind"',
+        '"rude"',
+    ),
+    swap(
+        "what the module does to a library when it is imported",
+        """
+        import decimal
+
+        decimal.getcontext().prec = 3
+
+        def answer(question):
+            return str(decimal.Decimal(1) / 3) + question
+        """,
+        "= 3",
+        "= 5",
+    ),
+    swap(
         "a class in a union",
         """
         class Kind:

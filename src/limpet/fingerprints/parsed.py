@@ -182,10 +182,14 @@ def _has_effect(statement: ast.stmt) -> bool:
 
 
 def _is_foreign(target: ast.expr) -> bool:
-    """Tell whether an assignment changes what a call gave: `getcontext().prec = 3`."""
-    return not isinstance(target, ast.Name) and any(
-        isinstance(one, ast.Call) for one in ast.walk(target)
-    )
+    """Tell whether an assignment may change what is not the module's own.
+
+    What a call gave, `getcontext().prec = 3`, or what lies deeper, `json.JSONEncoder.default = f`.
+    """
+    if isinstance(target, ast.Name):
+        return False
+    within = target.value if isinstance(target, (ast.Attribute, ast.Subscript)) else target
+    return not isinstance(within, ast.Name)
 
 
 def _first_name(node: ast.AST) -> str:

@@ -213,6 +213,8 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
         if parsed.effects:
             does = syntax.read(*parsed.effects)
             walk.keep(f"module {module}: what it does", ["code", does.digest])
+            changes = [one for one in parsed.effects if not isinstance(one, ast.Expr)]
+            use_chains(walk, module, scope, syntax.read(*changes).chains, set())
         for one in parsed.imports:
             found = names.imports_in([one], scope.get("__package__"))
             users = [name for name in found if not _is_a_librarys(name)]

@@ -12,6 +12,8 @@ FULL_SPEED = 10.0
 """Requests a second below which both stretch in proportion: news comes as slowly as requests."""
 QUICK = 8.0
 """How many times sooner both end where the top is only a guess."""
+FRESH_S = 10.0
+"""No longer than this, however long the plateau is."""
 AGREES = 0.1
 GUESSED = 1.25
 """Up to this many times a guess, it is still taken for the same."""
@@ -43,7 +45,7 @@ class Ceiling:
 
     def is_fresh(self, now: float) -> bool:
         """Tell whether it was lowered so short a time ago that it is still well below the top."""
-        return self.known and now - self._since < PLATEAU_S[0] / 2
+        return self.known and now - self._since < min(self._plateau_s * self._stretch / 2, FRESH_S)
 
     def tries_more(self, now: float) -> bool:
         """Tell whether it allows more than it is known to be."""

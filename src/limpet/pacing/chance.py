@@ -30,8 +30,9 @@ from dataclasses import dataclass
 
 SOON = 40
 """Calls after a cut within which a limit that was measured does not refuse again."""
-AT_ONCE, FEWEST = 2, 3
-"""Calls after a cut below which nothing has passed since, and too little to tell anything."""
+AT_ONCE, FEWEST, MANY = 2, 3, 8
+"""Calls after a cut below which nothing has passed since; too few to tell anything; and to tell
+much."""
 COMPANY = 12
 """Calls among which a limit that was run into refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
@@ -42,11 +43,12 @@ RARE = 5 * SOON
 """Calls without a refusal after which those before are no evidence any more."""
 MORE = 0.15
 """How many of the other calls a limit refuses, at least, when it is run into."""
-ALARM = 12.0
-"""The cumulative sum from which on there are more refusals than chance explains."""
+ALARM, ALARMED = 12.0, 7.0
+"""The cumulative sum from which on there are more refusals than chance explains; and where it goes
+on from there."""
 ALARMS = 3
 """So many of them in a row that nobody could expect, and the share is to be found anew."""
-SHARES = (0.005, 0.4)
+SHARES = (0.005, 0.25)
 """What is believed to be chance: less does no harm, and more is none."""
 FRESH, ROUGH, MEMORY = 50, 300, 2000
 """Calls that the share counts for after an alarm; up to which it is known only roughly; and over
@@ -101,7 +103,7 @@ class Chance:
     @property
     def doubtful(self) -> bool:
         """There is some evidence of chance."""
-        return self._evidence > 0
+        return self._evidence >= UNEXPECTED
 
     def sent(self, *, climbing: bool) -> None:
         """A call is made. It counts as taken until it is refused: answers may take long.
@@ -147,7 +149,9 @@ class Chance:
             self._average(refused=True)
             self._share_then = self.share
             return True
-        self._sum, self._calls = 0.0, min(self._calls, FRESH)  # well below, it shows what it is
+        # Where one limit was run into, it takes less to see that we are still above it; and well
+        # below it, the share shows as it is.
+        self._sum, self._calls = ALARMED, min(self._calls, FRESH)
         self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
         if self._alarms == ALARMS:  # it is not the share that was thought
             self._forget()
@@ -188,6 +192,7 @@ class Chance:
 def _weight_of(refusal: Refusal) -> float:
     if refusal.tried_more is not False:
         return EXPECTED
-    if refusal.taken <= SOON:
+    if MANY <= refusal.taken <= SOON:
         return UNEXPECTED
-    return DOUBTFUL if refusal.early else EXPECTED
+    # Few pass after a pause also where a limit is far below.
+    return DOUBTFUL if refusal.taken < MANY or refusal.early else EXPECTED

@@ -308,8 +308,6 @@ class AdaptiveLimits:
             return False
         if self.chance.share and not believed:
             self._undo_cuts(now)
-        elif not believed:
-            self._refusals.append(sent)  # for a cap, each one counts
         return True
 
     def _undo_cuts(self, now: float) -> None:

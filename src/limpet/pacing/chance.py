@@ -37,7 +37,7 @@ COMPANY = 12
 """Calls among which a limit that was run into refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
 """What a refusal counts for and against chance."""
-BELIEVED = 5.4
+BELIEVED = 6.4
 """From here on chance is believed: four in a row that nobody could expect."""
 RARE = 5 * SOON
 """Calls without a refusal after which those before are no evidence any more."""

@@ -39,8 +39,8 @@ UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
 """What a refusal counts for and against chance."""
 BELIEVED = 6.4
 """From here on chance is believed: four in a row that nobody could expect."""
-RARE = 5 * SOON
-"""Calls without a refusal after which those before are no evidence any more."""
+RARE, FADES = 5 * SOON, 2.0
+"""So many calls without a refusal take so much of the evidence."""
 MORE = 0.15
 """How many of the other calls a limit refuses, at least, when it is run into."""
 ALARM, ALARMED = 12.0, 7.0
@@ -120,9 +120,11 @@ class Chance:
         if self.share:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
-        # By the share as it was then: since, it has only been averaged down.
-        if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
-            self._forget()
+            # By the share as it was then: since, it has only been averaged down.
+            if self._clean * self._share_then > CLEAN:
+                self._forget()
+        elif self._since % RARE == 0:
+            self._evidence = max(0.0, self._evidence - FADES)
 
     def explains(self, refusal: Refusal) -> bool:
         """Take in that a call was refused; returns whether that says nothing of a limit."""

@@ -172,13 +172,24 @@ class Journal:
         Raises:
             JournalError: It cannot be written, or the lock is lost: then it may be another's.
         """
+        self._write_whole(known, self.layout.about, self.layout.about_copy)
+
+    def write_identity(self, known: dict[str, Any]) -> None:
+        """Put what each step's identity is made of into `identity.json`, whole.
+
+        Raises:
+            JournalError: As for `write_about`.
+        """
+        self._write_whole(known, self.layout.identity)
+
+    def _write_whole(self, known: dict[str, Any], path: Path, *copies: Path) -> None:
         if self._lock is None or not self._lock.is_held:
-            raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
-        with _naming(self.layout.about):
+            raise JournalError(f"{path}: not written: the lock is not ours any more")
+        with _naming(path):
             content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
-            replace_file(self.layout.about, [content])
-            make_directory(self.layout.about_copy.parent)
-            replace_file(self.layout.about_copy, [content])
+            for one in (path, *copies):
+                make_directory(one.parent)
+                replace_file(one, [content])
 
     def drain(self) -> None:
         """Return when all that was appended so far has been written, or could not be."""

@@ -82,6 +82,11 @@ class Layout:
         """What was asked."""
         return self.home / "run.json"
 
+    @property
+    def identity(self) -> Path:
+        """What the last identity of each step was made of."""
+        return self.home / "identity.json"
+
 
 def directory_at(path: str | Path) -> Layout:
     """Return the places of a journal that is a directory, whatever it is called.

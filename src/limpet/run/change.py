@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from limpet.errors import FunctionChangedError
-from limpet.journal.code import changed_parts, code_parts
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.identity import changed_parts
+from limpet.run.plans import named
 
 OnChange = Literal["redo", "keep"]
 
@@ -17,12 +17,6 @@ class Fingerprint:
 
     whole: str
     parts: dict[str, str]
-
-
-def fingerprint_of(function: Any, version: str | None) -> Fingerprint:
-    """Return a function's fingerprint: of its code, or of the version that was declared."""
-    parts = code_parts(function) if version is None else {"version": digest(version)}
-    return Fingerprint(digest(parts), parts)
 
 
 def settle_change(
@@ -71,10 +65,9 @@ def settle_change(
 def _changed(
     before: Mapping[str, str], now: Fingerprint, done: int, asked: int
 ) -> FunctionChangedError:
-    names = ", ".join(changed_parts(before, now.parts)) or "its version"
+    told = named(changed_parts(before, now.parts))
     return FunctionChangedError(
-        f"the function changed since the results of {done:,} of {asked:,} inputs were made: "
-        f"{names}",
+        f"the function changed since the results of {done:,} of {asked:,} inputs were made: {told}",
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )

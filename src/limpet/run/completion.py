@@ -13,7 +13,6 @@ from typing import Any
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
-from limpet.evaluators.protocol import Evaluator
 from limpet.journal.checksum import crc32
 from limpet.journal.encoding import encode_canonical
 from limpet.journal.files import open_to_read
@@ -21,22 +20,19 @@ from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
 from limpet.run.asked import read_asked
 from limpet.types import Item
-from limpet.workflows.protocol import Workflow
 
 _PIECE_BYTES = 2**20
 
 
 def asked_hash(
     items: Sequence[Item],
-    workflow: Workflow,
-    evaluators: Sequence[Evaluator],
+    versions: Mapping[str, str],
     trials: int,
     options: Sequence[Any],
 ) -> str:
     """Return a hash of everything that decides which cells there are, and of the files' shape."""
-    steps = [[one.name, dict(one.fingerprint)] for one in evaluators]
     rows = items.digest() if isinstance(items, PackedItems) else _digest_of(items)
-    return digest(dict(workflow.fingerprint), steps, trials, list(options), rows)
+    return digest(list(versions.items()), trials, list(options), rows)
 
 
 def _digest_of(items: Sequence[Item]) -> str:

@@ -21,7 +21,8 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
-from limpet.run.lookup import Lookup, versions_of
+from limpet.run.looks import Looks
+from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
@@ -55,7 +56,6 @@ class Evaluation:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
-        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
@@ -69,12 +69,13 @@ class Evaluation:
 
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
+        self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         columns = self._readers(layout)
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, columns, layout, about).plan
+            return Lookup(self._request, self._looks, columns, layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
@@ -87,6 +88,7 @@ class Evaluation:
     def open(self) -> None:
         """Take the lock, recover what is there, and make the plan."""
         request = self._request
+        self._look_at_steps()
         path = request.run
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
@@ -105,7 +107,7 @@ class Evaluation:
         items = request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
-        self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
+        self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
         records = records_if_complete(layout, about, self._hash, self._steps)
         if not asks_for_more and records is not None:
             self._records = records
@@ -114,7 +116,7 @@ class Evaluation:
         else:
             about.pop("complete", None)  # until it is so again
             self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = Lookup(request, self._columns, self._layout, about)
+            self._lookup = Lookup(request, self._looks, self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -137,12 +139,13 @@ class Evaluation:
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
         known = about.setdefault("evaluators", {})
-        known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
+        known.update({one.name: self._looks.parts(one.name) for one in request.evaluators})
         self._clean_fingerprints(about)
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
+        self._looks.write(journal, self._clean)
         begin_session(
             journal,
             about,
@@ -162,6 +165,15 @@ class Evaluation:
         goes_on = self.plan.workflow.kept or not self._request.early_stop
         if goes_on and hasattr(workflow, "answered_before"):
             workflow.answered_before = True
+
+    def _look_at_steps(self) -> None:
+        request = self._request
+        steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
+        self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
+        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+
+    def _clean(self, data: Any) -> Any:
+        return self._masking.certain.data(data)[0]
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
@@ -188,8 +200,7 @@ class Evaluation:
         begin_redo(about, wanted if request.redo else None, highest)
 
     def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        versions = versions_of(self._request)
-        return tuple((step, versions[step]) for step in sorted(steps))
+        return tuple((step, self._looks.version(step)) for step in sorted(steps))
 
     def _nothing_to_do(self) -> Plan:
         request = self._request
@@ -371,7 +382,7 @@ class Evaluation:
                 hint="look at result.items before its directory is moved or deleted",
             )
         self._columns = self._readers(self._layout)
-        self._lookup = Lookup(self._request, self._columns, self._layout, about)
+        self._lookup = Lookup(self._request, self._looks, self._columns, self._layout, about)
         return self._results()
 
     def _results(self) -> ReadBack:
@@ -383,6 +394,8 @@ class Evaluation:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._about is not None and self._pipeline is not None:
+            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, to_its_end
+from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.evaluation import Evaluation
@@ -49,6 +50,7 @@ class RunOptions(TypedDict, total=False):
     """How the run behaves."""
 
     version: str | None
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None
     redo: bool | Sequence[str]
     redo_items: Sequence[str] | None
     on_change: OnChange | None
@@ -92,9 +94,10 @@ def evaluate(
         trials: How often each item is asked.
         **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
-            workflow is; `on_change` "redo" or "keep" when it changed; `redo` runs steps again
-            whatever is there: True for the workflow, or the names of steps; `redo_items` only
-            these items; `retry_failed`;
+            workflow is, in place of its code; `depends_on` what else its answers depend on: a dict
+            of the names of `files`, of variables in `env` and of `packages`; `on_change` "redo" or
+            "keep" when it changed; `redo` runs steps again whatever is there: True for the
+            workflow, or the names of steps; `redo_items` only these items; `retry_failed`;
             `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
             called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
             the result when all files are written, before the run is unlocked; `watcher` is told
@@ -220,7 +223,10 @@ def _evaluation(
         check_prices(cast("Prices", options["prices"]))
     told = cast("dict[str, Any]", options)
     behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
-    flow = as_workflow(workflow, version=behaviour.pop("version", None))
+    version = behaviour.pop("version", None)
+    depends_on = as_declared(behaviour.get("depends_on"))
+    behaviour["depends_on"] = depends_on if version is None else None  # a version says it all
+    flow = as_workflow(workflow, version=version)
     keep = behaviour.pop("write_output", True)
     threads = Threads()
     executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}

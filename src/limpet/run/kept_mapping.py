@@ -10,15 +10,18 @@ from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import OwnCode
 from limpet.journal.encoding import encode
 from limpet.journal.fingerprint import digest, output_key
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
-from limpet.run.change import OnChange, fingerprint_of, settle_change
+from limpet.run.change import Fingerprint, OnChange, settle_change
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
+from limpet.run.looks import Looks
 from limpet.run.mapping import Mapping, on_its_own
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
@@ -45,12 +48,14 @@ class KeptMapping(Mapping):
         durability: Durability,
         *,
         mask: bool = True,
+        depends_on: DependsOn | None = None,
     ) -> None:
         super().__init__(fn, inputs, options)
         self._path = path
         self._all = inputs
         self._identify_by = key
         self._version = version
+        self._depends_on = depends_on
         self._on_change = on_change
         self._durability = durability
         self._masking = Masking(results=mask)
@@ -60,13 +65,14 @@ class KeptMapping(Mapping):
 
     def open(self) -> None:
         self._identities = identify(self._all, self._identify_by)
-        fingerprint_now = fingerprint_of(self._fn, self._version)
+        self._looks = Looks({STEP: OwnCode(self._fn, self._version, self._depends_on)})
+        now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
         fingerprints = settle_change(
             about,
-            fingerprint_now,
+            now,
             lambda whole: {
                 place
                 for place, one in enumerate(self._identities)
@@ -82,6 +88,7 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         kept, missing = len(self._kept), len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
+        self._looks.write(journal, self._clean)
         begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
@@ -103,6 +110,9 @@ class KeptMapping(Mapping):
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._keeping.executor(self._call, options)
+
+    def _clean(self, data: Any) -> Any:
+        return self._masking.certain.data(data)[0]
 
     async def _call(self, one: Any) -> Any:
         # A copy: what the function does later to what it returned is not what it returned.
@@ -174,6 +184,8 @@ class KeptMapping(Mapping):
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._about is not None and self._missing:
+            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

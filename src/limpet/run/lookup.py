@@ -10,13 +10,13 @@ from typing import Any
 
 from limpet.errors import FunctionChangedError
 from limpet.evaluators.protocol import Evaluator
-from limpet.journal.code import changed_parts
+from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
-from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
 from limpet.run.asked import Asked, AskedItems
 from limpet.run.calls import Calls, Keys
 from limpet.run.change import Fingerprint, settle_change
+from limpet.run.looks import Looks
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.records import Call
@@ -33,6 +33,7 @@ class Lookup:
 
     Args:
         request: What is asked.
+        looks: What each step is.
         columns: The column of each step.
         layout: Where the failures lie.
         about: What earlier sessions left; brought up to date. Which items are reported of, and
@@ -58,14 +59,16 @@ class Lookup:
     def __init__(
         self,
         request: Request,
+        looks: Looks,
         columns: Mapping[str, ColumnReader],
         layout: Layout,
         about: dict[str, Any],
     ) -> None:
         self._request = request
+        self._looks = looks
         self._columns = columns
         self._answers = columns[WORKFLOW]
-        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
         places = reported_places(about, request.items)
         self._reported = len(places)
@@ -134,8 +137,8 @@ class Lookup:
 
     def _settle(self, about: dict[str, Any]) -> None:
         """Find the cells, and the answers of other versions that count in place of some."""
-        parts = dict(self._request.workflow.fingerprint)
-        now = Fingerprint(digest(parts), parts)
+        parts = self._looks.parts(WORKFLOW)
+        now = Fingerprint(self._looks.version(WORKFLOW), parts)
         latest = next(reversed(about.get("functions", {}).items()), None)
         if latest is not None and latest[0] != now.whole:
             self._changed = tuple(changed_parts(latest[1], parts))
@@ -258,7 +261,9 @@ class Lookup:
         evaluators = []
         for one in request.evaluators:
             before = about.get("evaluators", {}).get(one.name)
-            changed = () if before is None else tuple(changed_parts(before, dict(one.fingerprint)))
+            changed = (
+                () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
+            )
             missing, forced = self._lacking[one.name], self._scores_forced[one.name]
             evaluators.append(
                 StepPlan(
@@ -274,12 +279,6 @@ class Lookup:
             tuple(evaluators),
             whole if selected < whole else None,
         )
-
-
-def versions_of(request: Request) -> dict[str, str]:
-    """Return the fingerprint of each step as it is now."""
-    steps = {one.name: digest(dict(one.fingerprint)) for one in request.evaluators}
-    return {WORKFLOW: digest(dict(request.workflow.fingerprint)), **steps}
 
 
 def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:

@@ -9,6 +9,7 @@ from limpet.datasets.choosing import Selection
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.declared import DependsOn
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.results import EvaluationResult, ItemResult
@@ -34,6 +35,7 @@ class Request:
         selection: Which of them this session is about.
         redo: The steps that are to be run again whatever is there.
         redo_items: Of which items only, by their ids; None: of all.
+        depends_on: What the workflow depends on that cannot be seen.
     """
 
     items: Sequence[Item]
@@ -45,6 +47,7 @@ class Request:
     redo: frozenset[str] = frozenset()
     redo_items: frozenset[str] | None = None
     on_change: OnChange | None = None
+    depends_on: DependsOn | None = None
     retry_failed: bool = True
     durability: Durability = "sync"
     step_filter: Sequence[str] | None = None

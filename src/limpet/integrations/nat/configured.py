@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, said_by
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.journal.fingerprint import digest
 from limpet.text import one_line
@@ -15,7 +17,7 @@ from limpet.workflows.protocol import Workflow
 _FLAG = "--result-json-path"
 
 
-class ConfiguredWorkflow:
+class ConfiguredWorkflow(LookedAt):
     """Another workflow, which the configuration is part of.
 
     Args:
@@ -51,9 +53,17 @@ class ConfiguredWorkflow:
         return getattr(self._inner, "secrets", ())
 
     @property
-    def fingerprint(self) -> Mapping[str, str]:
-        """What the inner one's answers depend on, and the configuration."""
-        return {**self._inner.fingerprint, **self._parts}
+    def code(self) -> Mapping[str, Any]:
+        return code_of(self._inner)
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        return declared_of(self._inner)
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """What the inner one's answers depend on besides code, and the configuration."""
+        return {**said_by(self._inner), **self._parts}
 
     def seen(self, item: Item) -> Any:
         return self._inner.seen(item)

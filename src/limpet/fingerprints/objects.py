@@ -1,0 +1,146 @@
+"""What counts of an object: its class, what it holds, its attributes."""
+
+import contextlib
+import io
+import json
+import weakref
+from collections import defaultdict, deque
+from enum import Enum
+from pathlib import PurePath
+from threading import local
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints import chance, functions, opaque
+from limpet.fingerprints.naming import full_name, plain_name
+from limpet.fingerprints.ownership import is_users
+from limpet.fingerprints.values import contents_of
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk import Walk
+
+_DEEPEST_IN_LIBRARY = 8
+_MOST_IN_LIBRARY = 5_000
+_GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
+_SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
+
+
+class Room:
+    """How many objects of libraries are still looked into."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_IN_LIBRARY
+
+    def has_room(self, depth: int) -> bool:
+        """Take one; tell whether there was one to take."""
+        self._left -= 1
+        return depth < _DEEPEST_IN_LIBRARY and self._left > 0
+
+
+def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: int) -> Any:
+    """Return the form of an instance or a container."""
+    kind = type(value)
+    users = is_users(kind)
+    builtin = kind.__module__ == "builtins"
+    if not users and not builtin and not walk.room.has_room(depth):
+        walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
+        return ["a", full_name(kind)]
+    what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
+    if kind.__name__ in _SECRET_TYPES and kind.__module__.startswith("pydantic"):
+        walk.leave_out(path, "a secret")
+        return ["a", what]
+    if issubclass(kind, Enum):
+        held = walk.form(f"{path}.value", value._value_, depth=depth + 1)
+        return ["member", what, value._name_, held]
+    if kind in _GENERATORS:
+        return functions.form_of_generator(walk, path, value)
+    deeper = depth + (not users and not builtin)
+    form: list[Any] = ["a", what]
+    content = contents_of(value)
+    if content is not None:
+        form.append(_contents(walk, path, value, content, deeper))
+    form += [walk.form(path, one, depth=deeper) for one in _beside(value)]
+    attributes = attributes_of(value)
+    if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
+        return opaque.form_of_opaque(walk, path, value, form, deeper)
+    differ = walk.by_chance.get(id(value), ())
+    for name, one in sorted(attributes.items()):
+        at = f"{path}.{name}"
+        if walk.is_secret(name):
+            walk.leave_out(at, "a secret")
+        elif name in differ or (users and chance.is_in_class(walk, kind, name)):
+            walk.leave_out_chance(at)
+        elif named and users:
+            walk.use(at, one)
+        else:
+            form.append([name, walk.form(at, one, depth=deeper)])
+    return form
+
+
+def _beside(value: Any) -> list[Any]:
+    """Return what an object of a kind of Python's own has besides elements and attributes."""
+    kind = type(value)
+    beside: list[Any] = [
+        f"{base.__name__} {base.__repr__(value)}"
+        for base in (str, bytes, int, float)
+        if issubclass(kind, base)
+    ]
+    if issubclass(kind, BaseException):
+        beside.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
+    elif issubclass(kind, defaultdict):
+        beside.append(value.default_factory)
+    elif issubclass(kind, deque):
+        beside.append(value.maxlen)
+    elif issubclass(kind, PurePath):
+        beside.append(PurePath.__str__(value))
+    elif issubclass(kind, weakref.ref):
+        beside.append(weakref.ref.__call__(value))
+    elif issubclass(kind, (io.StringIO, io.BytesIO)) and not value.closed:
+        beside += [value.getvalue(), value.tell()]
+    return beside
+
+
+def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
+    if issubclass(type(value), (set, frozenset)):
+        return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
+    if issubclass(type(value), dict) or type(value).__name__ == "mappingproxy":
+        differ = walk.by_chance.get(id(value), ())
+        return [
+            [
+                walk.form(f"{path}[key]", key, depth=depth),
+                _item(walk, path, key, one, depth, differs=type(key) is str and key in differ),
+            ]
+            for key, one in content
+        ]
+    return [walk.form(f"{path}[{n}]", one, depth=depth) for n, one in enumerate(content)]
+
+
+def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs: bool) -> Any:
+    if type(key) is not str:
+        return walk.form(f"{path}[…]", value, depth=depth)
+    at = f"{path}[{key!r}]"
+    if walk.is_secret(key):
+        walk.leave_out(at, "a secret")
+    elif differs:
+        walk.leave_out_chance(at)
+    else:
+        return walk.form(at, value, depth=depth)
+    return None
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return what an object holds, without running any code of its own."""
+    attributes: dict[str, Any] = {}
+    for cls in type(value).__mro__:
+        slots = vars(cls).get("__slots__", ())
+        for name in [slots] if isinstance(slots, str) else tuple(slots):
+            if name in ("__dict__", "__weakref__"):
+                continue
+            with contextlib.suppress(AttributeError, TypeError, KeyError):
+                private = name.startswith("__") and not name.endswith("__")
+                mangled = f"_{cls.__name__.lstrip('_')}{name}" if private else name
+                attributes[name] = vars(cls)[mangled].__get__(value)
+    with contextlib.suppress(AttributeError, TypeError):
+        read = local.__getattribute__ if issubclass(type(value), local) else object.__getattribute__
+        attributes.update(read(value, "__dict__"))
+    return {str(name): one for name, one in attributes.items()}

@@ -1,0 +1,126 @@
+"""Does a value come from chance alone?
+
+A run's id from `uuid4()`, a start time, a temporary folder: such a value differs at every start
+of the process though nobody edited anything. It counts by its source. One that also depends on
+the world outside (arguments, the environment, a file, the network) counts by its value.
+"""
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any
+
+from limpet.fingerprints.ownership import is_users
+from limpet.fingerprints.parsed import assignments
+from limpet.fingerprints.reading import Chain, chain_of
+from limpet.fingerprints.source import definition_of
+
+_CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
+_CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}
+_CHANCE_ENDS = {"now", "utcnow", "today"}
+_OUTSIDE_MODULES = {"sys", "argparse", "subprocess", "socket", "requests", "httpx", "urllib"}
+_OUTSIDE_MODULES |= {"os", "io", "json", "yaml", "tomllib", "click", "typer", "fileinput"}
+_OUTSIDE_MODULES |= {"importlib", "pickle", "sqlite3", "configparser", "dotenv", "getpass"}
+_OUTSIDE_NAMES = {"open", "input", "eval", "exec"}
+_OUTSIDE_ENDS = {"read_text", "read_bytes", "environ", "getenv", "argv", "iterdir", "glob"}
+_OUTSIDE_ENDS |= {"rglob", "stat", "exists", "is_file", "is_dir", "cwd", "home", "expanduser"}
+_OUTSIDE_ENDS |= {"resolve", "absolute", "readlink"}
+_NEUTRAL = {("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
+_DEEPEST = 6
+
+
+def by_chance(
+    expressions: list[ast.expr], scope: Mapping[str, Any], is_seeded: Callable[[], bool]
+) -> bool:
+    """Tell whether what these give differs at every start, and for no other reason.
+
+    Args:
+        expressions: Syntax.
+        scope: The module it stands in.
+        is_seeded: Tells whether `random` gives the same numbers at every start.
+    """
+    if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
+        return False
+    finding = _Finding()
+    for one in expressions:
+        finding.look(one, scope, 0)
+    if not finding.chance or finding.outside:
+        return False
+    return not finding.random or not is_seeded()
+
+
+class _Finding:
+    def __init__(self) -> None:
+        self.chance = self.outside = self.random = False
+        self._seen: set[int] = set()
+
+    def look(self, node: ast.AST, scope: Mapping[str, Any], depth: int) -> None:
+        if depth > _DEEPEST:
+            self.outside = True  # nobody knows
+            return
+        for one in ast.walk(node):
+            chain = chain_of(one)
+            if chain is not None:
+                self._name(chain, scope, depth)
+            elif isinstance(one, ast.Attribute) and one.attr in _OUTSIDE_ENDS:
+                self.outside = True
+
+    def _name(self, chain: Chain, scope: Mapping[str, Any], depth: int) -> None:
+        if chain[-1] in _OUTSIDE_ENDS or (chain[0] in _OUTSIDE_NAMES and chain[0] not in scope):
+            self.outside = True
+            return
+        if chain[0] in ("id", "object") and chain[0] not in scope:
+            self.chance = True
+            return
+        value, place = scope.get(chain[0]), chain[1:]
+        while type(value) is ModuleType and place:
+            if not is_users(value) and self._library((*value.__name__.split("."), *place)):
+                return
+            value, place = vars(value).get(place[0]), place[1:]
+        if type(value) is FunctionType and id(value) not in self._seen:
+            self._seen.add(id(value))
+            self._function(value, depth)
+        elif value is not None and type(value) is not ModuleType:
+            home = getattr(value, "__module__", None)
+            if home is None:  # random.random is a method of an object that nobody sees
+                home = type(getattr(value, "__self__", value)).__module__
+            if isinstance(home, str):
+                self._library((home, getattr(value, "__name__", ""), *place))
+
+    def _function(self, function: FunctionType, depth: int) -> None:
+        if not is_users(function):
+            self._library((function.__module__ or "", function.__name__))
+            return
+        node = definition_of(function.__code__)
+        if node is None:
+            self.outside = True
+        else:
+            self.look(node, function.__globals__, depth + 1)
+
+    def _library(self, chain: Chain) -> bool:
+        if chain in _NEUTRAL:
+            return True
+        if chain[0] in _CHANCE_MODULES or chain[:2] in _CHANCE:
+            self.chance = True
+            self.random |= chain[0] in ("random", "_random")
+        elif chain[0] == "datetime" and chain[-1] in _CHANCE_ENDS:
+            self.chance = True
+        elif chain[0] in _OUTSIDE_MODULES:
+            self.outside = True
+        else:
+            return False
+        return True
+
+
+def assigned_to_self(cls: ast.ClassDef, attribute: str) -> Iterator[ast.expr]:
+    """Yield what a class's methods and its body assign to an attribute."""
+    yield from assignments(cls.body).get(attribute, ())
+    for node in ast.walk(cls):
+        match node:
+            case ast.Assign(targets=targets, value=value) if any(
+                isinstance(one, ast.Attribute) and one.attr == attribute for one in targets
+            ):
+                yield value
+            case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
+                if attr == attribute:
+                    yield value

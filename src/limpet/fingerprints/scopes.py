@@ -1,0 +1,231 @@
+"""What counts of a module: the globals that code names; all of it where nobody can tell which."""
+
+import ast
+import builtins
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints import chance, environment, names, syntax
+from limpet.fingerprints.modules import file_of_module, files_below
+from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.reading import Chain, Reading
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk import Walk
+
+Scope = Mapping[str, Any]
+_OF_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython"}
+_PLAIN = (str, int, float, bool, bytes, tuple, list, dict, type(None))
+
+
+def follow(
+    walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
+) -> None:
+    """Go on with all that a piece of code names."""
+    _reach(walk, module, scope)
+    use_variables(walk, label, reading, scope)
+    for name in names.imports_in(reading.imports, scope.get("__package__")):
+        use_import(walk, name, file)
+    use_chains(walk, module, scope, reading.chains, reading.handed)
+    if reading.computes_names:
+        use_scope(walk, module, scope)
+    if any(chain[:2] == ("sys", "modules") for chain in reading.chains):
+        _loaded(walk, reading, scope)
+
+
+def use_variables(walk: "Walk", label: str, reading: Reading, scope: Scope) -> None:
+    """Let variables of the environment count that code reads."""
+    for name in environment.variables_read(reading.looked_up, scope):
+        if name is environment.COMPUTED:
+            walk.leave_out(f"{label}: environment", "reads a variable by a computed name")
+        else:
+            walk.use_variable(name)
+
+
+def use_chains(
+    walk: "Walk", module: str, scope: Scope, chains: Iterable[Chain], handed: set[Chain]
+) -> None:
+    """Let the globals count that code names."""
+    for chain in sorted(chains):
+        _chain(walk, module, scope, chain, documented=chain in handed)
+
+
+def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented: bool) -> None:
+    first, *rest = chain
+    if first not in scope:
+        added = vars(builtins).get(first)
+        if is_users(added) or is_users(type(added)):
+            walk.use(f"builtins.{first}", added)
+        return  # one of Python's own, or not there yet
+    if chain[:2] == ("sys", "argv") and scope[first] is sys and not _is_our_command():
+        walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])
+        return
+    value, path = scope[first], walk.short(module, first)
+    owner, name, where = scope, first, module
+    while is_module(value) and rest:
+        if not is_users_module(value):
+            _library(walk, path, value, rest)
+            return
+        name = rest.pop(0)
+        owner, where = vars(value), value.__name__
+        _reach(walk, where, owner)
+        if name not in owner:
+            use_module(walk, value)
+            return
+        value, path = owner[name], walk.short(where, name)
+    if not chance.is_global(walk, where, owner, name):
+        walk.use(path, value, documented=documented)
+
+
+def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> None:
+    full = ".".join([module.__name__, *rest])
+    walk.keep(path, ["library", full])
+    value: Any = module
+    for name in rest:
+        if not is_module(value):
+            return
+        value = vars(value).get(name)
+    if type(value) is FunctionType or issubclass(type(value), type) or is_users(type(value)):
+        if is_users(value) or is_users(type(value)):  # the user put it there
+            walk.use(full, value)
+
+
+def home_of(cls: type) -> tuple[Scope, str | None]:
+    """Return the module that a class was made in, and its file."""
+    module = sys.modules.get(cls.__module__)
+    if module is not None and is_module(module):
+        file = getattr(module, "__file__", None)
+        return vars(module), file if isinstance(file, str) else _file_of_methods(cls)
+    return {}, _file_of_methods(cls) or file_of_module(cls.__module__, "")
+
+
+def _file_of_methods(cls: type) -> str | None:
+    methods = (one for one in vars(cls).values() if type(one) is FunctionType)
+    return next((one.__code__.co_filename for one in methods), None)
+
+
+# ---- whole modules ------------------------------------------------------------------------------
+
+
+def use_module(walk: "Walk", module: ModuleType) -> Any:
+    """Let a whole module count: it is handed around, and anything in it may be used."""
+    if not is_users_module(module):
+        return ["library", module.__name__]
+    use_scope(walk, module.__name__, vars(module))
+    return ["module", walk.short(module.__name__, "") or "its own"]
+
+
+def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
+    """Let everything in a module count."""
+    label = f"module {module}"
+    if label in walk.found.forms:
+        return
+    walk.keep(label, ["module"])
+    parsed = walk.parsed(scope.get("__file__"))
+    if parsed is not None:
+        reading = syntax.read(parsed.tree)
+        walk.found.forms[label] = ["module", reading.digest]
+        use_variables(walk, label, reading, scope)
+    for name, value in sorted(scope.items(), key=lambda one: str(one[0])):
+        if not _is_kept_by_python(name, value, in_notebook=parsed is None):
+            walk.defer(_use_global, walk, module, scope, name, value)
+
+
+def _use_global(walk: "Walk", module: str, scope: Scope, name: str, value: Any) -> None:
+    if not chance.is_global(walk, module, scope, name):
+        walk.use(walk.short(module, name), value)
+
+
+def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
+    if name.startswith("__") and name != "__getattr__":
+        return True
+    if is_module(value) and not is_users_module(value):
+        return True
+    plain = type(value) in _PLAIN or type(value) is FunctionType or issubclass(type(value), type)
+    return in_notebook and (name in _OF_NOTEBOOKS or name.startswith("_") or not plain)
+
+
+def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
+    """Let modules count that code finds in `sys.modules`: those it names, or all of the user's."""
+    named: set[Any] = set()
+    for chain, name in reading.looked_up:
+        if chain[:2] == ("sys", "modules"):
+            match name:
+                case ast.Constant(value=str() as text):
+                    named.add(text)
+                case ast.Name(id=known) if type(scope.get(known)) is str:
+                    named.add(scope[known])
+                case _:
+                    named.add(None)
+    if not named or None in named:
+        named = {*sys.modules}
+    for name in sorted(named):
+        module = sys.modules.get(name)
+        if is_module(module) and is_users_module(module) and name != "__main__":
+            use_module(walk, module)
+
+
+# ---- imports ------------------------------------------------------------------------------------
+
+
+def use_import(walk: "Walk", name: str, importer: str) -> None:
+    """Let a module count that code imports when it runs, with all that it imports in turn."""
+    if name.endswith("*"):
+        for file in files_below(name[:-2], importer):
+            _file(walk, Path(file).stem, file)
+        return
+    loaded = sys.modules.get(name)
+    if is_module(loaded) and is_users_module(loaded) and name != "__main__":
+        use_scope(walk, name, vars(loaded))
+    file = file_of_module(name, importer)
+    if file is not None:
+        _file(walk, name, file)
+
+
+def _file(walk: "Walk", name: str, file: str) -> None:
+    label = f"file of {name}"
+    if label in walk.found.forms or not is_users_file(file):
+        return
+    parsed = walk.parsed(file)
+    if parsed is None:
+        walk.keep(label, ["unreadable"])
+        return
+    reading = syntax.read(parsed.tree)
+    walk.keep(label, ["module", reading.digest])
+    use_variables(walk, label, reading, {})
+    package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
+    for one in sorted(set(names.imports_in(reading.imports, package))):
+        use_import(walk, one, file)
+
+
+def _reach(walk: "Walk", module: str, scope: Scope) -> None:
+    """Let count what a module did when it was imported, beyond giving values to names."""
+    if module in walk.reached:
+        return
+    walk.reached.add(module)
+    file = scope.get("__file__")
+    if not isinstance(file, str) or not is_users_file(file):
+        return
+    parsed = walk.parsed(file)
+    if parsed is not None:
+        if parsed.effects:
+            does = syntax.read(*parsed.effects)
+            walk.keep(f"module {module}: what it does", ["code", does.digest])
+        for name in names.imports_in(parsed.unused_imports, scope.get("__package__")):
+            found = file_of_module(name, file)
+            if found is not None:
+                walk.defer(_file, walk, name, found)
+    above = module.rpartition(".")[0]
+    package = sys.modules.get(above)
+    if above and is_module(package):
+        _reach(walk, above, vars(package))
+
+
+def _is_our_command() -> bool:
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    named = spec is not None and spec.name.startswith("limpet")
+    return Path(sys.argv[0] or "-").name == "limpet" or named

@@ -1,0 +1,313 @@
+"""What does code say, whatever it looks like, and which names does it read?
+
+One pass over a syntax tree. It gives a text that is equal for code that does the same: without
+comments and layout, type hints, docstrings and the names of locals, and under every version of
+Python; and, from the same pass, what the code reads from its module.
+"""
+
+import ast
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from limpet.fingerprints.binding import Names
+from limpet.fingerprints.reading import FUNCTIONS, NOTICED, Reading, chain_of, docstring
+
+_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
+
+_BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
+_LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
+_IMPORTING = {"import_module", "__import__"}
+
+
+def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> Reading:
+    """Read code.
+
+    Args:
+        *nodes: Statements and expressions of one scope.
+        hints: Whether type hints count.
+        free: Names that are locals of a function around it.
+    """
+    return _Reader(hints=hints).read(nodes, free)
+
+
+def read_class_body(node: ast.ClassDef) -> Reading:
+    """Read a class statement but for its methods.
+
+    Hints in it count where somebody may read them: a decorator, a base or a metaclass.
+    """
+    received = bool(node.decorator_list or node.bases or node.keywords)
+    body = node.body[1:] if docstring(node) is not None else node.body
+    body = [one for one in body if not isinstance(one, FUNCTIONS)]
+    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
+
+
+class _Reader(Names):
+    def __init__(self, *, hints: bool) -> None:
+        super().__init__()
+        self._hints = hints
+
+    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
+        for node in nodes:
+            self._visit(node)
+        return self.finish(free)
+
+    # ---- nodes ----------------------------------------------------------------------------------
+
+    def _visit(self, node: Any) -> None:
+        handler = self._handlers.get(type(node))
+        if handler is not None:
+            handler(self, node)
+            return
+        kind = type(node)
+        fields = _FIELDS.get(kind)
+        if fields is None:
+            # Sorted: versions of Python differ in their order.
+            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
+        self.tokens.append(kind.__name__)
+        for name in fields:
+            value = getattr(node, name, None)
+            if value is None or value == []:
+                continue
+            self.tokens.append(name)
+            self._value(value)
+
+    def _value(self, value: Any) -> None:
+        if type(value) is list:
+            self.tokens.append("[")
+            for one in value:
+                if type(one) is not ast.Pass:
+                    self._value(one)
+            self.tokens.append("]")
+        elif isinstance(value, ast.AST):
+            self._visit(value)
+        else:
+            self.tokens.append(repr(value))
+
+    def _constant(self, node: ast.Constant) -> None:
+        self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
+
+    def _name(self, node: ast.Name, *, called: bool = False) -> None:
+        if type(node.ctx) is ast.Load:
+            if node.id in NOTICED:
+                self.found.notices.add(NOTICED[node.id])
+            self.use(node.id, (node.id,), called=called)
+        else:
+            self.bind(node.id)
+
+    def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
+        if node.attr in NOTICED:
+            self.found.notices.add(NOTICED[node.attr])
+        chain = chain_of(node)
+        if chain is None:
+            self.tokens.append(f".{node.attr}")
+            self._visit(node.value)
+        else:
+            self.tokens.append("." + ".".join(chain[1:]))
+            for name in chain[1:-1]:
+                if name in NOTICED:
+                    self.found.notices.add(NOTICED[name])
+            # Writing `x.y = 1` reads x, and hands it to nobody.
+            self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
+
+    def _call(self, node: ast.Call) -> None:
+        self.tokens.append("Call")
+        function = node.func
+        if type(function) is ast.Name:
+            if function.id in _IMPORTING:
+                self.found.imports.append(node)
+            self._name(function, called=True)
+        elif type(function) is ast.Attribute:
+            if function.attr in _IMPORTING:
+                self.found.imports.append(node)
+            self._attribute(function, called=True)
+        else:
+            self._visit(function)
+        if node.args and (
+            type(node.args[0]) in (ast.Constant, ast.Name)
+            or getattr(function, "attr", getattr(function, "id", "")) in _LOOKING_UP
+        ):
+            self._looked_up(function, node.args[0])
+        self._value(node.args)
+        self._value(node.keywords)
+
+    def _subscript(self, node: ast.Subscript) -> None:
+        self.tokens.append("Subscript")
+        if type(node.ctx) is ast.Load:
+            self._looked_up(node.value, node.slice)
+        self._visit(node.value)
+        self._visit(node.slice)
+
+    def _compare(self, node: ast.Compare) -> None:
+        if type(node.ops[0]) in (ast.In, ast.NotIn):
+            self._looked_up(node.comparators[0], node.left)
+        self.tokens.append("Compare")
+        self._visit(node.left)
+        self._value(node.ops)
+        self._value(node.comparators)
+
+    def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
+        chain = chain_of(where)
+        if chain is not None:
+            self.found.looked_up.append((chain, name))
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        self.found.imports.append(node)
+        self.tokens.append(f"import {getattr(node, 'level', 0)} {getattr(node, 'module', '')}")
+        for one in node.names:
+            self.tokens.append(one.name)
+            if one.asname is None:
+                name = one.name.partition(".")[0]
+                self.scope.bound.add(name)
+                self.scope.fixed.add(name)  # it names what is imported
+            else:
+                self.bind(one.asname)
+
+    def _joined(self, node: ast.JoinedStr) -> None:
+        """Write an f-string; versions of Python cut its text in different places."""
+        self.tokens.append("JoinedStr")
+        text = ""
+        for one in node.values:
+            if type(one) is ast.Constant:
+                text += str(one.value)
+                continue
+            if text:
+                self.tokens.append(f"={text!r}")
+                text = ""
+            self._visit(one)
+        if text:
+            self.tokens.append(f"={text!r}")
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if self._hints and self.scope.kind != "function":
+            self.tokens.append("AnnAssign")
+            self._visit(node.target)
+            self._visit(node.annotation)
+            if node.value is not None:
+                self._visit(node.value)
+        elif node.value is not None:
+            self.tokens += ("Assign", "targets", "[")
+            self._visit(node.target)
+            self.tokens += ("]", "value")
+            self._visit(node.value)
+        elif type(node.target) is ast.Name:
+            self.scope.bound.add(node.target.id)
+
+    def _handler(self, node: ast.ExceptHandler) -> None:
+        self.tokens.append("ExceptHandler")
+        if node.type is not None:
+            self._visit(node.type)
+        if node.name is not None:
+            self.bind(node.name)
+        self._value(node.body)
+
+    def _match_name(self, node: Any) -> None:
+        self.tokens.append(type(node).__name__)
+        name = node.rest if type(node) is ast.MatchMapping else node.name
+        for child in ast.iter_child_nodes(node):
+            self._visit(child)
+        if name is not None:
+            self.bind(name)
+
+    def _global(self, node: ast.Global) -> None:
+        self.scope.of_module.update(node.names)
+        for name in node.names:
+            self.use(name, (name,), called=True)
+
+    def _nonlocal(self, node: ast.Nonlocal) -> None:
+        self.scope.outer.update(node.names)
+        for name in node.names:
+            self.use(name, None)
+
+    # ---- scopes ---------------------------------------------------------------------------------
+
+    def _function(self, node: Any) -> None:
+        self._value(getattr(node, "decorator_list", []))
+        given = node.args
+        self._value(given.defaults)
+        self._value(given.kw_defaults)
+        is_lambda = type(node) is ast.Lambda
+        self.tokens.append(type(node).__name__)
+        if not is_lambda:
+            self.bind(node.name)
+        self.enter("function")
+        for kind, found in (
+            ("/", given.posonlyargs),
+            ("", given.args),
+            ("*", [given.vararg]),
+            ("=", given.kwonlyargs),
+            ("**", [given.kwarg]),
+        ):
+            for one in found:
+                if one is not None:
+                    self.tokens.append(f"({kind}{one.arg}")
+                    self.scope.bound.add(one.arg)
+                    self.scope.fixed.add(one.arg)
+        if is_lambda:
+            self._visit(node.body)
+        else:
+            self._value(node.body[1:] if docstring(node) is not None else node.body)
+        self.leave()
+
+    def _class(self, node: ast.ClassDef) -> None:
+        self._value(node.decorator_list)
+        self._value(node.bases)
+        self._value(node.keywords)
+        self.tokens.append("ClassDef")
+        self.bind(node.name)
+        self.enter("class")
+        outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
+        self._value(node.body[1:] if docstring(node) is not None and not self._hints else node.body)
+        self._hints = outer
+        self.leave()
+
+    def _comprehension(self, node: Any) -> None:
+        self.tokens.append(type(node).__name__)
+        self.enter("comprehension")
+        for one in node.generators:
+            self.tokens.append(f"for {one.is_async}")
+            self._visit(one.target)
+            self._visit(one.iter)
+            self._value(one.ifs)
+        if type(node) is ast.DictComp:
+            self._visit(node.key)
+            self._visit(node.value)
+        else:
+            self._visit(node.elt)
+        self.leave()
+
+    def _named(self, node: ast.NamedExpr) -> None:
+        self.tokens.append("NamedExpr")
+        self._visit(node.value)
+        scope = self.scope
+        while scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        scope.bound.add(node.target.id)
+        self.use(node.target.id, None)
+
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        ast.Constant: _constant,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Call: _call,
+        ast.Subscript: _subscript,
+        ast.Compare: _compare,
+        ast.Import: _import,
+        ast.ImportFrom: _import,
+        ast.JoinedStr: _joined,
+        ast.AnnAssign: _annotated,
+        ast.ExceptHandler: _handler,
+        ast.MatchAs: _match_name,
+        ast.MatchStar: _match_name,
+        ast.MatchMapping: _match_name,
+        ast.Global: _global,
+        ast.Nonlocal: _nonlocal,
+        ast.FunctionDef: _function,
+        ast.AsyncFunctionDef: _function,
+        ast.Lambda: _function,
+        ast.ClassDef: _class,
+        ast.ListComp: _comprehension,
+        ast.SetComp: _comprehension,
+        ast.DictComp: _comprehension,
+        ast.GeneratorExp: _comprehension,
+        ast.NamedExpr: _named,
+    }

@@ -1,5 +1,7 @@
 """The table of edits. Which of them must run again, and which must not?"""
 
+from textwrap import dedent
+
 from identity.edits import Edit, app, swap
 
 _AGENT = """
@@ -688,6 +690,112 @@ RERUN: list[Edit] = [
     ),
 ]
 
+RERUN += [
+    swap(
+        f"what a {kind} shows",
+        f"""
+        KEPT = {{"a": 1}}
+        X = {value}
+
+        def answer(question):
+            return f"{{list(X)}} {{question}}"
+        """,
+        '"a"',
+        '"b"',
+    )
+    for kind, value in (("view of keys", "KEPT.keys()"), ("view of items", "KEPT.items()"))
+]
+RERUN += [
+    swap(
+        "a function of one's own as a method of a library's class",
+        """
+        import json
+
+        def default(self, thing):
+            return "kind"
+
+        json.JSONEncoder.default = default
+
+        def answer(question):
+            return json.dumps(object()) + question
+        """,
+        '"kind"',
+        '"rude"',
+    ),
+    swap(
+        "what the module does to a library when it is imported",
+        """
+        import decimal
+
+        decimal.getcontext().prec = 3
+
+        def answer(question):
+            return str(decimal.Decimal(1) / 3) + question
+        """,
+        "= 3",
+        "= 5",
+    ),
+    swap(
+        "a class in a union",
+        """
+        class Kind:
+            pass
+
+        class Rude:
+            pass
+
+        X = int | Kind
+
+        def answer(question):
+            return isinstance(question, X)
+        """,
+        "int | Kind",
+        "int | Rude",
+    ),
+    swap(
+        "a method of a path of one's own",
+        """
+        from pathlib import PosixPath
+
+        class Folder(PosixPath):
+            def shown(self):
+                return "kind"
+
+        X = Folder("a")
+
+        def answer(question):
+            return X.shown() + question
+        """,
+        '"kind"',
+        '"rude"',
+    ),
+    Edit(
+        "an argument put into an object that has an id of its own",
+        {
+            "app.py": dedent("""
+                import sys
+                import uuid
+
+                class Config:
+                    def __init__(self, run):
+                        self.run = run
+                        self.model = "gpt-1"
+
+                CONFIG = Config(uuid.uuid4().hex)
+
+                def main():
+                    CONFIG.model = sys.argv[1]
+
+                main()
+
+                def answer(question):
+                    return CONFIG.model + question
+            """)
+        },
+        arguments=(("gpt-1",), ("gpt-2",)),
+    ),
+]
+
 _BASE = '''
     import json
     import os
@@ -735,14 +843,38 @@ KEEP: list[Edit] = [
     Edit(
         "a secret in the environment",
         {
-            "app.py": "import os\ndef answer(question):\n    return os.environ['OPENAI_API_KEY'] and question\n"
+            "app.py": "import os\ndef answer(question):\n"
+            "    return os.environ['OPENAI_API_KEY'] and question\n"
         },
         environment=({"OPENAI_API_KEY": "a"}, {"OPENAI_API_KEY": "b"}),
     ),
     Edit(
+        "a logger, a pool of threads and the environment as a whole",
+        {
+            "app.py": dedent("""
+                import logging
+                import os
+                from concurrent.futures import ThreadPoolExecutor
+
+                LOG = logging.getLogger(os.environ["TMPDIR"])
+                POOL = ThreadPoolExecutor(int(os.environ["LINES"]))
+                ALL = os.environ
+
+                def answer(question):
+                    LOG.info(POOL)
+                    return ALL and question
+            """)
+        },
+        environment=(
+            {"TMPDIR": "/a", "LINES": "3", "OTHER": "1"},
+            {"TMPDIR": "/b", "LINES": "4", "OTHER": "2"},
+        ),
+    ),
+    Edit(
         "what belongs to the machine",
         {
-            "app.py": "import os\ndef answer(question):\n    return os.environ['TMPDIR'] and question\n"
+            "app.py": "import os\ndef answer(question):\n"
+            "    return os.environ['TMPDIR'] and question\n"
         },
         environment=({"TMPDIR": "/a"}, {"TMPDIR": "/b"}),
     ),

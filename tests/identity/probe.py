@@ -5,6 +5,7 @@ line on stdout is the answer. Each question is a fork of this process, which has
 slow to import: it sees a project as a new interpreter would, in a tenth of the time.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -14,6 +15,7 @@ import traceback
 from typing import Any
 
 import jinja2  # noqa: F401 - what small projects import
+import numpy as np  # noqa: F401
 import pydantic  # noqa: F401
 import tenacity  # noqa: F401
 import wrapt  # noqa: F401
@@ -24,6 +26,7 @@ _SECRET = re.compile(r"(?i)(api_?key|secret|passw(or)?d|token)$")
 
 
 def main() -> None:
+    gc.freeze()  # so that a child copies no memory by counting
     for line in sys.stdin:
         reading, writing = os.pipe()
         child = os.fork()

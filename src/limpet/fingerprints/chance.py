@@ -70,22 +70,21 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Mapping[str,
 
 def is_in_class(walk: "Walk", cls: type, name: str) -> bool:
     """Tell whether a class gives an attribute a value that differs at every start."""
-    known = walk.chance_in_classes.get((cls, name))
+    known = walk.chance_in_classes.get(cls)
     if known is None:
-        known = walk.chance_in_classes[cls, name] = _is_in_class(walk, cls, name)
-    return known
+        known = walk.chance_in_classes[cls] = _names_in_class(walk, cls)
+    return name in known
 
 
-def _is_in_class(walk: "Walk", cls: type, name: str) -> bool:
+def _names_in_class(walk: "Walk", cls: type) -> set[str]:
+    found = set()
     for base in cls.__mro__:
-        if not is_users(base):
-            continue
-        scope, file = scopes.home_of(base)
-        node = source.class_statement(base, file) if file is not None else None
-        values = [] if node is None else list(origin.assigned_to_self(node, name))
-        if is_by_chance(walk, values, scope):
-            return True
-    return False
+        if is_users(base):
+            scope, file = scopes.home_of(base)
+            node = source.class_statement(base, file) if file is not None else None
+            assigned = {} if node is None else origin.assigned_to_self(node)
+            found |= {one for one, values in assigned.items() if is_by_chance(walk, values, scope)}
+    return found
 
 
 def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:

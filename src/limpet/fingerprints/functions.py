@@ -2,7 +2,7 @@
 
 import ast
 import contextlib
-from types import CodeType, FunctionType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, scopes, source, syntax
@@ -14,6 +14,8 @@ from limpet.fingerprints.reading import Reading
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
+
+GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
 def read_function(walk: "Walk", label: str, function: FunctionType, *, documented: bool) -> None:

@@ -8,10 +8,9 @@ from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
 from threading import local
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, functions, opaque
+from limpet.fingerprints import chance, opaque
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.values import contents_of
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 
 _DEEPEST_IN_LIBRARY = 8
 _MOST_IN_LIBRARY = 5_000
-_GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
+# What belongs to the process and not to the answer: it holds half of the machine.
+_OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
+_OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "concurrent.futures._base.Executor"}
+_OF_THE_PROCESS |= {"rich.console.Console"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
@@ -45,6 +47,9 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if not users and not builtin and not walk.room.has_room(depth):
         walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
         return ["a", full_name(kind)]
+    if not users and any(full_name(base) in _OF_THE_PROCESS for base in kind.__mro__):
+        walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
+        return ["a", full_name(kind)]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if kind.__name__ in _SECRET_TYPES and kind.__module__.startswith("pydantic"):
         walk.leave_out(path, "a secret")
@@ -52,8 +57,6 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if issubclass(kind, Enum):
         held = walk.form(f"{path}.value", value._value_, depth=depth + 1)
         return ["member", what, value._name_, held]
-    if kind in _GENERATORS:
-        return functions.form_of_generator(walk, path, value)
     deeper = depth + (not users and not builtin)
     form: list[Any] = ["a", what]
     content = contents_of(value)
@@ -63,17 +66,27 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     attributes = attributes_of(value)
     if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
         return opaque.form_of_opaque(walk, path, value, form, deeper)
+    form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
+    return form
+
+
+def _attributes(
+    walk: "Walk", path: str, value: Any, attributes: dict[str, Any], *, named: bool, depth: int
+) -> list[Any]:
+    kind = type(value)
+    users = is_users(kind)
     differ = walk.by_chance.get(id(value), ())
+    form = []
     for name, one in sorted(attributes.items()):
         at = f"{path}.{name}"
         if walk.is_secret(name):
             walk.leave_out(at, "a secret")
         elif name in differ or (users and chance.is_in_class(walk, kind, name)):
             walk.leave_out_chance(at)
-        elif named and users:
+        elif named:
             walk.use(at, one)
         else:
-            form.append([name, walk.form(at, one, depth=deeper)])
+            form.append([name, walk.form(at, one, depth=depth)])
     return form
 
 

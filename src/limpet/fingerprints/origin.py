@@ -6,7 +6,7 @@ the world outside (arguments, the environment, a file, the network) counts by it
 """
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -39,6 +39,7 @@ def by_chance(
         scope: The module it stands in.
         is_seeded: Tells whether `random` gives the same numbers at every start.
     """
+    expressions = [one for one in expressions if type(one) is not ast.Constant]
     if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
         return False
     finding = _Finding()
@@ -112,15 +113,15 @@ class _Finding:
         return True
 
 
-def assigned_to_self(cls: ast.ClassDef, attribute: str) -> Iterator[ast.expr]:
-    """Yield what a class's methods and its body assign to an attribute."""
-    yield from assignments(cls.body).get(attribute, ())
+def assigned_to_self(cls: ast.ClassDef) -> dict[str, list[ast.expr]]:
+    """Return what a class's methods and its body assign to each attribute."""
+    found = {name: [*values] for name, values in assignments(cls.body).items()}
     for node in ast.walk(cls):
         match node:
-            case ast.Assign(targets=targets, value=value) if any(
-                isinstance(one, ast.Attribute) and one.attr == attribute for one in targets
-            ):
-                yield value
+            case ast.Assign(targets=targets, value=value):
+                for one in targets:
+                    if isinstance(one, ast.Attribute):
+                        found.setdefault(one.attr, []).append(value)
             case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
-                if attr == attribute:
-                    yield value
+                found.setdefault(attr, []).append(value)
+    return found

@@ -4,17 +4,18 @@ User code is what does not lie in an installed package, nor in Python, nor in th
 """
 
 import functools
+import os
 import site
 import sys
 import sysconfig
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, TypeGuard
 
 from limpet.fingerprints.modules import file_of_module
 
 
-def is_module(thing: Any) -> bool:
+def is_module(thing: Any) -> TypeGuard[ModuleType]:
     """Tell whether something is a module, also one of a library's own kind."""
     return ModuleType in type(thing).__mro__
 
@@ -59,12 +60,12 @@ def is_users_file(file: str) -> bool:
     """Tell whether a file of code is the user's own: not Python's, not a package's."""
     if file.startswith("<frozen"):
         return False
-    return not any(Path(file).is_relative_to(place) for place in _libraries())
+    return not os.path.normpath(file).startswith(_libraries())
 
 
 @functools.cache
-def _libraries() -> tuple[Path, ...]:
+def _libraries() -> tuple[str, ...]:
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
     places |= {one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")}
-    return tuple(Path(place) for place in places if place)
+    return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with the last slash

@@ -2,8 +2,8 @@
 
 import ast
 import functools
+import itertools
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +11,16 @@ from limpet.fingerprints.bytecode import compiled
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv", "main"}
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_SIMPLE: tuple[type[ast.AST], ...] = (
+    ast.Expr,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Return,
+    ast.Import,
+)
+_SIMPLE += (ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -38,9 +48,14 @@ class Parsed:
         elif isinstance(node, ast.ClassDef):
             self.classes[within + node.name] = node
             within += f"{node.name}."
-        for field in _BODIES:
-            for child in getattr(node, field, ()):
-                self._index(child, statement, within)
+        elif isinstance(node, _SIMPLE):
+            return
+        for child in _children(node):
+            self._index(child, statement, within)
+
+    @functools.cached_property
+    def _statements(self) -> list[ast.stmt]:
+        return list(_at_import(self.tree.body))
 
     @functools.cached_property
     def assignments(self) -> dict[str, list[ast.expr]]:
@@ -51,7 +66,7 @@ class Parsed:
     def places(self) -> dict[str, dict[str, list[ast.expr]]]:
         """What the module assigns to attributes and keys of what its names stand for."""
         found: dict[str, dict[str, list[ast.expr]]] = {}
-        for one in _outside_functions(self.tree):
+        for one in self._statements:
             if not isinstance(one, ast.Assign):
                 continue
             for target in one.targets:
@@ -78,23 +93,21 @@ class Parsed:
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """What the module does beyond giving values to names: it calls, and changes others."""
-        return [one for one in _outside_functions(self.tree) if _has_effect(one)]
+        return [one for one in self._statements if _has_effect(one)]
+
+    def uses(self, name: str) -> bool:
+        """Tell whether a name that the module imports is used anywhere in it."""
+        if name == "*":  # who knows which
+            return True
+        found = re.finditer(rf"\b{name}\b", self.text)
+        return len(list(itertools.islice(found, 2))) > 1
 
     @functools.cached_property
-    def unused_imports(self) -> list[ast.Import | ast.ImportFrom]:
-        """Imports whose names nobody uses: they are there for what the import does."""
-        words = Counter(re.findall(r"\w+", self.text))
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """The imports that run when the module is imported."""
         return [
             one
-            for one in self._imports
-            if all(words[(a.asname or a.name).partition(".")[0]] == 1 for a in one.names)
-        ]
-
-    @functools.cached_property
-    def _imports(self) -> list[ast.Import | ast.ImportFrom]:
-        return [
-            one
-            for one in _outside_functions(self.tree)
+            for one in self._statements
             if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
         ]
 
@@ -103,8 +116,8 @@ class Parsed:
         known = (id(statement), flags)
         if known not in self._shapes:
             # The compiler treats names differently that the module imports.
-            alone = statement in self._imports
-            body: list[ast.stmt] = [statement] if alone else [*self._imports, statement]
+            alone = statement in self.imports
+            body: list[ast.stmt] = [statement] if alone else [*self.imports, statement]
             self._shapes[known] = compiled(ast.Module(body, []), flags)
         return self._shapes[known]
 
@@ -134,15 +147,19 @@ def parsed(text: str) -> Parsed | None:
         return None
 
 
-def _outside_functions(tree: ast.Module) -> Iterator[ast.stmt]:
+def _children(node: ast.AST) -> list[Any]:
+    """Return the statements, handlers and cases in a statement."""
+    return [child for field in _BODIES for child in getattr(node, field, ())]
+
+
+def _at_import(body: list[Any]) -> Iterator[ast.stmt]:
     """Yield the statements that run when a module is imported, in their order."""
-    todo: list[ast.AST] = list(reversed(tree.body))
-    while todo:
-        node = todo.pop()
+    for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.expr)):
-            todo += [] if _is_for_scripts(node) else reversed(list(ast.iter_child_nodes(node)))
+        if isinstance(node, (*_SIMPLE, *_SCOPES)) or _is_for_scripts(node):
+            continue
+        yield from _at_import(_children(node))
 
 
 def _is_for_scripts(node: ast.AST) -> bool:
@@ -165,10 +182,14 @@ def _has_effect(statement: ast.stmt) -> bool:
 
 
 def _is_foreign(target: ast.expr) -> bool:
-    """Tell whether an assignment changes what a call gave: `getcontext().prec = 3`."""
-    return not isinstance(target, ast.Name) and any(
-        isinstance(one, ast.Call) for one in ast.walk(target)
-    )
+    """Tell whether an assignment may change what is not the module's own.
+
+    What a call gave, `getcontext().prec = 3`, or what lies deeper, `json.JSONEncoder.default = f`.
+    """
+    if isinstance(target, ast.Name):
+        return False
+    within = target.value if isinstance(target, (ast.Attribute, ast.Subscript)) else target
+    return not isinstance(within, ast.Name)
 
 
 def _first_name(node: ast.AST) -> str:

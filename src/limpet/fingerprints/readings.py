@@ -72,7 +72,8 @@ class Readings:
         if read.SUBCLASSES in self._noticed:
             classes, self._classes = self._classes, []
             for label, cls in classes:
-                below: list[type] = [one for one in type.__subclasses__(cls) if is_users(one)]
+                every: list[type] = type.__subclasses__(cls)
+                below = [one for one in every if is_users(one)]
                 forms[f"{label}.__subclasses__"] = [
                     walk.form(plain_name(one), one) for one in below
                 ]

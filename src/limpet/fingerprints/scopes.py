@@ -88,9 +88,8 @@ def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> No
         if not is_module(value):
             return
         value = vars(value).get(name)
-    if type(value) is FunctionType or issubclass(type(value), type) or is_users(type(value)):
-        if is_users(value) or is_users(type(value)):  # the user put it there
-            walk.use(full, value)
+    if is_users(value) or is_users(type(value)):  # the user put it there
+        walk.use(full, value)
 
 
 def home_of(cls: type) -> tuple[Scope, str | None]:
@@ -180,9 +179,9 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
         use_scope(walk, name, vars(loaded))
-    file = file_of_module(name, importer)
-    if file is not None:
-        _file(walk, name, file)
+    found = file_of_module(name, importer)
+    if found is not None:
+        _file(walk, name, found)
 
 
 def _file(walk: "Walk", name: str, file: str) -> None:
@@ -214,14 +213,34 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
         if parsed.effects:
             does = syntax.read(*parsed.effects)
             walk.keep(f"module {module}: what it does", ["code", does.digest])
-        for name in names.imports_in(parsed.unused_imports, scope.get("__package__")):
-            found = file_of_module(name, file)
-            if found is not None:
-                walk.defer(_file, walk, name, found)
+            changes = [one for one in parsed.effects if not isinstance(one, ast.Expr)]
+            use_chains(walk, module, scope, syntax.read(*changes).chains, set())
+        for one in parsed.imports:
+            found = names.imports_in([one], scope.get("__package__"))
+            users = [name for name in found if not _is_a_librarys(name)]
+            if users and not any(parsed.uses(_bound(alias)) for alias in one.names):
+                for name in users:
+                    _for_its_effect(walk, name, file)
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
         _reach(walk, above, vars(package))
+
+
+def _is_a_librarys(module: str) -> bool:
+    loaded = sys.modules.get(module)
+    return is_module(loaded) and not is_users_module(loaded)
+
+
+def _bound(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
+def _for_its_effect(walk: "Walk", name: str, importer: str) -> None:
+    """Let a module count whose name nobody uses: it is imported for what that does."""
+    found = file_of_module(name, importer)
+    if found is not None:
+        walk.defer(_file, walk, name, found)
 
 
 def _is_our_command() -> bool:

@@ -13,9 +13,9 @@ from limpet.fingerprints.binding import Names
 from limpet.fingerprints.reading import FUNCTIONS, NOTICED, Reading, chain_of, docstring
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-
 _BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
+_NAMING = (ast.Constant, ast.Name)
 _IMPORTING = {"import_module", "__import__"}
 
 
@@ -50,8 +50,6 @@ class _Reader(Names):
         for node in nodes:
             self._visit(node)
         return self.finish(free)
-
-    # ---- nodes ----------------------------------------------------------------------------------
 
     def _visit(self, node: Any) -> None:
         handler = self._handlers.get(type(node))
@@ -88,44 +86,42 @@ class _Reader(Names):
 
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
         if type(node.ctx) is ast.Load:
-            if node.id in NOTICED:
-                self.found.notices.add(NOTICED[node.id])
+            self._notice(node.id)
             self.use(node.id, (node.id,), called=called)
         else:
             self.bind(node.id)
 
     def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
-        if node.attr in NOTICED:
-            self.found.notices.add(NOTICED[node.attr])
+        self._notice(node.attr)
         chain = chain_of(node)
         if chain is None:
             self.tokens.append(f".{node.attr}")
             self._visit(node.value)
         else:
             self.tokens.append("." + ".".join(chain[1:]))
-            for name in chain[1:-1]:
-                if name in NOTICED:
-                    self.found.notices.add(NOTICED[name])
+            self._notice(*chain[1:-1])
             # Writing `x.y = 1` reads x, and hands it to nobody.
             self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
 
+    def _notice(self, *names: str) -> None:
+        for name in names:
+            if name in NOTICED:
+                self.found.notices.add(NOTICED[name])
+
     def _call(self, node: ast.Call) -> None:
         self.tokens.append("Call")
-        function = node.func
+        function, last = node.func, ""
         if type(function) is ast.Name:
-            if function.id in _IMPORTING:
-                self.found.imports.append(node)
+            last = function.id
             self._name(function, called=True)
         elif type(function) is ast.Attribute:
-            if function.attr in _IMPORTING:
-                self.found.imports.append(node)
+            last = function.attr
             self._attribute(function, called=True)
         else:
             self._visit(function)
-        if node.args and (
-            type(node.args[0]) in (ast.Constant, ast.Name)
-            or getattr(function, "attr", getattr(function, "id", "")) in _LOOKING_UP
-        ):
+        if last in _IMPORTING:
+            self.found.imports.append(node)
+        if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
             self._looked_up(function, node.args[0])
         self._value(node.args)
         self._value(node.keywords)
@@ -225,24 +221,19 @@ class _Reader(Names):
         given = node.args
         self._value(given.defaults)
         self._value(given.kw_defaults)
-        is_lambda = type(node) is ast.Lambda
         self.tokens.append(type(node).__name__)
-        if not is_lambda:
+        if type(node) is not ast.Lambda:
             self.bind(node.name)
         self.enter("function")
-        for kind, found in (
-            ("/", given.posonlyargs),
-            ("", given.args),
-            ("*", [given.vararg]),
-            ("=", given.kwonlyargs),
-            ("**", [given.kwarg]),
-        ):
+        kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
+        kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
+        for kind, found in kinds.items():
             for one in found:
                 if one is not None:
                     self.tokens.append(f"({kind}{one.arg}")
                     self.scope.bound.add(one.arg)
                     self.scope.fixed.add(one.arg)
-        if is_lambda:
+        if type(node) is ast.Lambda:
             self._visit(node.body)
         else:
             self._value(node.body[1:] if docstring(node) is not None else node.body)
@@ -296,18 +287,12 @@ class _Reader(Names):
         ast.JoinedStr: _joined,
         ast.AnnAssign: _annotated,
         ast.ExceptHandler: _handler,
-        ast.MatchAs: _match_name,
-        ast.MatchStar: _match_name,
-        ast.MatchMapping: _match_name,
+        **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _match_name),
         ast.Global: _global,
         ast.Nonlocal: _nonlocal,
-        ast.FunctionDef: _function,
-        ast.AsyncFunctionDef: _function,
-        ast.Lambda: _function,
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
         ast.ClassDef: _class,
-        ast.ListComp: _comprehension,
-        ast.SetComp: _comprehension,
-        ast.DictComp: _comprehension,
-        ast.GeneratorExp: _comprehension,
+        **dict.fromkeys((ast.ListComp, ast.SetComp), _comprehension),
+        **dict.fromkeys((ast.DictComp, ast.GeneratorExp), _comprehension),
         ast.NamedExpr: _named,
     }

@@ -21,6 +21,8 @@ from typing import Any
 
 _LONGEST_INT = 8_000
 _LONG = 8
+_NOTHING: dict[str, str] = {}
+_VIEWS = (type(_NOTHING.keys()), type(_NOTHING.values()), type(_NOTHING.items()))
 _SHORT = 64
 UNKNOWN: Any = object()
 """It has no form here."""
@@ -111,6 +113,8 @@ def contents_of(value: Any) -> list[Any] | None:
         return [[key, one] for key, one in dict.items(value)]
     if issubclass(kind, (set, frozenset)):
         return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
+    if kind in _VIEWS:
+        return list(value)
     if kind.__name__ == "mappingproxy":
         return [[key, one] for key, one in value.items()]
     return None

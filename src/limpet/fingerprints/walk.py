@@ -26,7 +26,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
 from limpet.fingerprints import classes, environment, functions, objects, scopes, source
@@ -75,7 +75,7 @@ class Walk:
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[tuple[type, str], bool] = {}
+        self.chance_in_classes: dict[type, set[str]] = {}
         self.room = objects.Room()
         self._home = ""
         self._labels: dict[int, str] = {}
@@ -179,6 +179,8 @@ class Walk:
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
         kind = type(value)
+        if kind in functions.GENERATORS:
+            return functions.form_of_generator(self, path, value)
         if kind is MethodType:
             inner = {"__func__": value.__func__, "__self__": value.__self__}
         elif kind is functools.partial:
@@ -187,6 +189,8 @@ class Walk:
             inner = {"__func__": value.__func__}
         elif kind is property:
             inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
+        elif kind is UnionType:
+            inner = {"args": value.__args__}
         elif kind is ContextVar:
             inner = {"name": value.name}
             with contextlib.suppress(LookupError):

@@ -138,8 +138,6 @@ class Evaluation:
             self._let_items_be_refused()
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
-        known = about.setdefault("evaluators", {})
-        known.update({one.name: self._looks.parts(one.name) for one in request.evaluators})
         self._clean_fingerprints(about)
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
@@ -179,9 +177,10 @@ class Evaluation:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
 
     def _clean_fingerprints(self, about: dict[str, Any]) -> None:
-        """Keep secrets out that a user's own workflow or evaluator has among its parts."""
+        """Note what the evaluators are, and keep secrets out that are among the parts."""
         data = self._masking.certain.data
-        functions, evaluators = about.get("functions", {}), about["evaluators"]
+        functions, evaluators = about.get("functions", {}), about.setdefault("evaluators", {})
+        evaluators |= {one.name: self._looks.parts(one.name) for one in self._request.evaluators}
         about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}

@@ -68,6 +68,11 @@ class Layout:
         return self.home / "events.jsonl"
 
     @property
+    def files(self) -> Path:
+        """Files of the user's that were read."""
+        return self.home / "files.jsonl"
+
+    @property
     def redone(self) -> Path:
         """A note of which records were made anew."""
         return self.asked.with_name("redone")

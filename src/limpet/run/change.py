@@ -1,6 +1,6 @@
 """Do the results on disk still belong to this function?"""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,6 +26,7 @@ def settle_change(
     asked: int,
     on_change: OnChange | None,
     exempt: Collection[int] = (),
+    stale_under: Callable[[str], Mapping[int, Collection[str]]] = lambda _: {},
 ) -> list[str]:
     """Return, for each input, the fingerprint of the function whose result counts.
 
@@ -36,6 +37,8 @@ def settle_change(
         asked: How many inputs there are.
         on_change: What to do about results of another function.
         exempt: Inputs of which this is no question now: whatever result they have counts.
+        stale_under: Which of the inputs have a result under a fingerprint that was made of files
+            that say something else now, each with the files; of those nobody decided about.
 
     Raises:
         FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
@@ -50,9 +53,19 @@ def settle_change(
                 elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
     choice = on_change or decided.get(now.whole)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    told: list[str] = []
+    files: list[str] = []
+    done: set[int] = set()
     if in_question and choice is None:
         latest = next(reversed(in_question.values()))
-        raise _changed(known[latest], now, len(in_question), asked - len(exempt))
+        told, done = changed_parts(known[latest], now.parts), {*in_question}
+    if on_change is None:
+        stale = _stale(stale_under, now.whole, here, in_question if choice == "keep" else {})
+        stale = {place: names for place, names in stale.items() if place not in exempt}
+        files = sorted({name for names in stale.values() for name in names})
+        done |= stale.keys()
+    if done:
+        raise _changed(told, files, len(done), asked - len(exempt))
     if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
@@ -62,12 +75,29 @@ def settle_change(
     return [elsewhere.get(place, now.whole) for place in range(asked)]
 
 
+def _stale(
+    stale_under: Callable[[str], Mapping[int, Collection[str]]],
+    now: str,
+    here: Collection[int],
+    elsewhere: Mapping[int, str],
+) -> dict[int, Collection[str]]:
+    found = {place: files for place, files in stale_under(now).items() if place in here}
+    for whole in set(elsewhere.values()):
+        others = stale_under(whole).items()
+        found |= {place: files for place, files in others if elsewhere.get(place) == whole}
+    return found
+
+
 def _changed(
-    before: Mapping[str, str], now: Fingerprint, done: int, asked: int
+    parts: Sequence[str], files: Sequence[str], done: int, asked: int
 ) -> FunctionChangedError:
-    told = named(changed_parts(before, now.parts))
+    since = f"since the results of {done:,} of {asked:,} inputs were made"
+    if parts:
+        text = f"the function changed {since}: {named([*parts, *files])}"
+    else:
+        text = f"{named(files)} changed {since}"
     return FunctionChangedError(
-        f"the function changed since the results of {done:,} of {asked:,} inputs were made: {told}",
+        text,
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
+from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
@@ -21,6 +22,7 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
+from limpet.run.files_read import FilesRead
 from limpet.run.looks import Looks
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
@@ -34,6 +36,7 @@ from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.selecting import note_selection, reported_places
 from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
 from limpet.run.summary import Numbers
+from limpet.run.watched_files import WatchedFiles, project_of
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
@@ -63,6 +66,7 @@ class Evaluation:
         steps = (request.workflow, *request.evaluators)
         self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
+        self._watched: WatchedFiles | None = None
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
@@ -72,10 +76,11 @@ class Evaluation:
         self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         columns = self._readers(layout)
+        project = self._project(layout)
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, self._looks, columns, layout, about).plan
+            return Lookup(self._request, self._looks, columns, layout, about, project).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
@@ -108,7 +113,8 @@ class Evaluation:
         if len(reported) < len(items):
             items = [items[place] for place in reported]
         self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
-        records = records_if_complete(layout, about, self._hash, self._steps)
+        self._files = self._project(layout)
+        records = records_if_complete(layout, about, self._hash, self._steps, self._files)
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = self._nothing_to_do()
@@ -116,7 +122,7 @@ class Evaluation:
         else:
             about.pop("complete", None)  # until it is so again
             self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = Lookup(request, self._looks, self._columns, self._layout, about)
+            self._lookup = self._looked_up(about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -130,6 +136,7 @@ class Evaluation:
                 request.prices,
                 self._masking,
                 self._watched_for_early_stop() if request.early_stop else None,
+                self._watch_files(journal),
             )
             self._pipeline.left = self._lookup.left
             self._pipeline.redos = self._lookup.redos
@@ -163,6 +170,23 @@ class Evaluation:
         goes_on = self.plan.workflow.kept or not self._request.early_stop
         if goes_on and hasattr(workflow, "answered_before"):
             workflow.answered_before = True
+
+    def _project(self, layout: Layout) -> Project:
+        """Return whose files count: not the run's own, and not the dataset."""
+        steps = (self._request.workflow, *self._request.evaluators)
+        return project_of(steps, [layout.home, *self._request.dataset_files])
+
+    def _watch_files(self, journal: Journal) -> WatchedFiles:
+        steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
+        steps |= {one.name: one for one in self._request.evaluators}
+        last = FilesRead(self._layout).last
+        self._watched = WatchedFiles(journal, steps, self._files, last)
+        self._watched.begin()
+        return self._watched
+
+    def _looked_up(self, about: dict[str, Any]) -> Lookup:
+        request, looks = self._request, self._looks
+        return Lookup(request, looks, self._columns, self._layout, about, self._files)
 
     def _look_at_steps(self) -> None:
         request = self._request
@@ -252,6 +276,8 @@ class Evaluation:
                 return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
             return EvaluationResult(self._read_later, summary, self.plan, run)
+        if self._watched is not None:
+            self._watched.end()
         self._journal.drain()  # what still waits to be written counts too
         reason, results = self._pipeline.stop_reason, self._results()
         numbers = self._numbers()
@@ -340,7 +366,7 @@ class Evaluation:
             return
         if known is None or on_end is not None:  # who may have changed the files, on purpose
             try:
-                known = completed(self._layout, self._hash, self._records, self._steps)
+                known = completed(self._layout, self._hash, self._records, self._steps, self._files)
             except OSError:
                 return
         self._about["complete"] = known
@@ -381,7 +407,7 @@ class Evaluation:
                 hint="look at result.items before its directory is moved or deleted",
             )
         self._columns = self._readers(self._layout)
-        self._lookup = Lookup(self._request, self._looks, self._columns, self._layout, about)
+        self._lookup = self._looked_up(about)
         return self._results()
 
     def _results(self) -> ReadBack:
@@ -393,6 +419,8 @@ class Evaluation:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._watched is not None:
+            self._watched.end()
         if self._about is not None and self._pipeline is not None:
             self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)

@@ -246,6 +246,7 @@ def _evaluation(
         selection,
         options=executing,
         bad_rows=rows.bad_rows,
+        dataset_files=() if rows.path is None else (rows.path,),
         **behaviour,
     )
     return Evaluation(request), threads

@@ -25,6 +25,7 @@ from limpet.journal.journal import Journal
 from limpet.run.guards import Guards
 from limpet.run.masked import MASKED, masked_record
 from limpet.run.tracebacks import told_safely, user_traceback
+from limpet.run.watched_files import WatchedFiles
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
@@ -59,6 +60,9 @@ class Keeping:
         watcher: Told of what happens.
         guards: Told of each call that may cost something, and of each outcome that is on disk.
         generation_of: Returns the generation of an input's record, given its cell and itself.
+        files: Notes which files each call reads.
+        call_of: Returns what tells an input's call from others, and its row, out of which the
+            names of such files may come.
 
     Attributes:
         step: Which column.
@@ -81,6 +85,8 @@ class Keeping:
         watcher: Watcher | None = None,
         guards: Guards | None = None,
         generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
+        files: WatchedFiles | None = None,
+        call_of: Callable[[Any], tuple[Any, Any]] = lambda one: (id(one), one),
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
@@ -99,6 +105,8 @@ class Keeping:
         self._watcher = watcher
         self._guards = guards
         self._generation_of = generation_of
+        self._files = files if files is not None and files.watches(step) else None
+        self._call_of = call_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -117,9 +125,23 @@ class Keeping:
             "on_attempt_start": self._start,
             "on_attempt_end": self._end,
         }
-        self._executor = AsyncExecutor(function, **hooked)
+        self._executor = AsyncExecutor(self._watched(function), **hooked)
         self._journal.listeners.append(self._hear_trouble)
         return self._executor
+
+    def _watched(
+        self, function: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function, with the files noted that its calls read."""
+        files = self._files
+        if files is None:
+            return function
+
+        async def watched(one: Any) -> Any:
+            with files.calling(self.step, *self._call_of(one)):
+                return await function(one)
+
+        return watched
 
     # ---- hooks ----------------------------------------------------------------------------------
 
@@ -177,7 +199,11 @@ class Keeping:
     async def _append(self, finished: Finished[Any, Any]) -> Outcome:
         """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
         try:
-            return await self._column.append(self._outcome(finished))
+            outcome = self._outcome(finished)
+            if self._files is not None and finished.error is None:
+                read = await self._files.facts(self.step, self._call_of(finished.input)[0])
+                outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
+            return await self._column.append(outcome)
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise

@@ -19,6 +19,7 @@ from limpet.journal.lines import Entry
 from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
 from limpet.run.change import Fingerprint, OnChange, settle_change
+from limpet.run.files_read import FilesRead
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
 from limpet.run.looks import Looks
@@ -26,6 +27,8 @@ from limpet.run.mapping import Mapping, on_its_own
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
 from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.run.stale import StaleRecords
+from limpet.run.watched_files import WatchedFiles, project_of
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
@@ -61,6 +64,7 @@ class KeptMapping(Mapping):
         self._masking = Masking(results=mask)
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
+        self._watched: WatchedFiles | None = None
         self._kept: dict[int, Entry] = {}
 
     def open(self) -> None:
@@ -70,6 +74,10 @@ class KeptMapping(Mapping):
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
+        step = OwnCode(self._fn, self._version)
+        project = project_of([step], [journal.layout.home, column.path])
+        read = FilesRead(journal.layout)
+        stale = StaleRecords(read, project, {STEP: column}, about, self._on_change)
         fingerprints = settle_change(
             about,
             now,
@@ -80,14 +88,20 @@ class KeptMapping(Mapping):
             },
             len(self._all),
             self._on_change,
+            stale_under=lambda whole: {
+                place: files
+                for place, one in enumerate(self._identities)
+                if (files := stale.undecided(self._key(one, whole)))
+            },
         )
         self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
         places = {key: index for index, key in enumerate(self._keys)}
-        self._kept = {places[key]: entry for key, entry in column.read_many(self._keys)}
+        kept = (key for key in self._keys if key not in stale.of(STEP))
+        self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
-        kept, missing = len(self._kept), len(self._missing)
-        plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
+        missing = len(self._missing)
+        plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
         self._looks.write(journal, self._clean)
         begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
@@ -97,6 +111,8 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
+        self._watched = WatchedFiles(journal, {STEP: step}, project, read.last)
+        self._watched.begin()
         self._keeping = Keeping(
             journal,
             STEP,
@@ -104,6 +120,8 @@ class KeptMapping(Mapping):
             self._record_of,
             mask=self._masking.results,
             returned=("output",),
+            generation_of=lambda cell, _: column.next_generation(cell.key),
+            files=self._watched,
         )
         self._run = self._threads.as_async(on_its_own(self._fn))
         options = self._options
@@ -142,6 +160,7 @@ class KeptMapping(Mapping):
         # The outputs are read back, not taken as they are: a finished run and a resumed one are
         # the same thing. First, what still waits to be written: it counts too.
         assert self._journal is not None
+        self._end_watch()
         self._journal.drain()
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()
@@ -180,10 +199,15 @@ class KeptMapping(Mapping):
             # It may have run, but it is not on disk: it will run again.
             details.status = ExecutionStatus.DID_NOT_RUN
 
+    def _end_watch(self) -> None:
+        if self._watched is not None:
+            self._watched.end()
+
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        self._end_watch()
         if self._about is not None and self._missing:
             self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)

@@ -36,6 +36,7 @@ class Request:
         redo: The steps that are to be run again whatever is there.
         redo_items: Of which items only, by their ids; None: of all.
         depends_on: What the workflow depends on that cannot be seen.
+        dataset_files: Where the dataset was read from.
     """
 
     items: Sequence[Item]
@@ -62,4 +63,5 @@ class Request:
     secrets: Sequence[str] = ()
     early_stop: bool = True
     bad_rows: Sequence[Any] = ()
+    dataset_files: Sequence[Path] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

@@ -11,6 +11,7 @@ from typing import Any, cast
 from limpet.copies import own_copy
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
+from limpet.fingerprints.reads import importing
 from limpet.fingerprints.steps import LookedAt, OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
@@ -60,7 +61,8 @@ def _imported(reference: str) -> Any:
         raise LimpetError(f"workflow={reference!r}: must look like 'module:function'")
     hint = "check the spelling, and that the module can be imported from here"
     try:
-        found: Any = importlib.import_module(module)
+        with importing():
+            found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:

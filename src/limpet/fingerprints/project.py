@@ -1,0 +1,142 @@
+"""Which files belong to the user's project, what are they called, and what do they say?
+
+A file is called by its path below the project's folder: in another folder, and on another machine,
+it is the same file. What is the machine's, Python's or a library's does not belong to it, nor what
+holds secrets.
+"""
+
+import functools
+import os
+import re
+import stat
+from collections.abc import Iterable
+from hashlib import blake2b
+from pathlib import Path
+
+from limpet.fingerprints.ownership import is_users_file
+from limpet.secrets.known import is_secret_name
+
+ABSENT = ""
+"""What a file says that is not there."""
+
+_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
+_NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules"}
+_SECRET_FILE = re.compile(
+    r"(?i)(?:.*[._-])?(?:secrets?|tokens?|passwords?|credentials?|api[_-]?keys?|service[_-]account)"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc|env"
+)
+_SECRET_ENDS = {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".env", ".crt", ".asc"}
+_LARGE_BYTES = 64 * 2**20
+_PIECE_BYTES = 2**20
+_MOST_KNOWN = 100_000
+
+
+class Project:
+    """The folders of a project.
+
+    Args:
+        starts: Where it may be: the working directory, the folders of its code.
+        without: Files and folders in it that do not count: a run's own, the dataset.
+    """
+
+    def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
+        folders = dict.fromkeys(folder for one in starts for folder in _folders(one))
+        self.folders = tuple(folders)
+        self._without = tuple({str(one) for path in without for one in (path, _real(path))})
+        self._names: dict[str, str | None] = {}
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+
+    def name_of(self, path: str) -> str | None:
+        """Return what a file of the project is called; None if it does not belong to it.
+
+        Args:
+            path: Absolute.
+        """
+        try:
+            return self._names[path]
+        except KeyError:
+            pass
+        if len(self._names) > _MOST_KNOWN:
+            self._names.clear()
+        name = self._names[path] = self._named(path)
+        return name
+
+    def _named(self, path: str) -> str | None:
+        if any(path == one or path.startswith(one + os.sep) for one in self._without):
+            return None
+        for folder in self.folders:
+            if path.startswith(folder + os.sep):
+                name = path[len(folder) + 1 :]
+                return Path(name).as_posix() if _may_count(name) and is_users_file(path) else None
+        return None
+
+    def says(self, name: str) -> str:
+        """Return the digest of what a file says now: ABSENT if it is not there."""
+        for folder in self.folders:
+            found = self.content(os.path.join(folder, name))  # noqa: PTH118 - called for each read
+            if found is None or found != ABSENT:
+                return found or ABSENT
+        return ABSENT
+
+    def content(self, path: str) -> str | None:
+        """Return the digest of what a file says; ABSENT if it is not there, None if it is no file.
+
+        A very large one counts by its size and the time of its last change.
+        """
+        try:
+            about = os.stat(path)  # noqa: PTH116 - called for each read
+        except (OSError, ValueError):
+            return ABSENT
+        if not stat.S_ISREG(about.st_mode):
+            return None
+        signs = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns)
+        known = self._known.get(path)
+        if known is not None and known[0] == signs:
+            return known[1]
+        digest = _digest(path, about)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        if digest:
+            self._known[path] = (signs, digest)
+        return digest
+
+
+def _may_count(name: str) -> bool:
+    *folders, last = parts = Path(name).parts
+    if any(one.startswith(".") or one in _NOT_OURS for one in parts):
+        return False
+    stem, end = os.path.splitext(last)  # noqa: PTH122 - a text
+    if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:
+        return False
+    return not any(_SECRET_FILE.fullmatch(one) or is_secret_name(one) for one in (stem, *folders))
+
+
+def _digest(path: str, about: os.stat_result) -> str:
+    if about.st_size > _LARGE_BYTES:
+        return f"{about.st_size}-{about.st_mtime_ns}"
+    hashed = blake2b(digest_size=8)
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a text in
+            while piece := file.read(_PIECE_BYTES):
+                hashed.update(piece)
+    except OSError:  # whoever opened it hears of that
+        return ABSENT
+    return hashed.hexdigest()
+
+
+def _folders(start: Path) -> list[str]:
+    """Return the folder of the project that a folder lies in, by its path and by its real one."""
+    start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
+    found = start
+    for one in (start, *start.parents):
+        if one in (Path.home(), Path(one.anchor)):
+            break
+        if any((one / mark).exists() for mark in _MARKS):
+            found = one
+            break
+    return [str(found), str(_real(found))]
+
+
+@functools.cache
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))

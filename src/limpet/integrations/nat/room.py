@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from limpet.errors import ConfigError, RunIsLocked
+from limpet.errors import ConfigError, JournalError, RunIsLocked
 from limpet.integrations.nat.wanted import WantedOutput
+from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
 from limpet.journal.lock import Lock
 from limpet.text import one_line
@@ -87,8 +88,8 @@ def latest_foreign_beside(path: Path) -> Path | None:
 def about(path: Path) -> dict[str, Any]:
     """Return what a run knows of itself; empty if nothing can be read."""
     try:
-        known = json.loads((path / "run.json").read_bytes())
-    except (OSError, ValueError):
+        known = json.loads(read_whole(path / "run.json"))
+    except (OSError, ValueError, JournalError):
         return {}
     return known if isinstance(known, dict) else {}
 
@@ -102,8 +103,8 @@ def is_finished(path: Path) -> bool:
         return False
     try:
         sizes = {step: (path / f"{step}_output.jsonl").stat().st_size for step in columns}
-        summary = json.loads((path / "summary.json").read_bytes())
-    except (OSError, ValueError):
+        summary = json.loads(read_whole(path / "summary.json"))
+    except (OSError, ValueError, JournalError):
         return False
     try:
         steps = [summary["workflow"], *summary["evaluators"].values()]

@@ -12,6 +12,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from limpet.errors import JournalError
+from limpet.journal.files import read_whole
 from limpet.journal.story import Started, Story
 from limpet.run.reading.files import RunFiles
 from limpet.run.reading.items import ItemsReader, ReadItem
@@ -218,8 +220,8 @@ class RunReader(RunFiles):
 
     def summary_written(self) -> dict[str, Any]:
         """Return what the last session wrote into `summary.json`; empty if that is not there."""
-        with suppress(OSError, ValueError):
-            known = json.loads((self.layout.home / "summary.json").read_bytes())
+        with suppress(OSError, ValueError, JournalError):
+            known = json.loads(read_whole(self.layout.home / "summary.json"))
             return known if isinstance(known, dict) else {}
         return {}
 

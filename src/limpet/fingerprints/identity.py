@@ -48,6 +48,7 @@ class Identity:
         state: The names of what changed while a run was going on: their first value counts.
         found: The digest of each thing as it was found, state as well.
         home: The module that the step is from: what is in it is named without it.
+        modules: The user's modules of which something counts.
     """
 
     parts: Mapping[str, str]
@@ -55,6 +56,7 @@ class Identity:
     state: tuple[str, ...] = ()
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = field(default="", repr=False)
+    modules: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def digest(self) -> str:
@@ -105,7 +107,8 @@ def identity_of(
             state.append(name)
             parts[name] = first
     left_out = dict(looked.left_out)
-    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home)
+    found = dict(looked.parts)
+    return Identity(parts, left_out, tuple(sorted(state)), found, home, looked.modules)
 
 
 def note_end(

@@ -14,10 +14,12 @@ class Looked:
     Attributes:
         forms: Everything that counts, by a name for people: its form as plain data.
         left_out: What does not count, by name: why.
+        modules: The names of the user's modules of which something counts.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:

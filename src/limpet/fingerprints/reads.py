@@ -25,6 +25,7 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NamedTuple
 
+from limpet.fingerprints.ownership import is_users_file
 from limpet.fingerprints.project import Project
 
 _EVENTS = {"open", "os.rename", "os.remove", "os.truncate"}
@@ -216,6 +217,17 @@ class Watch:
             call.end()
             _call.reset(token)
 
+    @contextmanager
+    def setting_up(self, step: str) -> Iterator[None]:
+        """Take what is read in this context as read for all calls of a step."""
+        call = Call(self.steps[step], ())
+        call.end()
+        token = _call.set((self, call))
+        try:
+            yield
+        finally:
+            _call.reset(token)
+
     def heard(self, path: str, call: Call | None, *, writes: bool) -> None:
         """Take note of a file that is being opened."""
         name = self.project.name_of(path)
@@ -235,20 +247,27 @@ class Watch:
 
 
 class Early:
-    """What was read while the user's modules were imported: before there is a session."""
+    """What was read while the user's modules were imported: before there is a session.
+
+    Attributes:
+        read: By path: what the file said, and the module that was being imported.
+        written: Paths of files that were written meanwhile.
+    """
 
     def __init__(self) -> None:
-        self.paths: dict[str, str] = {}
+        self.read: dict[str, tuple[str, str]] = {}
         self.written: set[str] = set()
         self._project = Project([])
 
     def heard(self, path: str, _: Call | None, *, writes: bool) -> None:
+        if not is_users_file(path):
+            return
         if writes:
             self.written.add(path)
-        elif path not in self.paths and not path.endswith((".pyc", ".py", ".so")):
+        elif path not in self.read and not path.endswith((".pyc", ".py", ".so")):
             says = self._project.content(path)
             if says is not None:
-                self.paths[path] = says
+                self.read[path] = (says, _module_at_work())
 
 
 _call: ContextVar[tuple[Watch, Call] | None] = ContextVar("limpet_call", default=None)
@@ -326,6 +345,16 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
                 one.heard(whole, None, writes=writes)
             elif current[0] is one:
                 one.heard(whole, current[1], writes=writes)
+
+
+def _module_at_work() -> str:
+    """Return the name of the user's module whose own code is running; empty if there is none."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and is_users_file(frame.f_code.co_filename):
+            return str(frame.f_globals.get("__name__", ""))
+        frame = frame.f_back
+    return ""
 
 
 def _is_read_by_python() -> bool:

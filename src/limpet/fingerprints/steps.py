@@ -116,7 +116,8 @@ class Look:
                 found = declared.look()
                 parts |= found.parts
                 left_out |= found.left_out
-        self.identity = Identity(parts, left_out, tuple(state))
+        modules = frozenset().union(*(one.modules for _, _, one in self._looks))
+        self.identity = Identity(parts, left_out, tuple(state), modules=modules)
 
     def note_end(self) -> tuple[str, ...]:
         """Look again; return the names of what changed while the run was going on."""

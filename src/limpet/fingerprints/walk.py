@@ -97,6 +97,7 @@ class Walk:
             self._todo.popleft()()
             if not self._todo:
                 self.readings.finish(self)
+        self.found.modules = frozenset(self.reached)
         return self.found
 
     # ---- what counts ----------------------------------------------------------------------------

@@ -180,7 +180,7 @@ class Evaluation:
         steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
         steps |= {one.name: one for one in self._request.evaluators}
         last = FilesRead(self._layout).last
-        self._watched = WatchedFiles(journal, steps, self._files, last)
+        self._watched = WatchedFiles(journal, steps, self._files, last, self._looks.modules)
         self._watched.begin()
         return self._watched
 

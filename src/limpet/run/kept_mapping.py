@@ -77,7 +77,7 @@ class KeptMapping(Mapping):
         step = OwnCode(self._fn, self._version)
         project = project_of([step], [journal.layout.home, column.path])
         read = FilesRead(journal.layout)
-        stale = StaleRecords(read, project, {STEP: column}, about, self._on_change)
+        stale = StaleRecords(read, project, {STEP: column}, STEP, about, self._on_change)
         fingerprints = settle_change(
             about,
             now,
@@ -111,7 +111,7 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
-        self._watched = WatchedFiles(journal, {STEP: step}, project, read.last)
+        self._watched = WatchedFiles(journal, {STEP: step}, project, read.last, self._looks.modules)
         self._watched.begin()
         self._keeping = Keeping(
             journal,

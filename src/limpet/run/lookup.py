@@ -79,7 +79,8 @@ class Lookup:
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self._stale = StaleRecords(FilesRead(layout), project, columns, about, request.on_change)
+        read, choice = FilesRead(layout), request.on_change
+        self._stale = StaleRecords(read, project, columns, WORKFLOW, about, choice)
         self.redos = Redos(about, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {

@@ -10,7 +10,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -189,7 +189,8 @@ class Pipeline:
         """Open the workflow; tell whether that was not interrupted."""
         self._stopping.opening = self._held
         try:
-            await self._held.open()
+            with nullcontext() if self._files is None else self._files.setting_up(WORKFLOW):
+                await self._held.open()
         except asyncio.CancelledError:
             if self.stop_reason is None:
                 raise  # not by us

@@ -13,8 +13,6 @@ from limpet.journal.column import ColumnReader
 from limpet.run.change import OnChange
 from limpet.run.files_read import LOST, FilesRead
 
-_ASKED_ABOUT = ("workflow", "map")
-
 
 class StaleRecords:
     """What was made of files that changed.
@@ -23,6 +21,7 @@ class StaleRecords:
         files: What was read before.
         project: Whose files these are.
         columns: The column of each step.
+        asked_about: The step about whose records a person is asked.
         about: What `run.json` says; what is decided now is noted there.
         on_change: What to do about results of the workflow; None: as it was decided before.
     """
@@ -32,10 +31,12 @@ class StaleRecords:
         files: FilesRead,
         project: Project,
         columns: Mapping[str, ColumnReader],
+        asked_about: str,
         about: dict[str, Any],
         on_change: OnChange | None,
     ) -> None:
         self._columns = columns
+        self._asked_about = asked_about
         self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})
         self._found: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
@@ -44,7 +45,7 @@ class StaleRecords:
             if changed:
                 records = column.read_many(column.every_key())
                 found = {key: {*changed.among(entry.facts)} for key, entry in records}
-            if step in _ASKED_ABOUT:
+            if step == asked_about:
                 found = self._without_kept(found, changed.says, on_change)
             self._found[step] = {key: names for key, names in found.items() if names}
         if self._decided:
@@ -69,9 +70,8 @@ class StaleRecords:
         return self._found[step]
 
     def undecided(self, key: str) -> set[str]:
-        """Return the files that a workflow's record was made of, and nobody decided about."""
-        step = next(one for one in self._found if one in _ASKED_ABOUT)
-        return self._found[step].get(key, set()) & self._undecided
+        """Return the files that a record was made of, and nobody decided about."""
+        return self._found[self._asked_about].get(key, set()) & self._undecided
 
     def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
         """Return which generation each record must have, beside those that were made anew."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -36,10 +36,17 @@ class WatchedFiles:
         steps: Each step by its name; only those with code of the user's are watched.
         project: Whose files count.
         last: The number of the last line that is there.
+        modules_of: Returns the modules that a step is made of: what they read as they were
+            imported counts for it.
     """
 
     def __init__(
-        self, journal: Journal, steps: Mapping[str, Any], project: Project, last: int
+        self,
+        journal: Journal,
+        steps: Mapping[str, Any],
+        project: Project,
+        last: int,
+        modules_of: Callable[[str], Collection[str]],
     ) -> None:
         self._journal = journal
         self._first = last + 1
@@ -50,12 +57,12 @@ class WatchedFiles:
         self._codes = {name: code for name, code in codes.items() if code}
         reads = [StepReads(name, _in_caches.get(code, ())) for name, code in self._codes.items()]
         self._watch = Watch(project, reads)
-        with_names = {project.name_of(path): says for path, says in early.paths.items()}
         self._watch.written |= {project.name_of(path) or "" for path in early.written}
-        for step in reads:
-            for name, says in with_names.items():
-                if name is not None:
-                    step.read(name, says, None)
+        for path, (says, module) in early.read.items():
+            name = project.name_of(path)
+            for step in reads if name is not None else ():
+                if not module or module in modules_of(step.step):
+                    step.read(str(name), says, None)
 
     def begin(self) -> None:
         """Listen from now on."""
@@ -65,6 +72,15 @@ class WatchedFiles:
     def watches(self, step: str) -> bool:
         """Tell whether a step has code that may read files."""
         return step in self._codes
+
+    @contextmanager
+    def setting_up(self, step: str) -> Iterator[None]:
+        """Note what is read in this context as read for all calls of a step."""
+        if not self.watches(step):
+            yield
+            return
+        with self._watch.setting_up(step):
+            yield
 
     @contextmanager
     def calling(self, step: str, cell: Any, row: Any) -> Iterator[None]:

@@ -54,7 +54,7 @@ import limpet
 from app import answer
 
 limpet.map(
-    answer, "abcd", journal="out.jsonl", concurrency=1, disable_tqdm=True,
+    answer, "abcd", journal="out.jsonl", concurrency=1,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -228,7 +228,9 @@ WAYS = [
     way("open in binary", f'open("{PROMPT}", "rb").read()'),
     way("open by a path of bytes", f'open(b"{PROMPT}").read()'),
     way("open by a subclass of str", f'open(Name("{PROMPT}")).read()', "class Name(str): pass"),
-    way("open with an opener of one's own", f'open("{PROMPT}", opener=os.open).read()', "import os"),
+    way(
+        "open with an opener of one's own", f'open("{PROMPT}", opener=os.open).read()', "import os"
+    ),
     way("Path.read_bytes", f'Path("{PROMPT}").read_bytes().decode()'),
     way("os.open", f'os.read(os.open("{PROMPT}", os.O_RDONLY), 99)', "import os"),
     way("open of a number from os.open", f'open(os.open("{PROMPT}", 0)).read()', "import os"),
@@ -289,7 +291,9 @@ WAYS = [
         path="shots.pkl",
         content=_pickled,
     ),
-    way("gzip.open", 'gzip.open("a.gz", "rt").read()', "import gzip", path="a.gz", content=_gzipped),
+    way(
+        "gzip.open", 'gzip.open("a.gz", "rt").read()', "import gzip", path="a.gz", content=_gzipped
+    ),
     way(
         "zipfile",
         'zipfile.ZipFile("a.zip").read("a.txt")',
@@ -491,8 +495,7 @@ PLACES = [
         "run_in_executor",
         ASYNC.replace(
             "HOW",
-            "await asyncio.get_running_loop().run_in_executor("
-            f'None, Path("{PROMPT}").read_text)',
+            f'await asyncio.get_running_loop().run_in_executor(None, Path("{PROMPT}").read_text)',
         ),
         answers="v2",
     ),
@@ -555,8 +558,11 @@ PLACES = [
     again(
         "at import of a script's own module, into a global",
         reading("TEXT", f"TEXT = {_READ}"),
-        files={"script.py": SCRIPT.replace('"app:answer"', "answer").replace(
-            "import limpet", "import limpet\nfrom app import answer")},
+        files={
+            "script.py": SCRIPT.replace('"app:answer"', "answer").replace(
+                "import limpet", "import limpet\nfrom app import answer"
+            )
+        },
         words=PYTHON,
         names=(),
         answers="v2",
@@ -564,8 +570,11 @@ PLACES = [
     again(
         "at import of a script's own module, into something that shows no state",
         reading("next(WORDS)", f"import itertools\nWORDS = itertools.cycle([{_READ}])"),
-        files={"script.py": SCRIPT.replace('"app:answer"', "answer").replace(
-            "import limpet", "import limpet\nfrom app import answer")},
+        files={
+            "script.py": SCRIPT.replace('"app:answer"', "answer").replace(
+                "import limpet", "import limpet\nfrom app import answer"
+            )
+        },
         words=PYTHON,
         answers="v2",
         open="the hook begins when a run begins, after the import",
@@ -579,7 +588,10 @@ PLACES = [
     again("limpet.map", files={"script.py": MAP}, words=PYTHON),
     again(
         "by a thread in the background that loads it again and again",
-        reading("current()", "import threading, time", """
+        reading(
+            "current()",
+            "import threading, time",
+            """
             HELD = {}
 
             def reload():
@@ -593,7 +605,8 @@ PLACES = [
                 return HELD["text"]
 
             threading.Thread(target=reload, daemon=True).start()
-            """),
+            """,
+        ),
         answers="v2",
         open="it is read in no call, while the run goes on",
     ),  # fmt: skip
@@ -621,4 +634,525 @@ PLACES = [
     ),
 ]
 
-CASES = [*WAYS, *PLACES]
+
+# ---- caches: read once, used by all -------------------------------------------------------------
+
+EACH = {"styles/x.txt": V1, "styles/y.txt": V1}
+STYLE = '("x" if question in "ac" else "y")'
+
+
+def cache(name: str, expression: str, before: str, **more: Any) -> Case:
+    """Return a case in which the first call reads a file for all."""
+    return again(name, reading(expression, "import functools", before), answers="v2", **more)
+
+
+_LRU = """
+    @functools.lru_cache
+    def prompt(name):
+        return Path("prompts", name).read_text()
+"""
+CACHES = [
+    cache("lru_cache", 'prompt("answer.txt")', _LRU),
+    cache("functools.cache without arguments", "prompt()", """
+        @functools.cache
+        def prompt():
+            return Path("prompts/answer.txt").read_text()
+        """),
+    cache("a global that the first call fills", "prompt()", """
+        TEXT = None
+
+        def prompt():
+            global TEXT
+            if TEXT is None:
+                TEXT = Path("prompts/answer.txt").read_text()
+            return TEXT
+        """),
+    cache("a dict that is a global", 'HELD.setdefault("x", None) or prompt()', """
+        HELD = {}
+
+        def prompt():
+            HELD["x"] = Path("prompts/answer.txt").read_text()
+            return HELD["x"]
+        """),
+    cache("an attribute of a class", "Prompts.get()", """
+        class Prompts:
+            text = None
+
+            @classmethod
+            def get(cls):
+                if cls.text is None:
+                    cls.text = Path("prompts/answer.txt").read_text()
+                return cls.text
+        """),
+    cache("cached_property of one object", "PROMPTS.answer", """
+        class Prompts:
+            @functools.cached_property
+            def answer(self):
+                return Path("prompts/answer.txt").read_text()
+
+        PROMPTS = Prompts()
+        """),
+    cache("a default that is a list", "prompt()", """
+        def prompt(held=[]):
+            if not held:
+                held.append(Path("prompts/answer.txt").read_text())
+            return held[0]
+        """),
+    cache("an attribute of a function", "prompt()", """
+        def prompt():
+            if not hasattr(prompt, "text"):
+                prompt.text = Path("prompts/answer.txt").read_text()
+            return prompt.text
+        """),
+    cache("a closure", "prompt()", """
+        def make():
+            text = None
+            def get():
+                nonlocal text
+                if text is None:
+                    text = Path("prompts/answer.txt").read_text()
+                return text
+            return get
+
+        prompt = make()
+        """),
+    cache("one for each thread", "prompt()", """
+        import threading
+
+        HELD = threading.local()
+
+        def prompt():
+            if not hasattr(HELD, "text"):
+                HELD.text = Path("prompts/answer.txt").read_text()
+            return HELD.text
+        """),
+    cache("a context variable that an object in it holds", "prompt()", """
+        import contextvars
+
+        HELD = contextvars.ContextVar("HELD", default=[])
+
+        def prompt():
+            if not HELD.get():
+                HELD.get().append(Path("prompts/answer.txt").read_text())
+            return HELD.get()[0]
+        """),
+    cache("a variable of the environment", "prompt()", """
+        import os
+
+        NAME = "_" + "TEXT"
+
+        def prompt():
+            if NAME not in os.environ:
+                os.environ[NAME] = Path("prompts/answer.txt").read_text()
+            return os.environ[NAME]
+        """),
+    cache("a generator that goes on", "next(WORDS)", """
+        def words():
+            text = Path("prompts/answer.txt").read_text()
+            while True:
+                yield text
+
+        WORDS = words()
+        """),
+    cache("a file that stays open", "prompt()", """
+        FILE = None
+
+        def prompt():
+            global FILE
+            FILE = FILE or open("prompts/answer.txt")
+            FILE.seek(0)
+            return FILE.read()
+        """),
+    cache("a module that the first call makes", "prompt()", """
+        import sys, types
+
+        def prompt():
+            if "made" not in sys.modules:
+                sys.modules["made"] = types.SimpleNamespace(
+                    text=Path("prompts/answer.txt").read_text())
+            return sys.modules["made"].text
+        """),
+    cache("by key: whoever has the style runs again", f"prompt({STYLE})", """
+        @functools.lru_cache
+        def prompt(style):
+            return Path(f"styles/{style}.txt").read_text()
+        """, files=EACH, edit=Edited({"styles/x.txt": V2}), names=("styles/x.txt",),
+        calls="ac", may="bd"),
+    cache("the first call loads all that any item may need", "texts()[question]", """
+        @functools.lru_cache
+        def texts():
+            return {one.stem: one.read_text() for one in sorted(Path("docs").iterdir())}
+        """, files={f"docs/{one}.txt": V1 for one in ALL}, edit=Edited({"docs/c.txt": V2}),
+        names=("docs/c.txt",), calls="c", may="abd"),
+    again(
+        "an async cache that the first call fills and all others wait for",
+        ASYNC.replace("HOW", "await prompt()") + """
+LOCK = asyncio.Lock()
+HELD = []
+
+async def prompt():
+    async with LOCK:
+        if not HELD:
+            HELD.append(await asyncio.to_thread(Path("prompts/answer.txt").read_text))
+    return HELD[0]
+""",
+        files={"eval.yml": EVAL.replace("pace: 1", "pace: 4")},
+        answers="v2",
+    ),
+    again(
+        "lru_cache in limpet.map",
+        reading('prompt("answer.txt")', "import functools", _LRU),
+        files={"script.py": MAP},
+        words=PYTHON,
+    ),
+    again(
+        "a cache that was filled before the run began",
+        reading('prompt("answer.txt")', "import functools", _LRU),
+        files={"script.py": SCRIPT.replace("import limpet", "import limpet, app").replace(
+            "result =", 'app.prompt("answer.txt")\nresult =')},
+        words=PYTHON,
+        answers="v2",
+        open="nothing is read while the run goes on; a user would want it seen",
+    ),
+]  # fmt: skip
+
+
+# ---- a file that some items read ----------------------------------------------------------------
+
+PARTS = {f"docs/{one}.txt": V1 for one in ALL}
+OWN = reading('Path(f"docs/{question}.txt").read_text()')
+ODD = reading(f'Path(f"styles/{{{STYLE}}}.txt").read_text()')
+BARRIER = """
+    import threading
+
+    TOGETHER = threading.Barrier(4)
+
+    def together(name):
+        if not Path(aside("alone")).exists():
+            TOGETHER.wait(30)
+        return Path(f"docs/{name}.txt").read_text()
+"""
+_AT_ONCE = {**PARTS, "script.py": SCRIPT.replace("concurrency=1", "concurrency=4")}
+
+
+def alone(one: Project) -> None:
+    """Edit one document; from now on no call waits for others."""
+    one.write({"docs/c.txt": V2, "aside:alone": ""})
+
+
+SOME = [
+    again(
+        "each second item reads the one file, the others another",
+        ODD,
+        Edited({"styles/x.txt": V2}),
+        files=EACH,
+        names=("styles/x.txt",),
+        calls="ac",
+        answers="v2",
+    ),
+    again(
+        "a file for each item",
+        OWN,
+        Edited({"docs/c.txt": V2}),
+        files=PARTS,
+        names=("docs/c.txt",),
+        calls="c",
+        answers="v2",
+    ),
+    again(
+        "a file for each item, in limpet.map",
+        OWN,
+        Edited({"docs/c.txt": V2}),
+        files={**PARTS, "script.py": MAP},
+        words=PYTHON,
+        names=("docs/c.txt",),
+        calls="c",
+    ),
+    again(
+        "a file for each item, four at once in threads",
+        reading("together(question)", "", BARRIER),
+        alone,
+        files=_AT_ONCE,
+        names=("docs/c.txt",),
+        calls="c",
+        answers="v2",
+    ),
+    again(
+        "a file for each item, four at once in one loop",
+        ASYNC.replace("HOW", "await own(question)")
+        + "\nfrom tally import aside\n\nasync def own(name):\n"
+        "    await asyncio.sleep(0.02)\n"
+        '    text = Path(f"docs/{name}.txt").read_text()\n'
+        "    await asyncio.sleep(0.02)\n    return text\n",
+        Edited({"docs/c.txt": V2}),
+        files=_AT_ONCE,
+        names=("docs/c.txt",),
+        calls="c",
+        answers="v2",
+    ),
+    again(
+        "a file for each item, in a thread of the user's",
+        reading(
+            "in_thread(question)",
+            "import threading",
+            """
+            def in_thread(name):
+                found = []
+                one = threading.Thread(
+                    target=lambda: found.append(Path(f"docs/{name}.txt").read_text()))
+                one.start()
+                one.join()
+                return found[0]
+            """,
+        ),
+        Edited({"docs/c.txt": V2}),
+        files=PARTS,
+        names=("docs/c.txt",),
+        calls="c",
+        may="abd",
+        answers="v2",
+    ),
+    again(
+        "a file for each item, and one for all that they share",
+        reading(f'Path("{PROMPT}").read_text() + Path(f"docs/{{question}}.txt").read_text()'),
+        Edited({"docs/b.txt": V2, "docs/c.txt": V2}),
+        files=PARTS,
+        names=("docs/b.txt", "docs/c.txt"),
+        calls="bc",
+        answers="v2",
+    ),
+    Case(
+        "a file for each item: at the command line, what runs again can be only that",
+        project(OWN, PARTS),
+        (
+            Run(calls=ALL),
+            Edited({"docs/c.txt": V2}),
+            Run(asks=("docs/c.txt",)),
+            Run((*RUN, "--redo-item", "c", "--keep"), calls="c"),
+            Run(),
+        ),
+        open="--redo runs all of them again; --redo-item with --keep is what there is for one",
+    ),
+    Case(
+        "the plan says how many would run again, and asks nothing",
+        project(OWN, PARTS),
+        (
+            Run(calls=ALL),
+            Edited({"docs/c.txt": V2}),
+            Run((*RUN, "--plan"), said=("docs/c.txt", "3 kept", "1 workflow call")),
+        ),
+        open="how the plan says it",
+    ),
+    Case(
+        "what a file says is to be read: the file of before counts no more",
+        project(
+            reading('Path("prompts", Path("which").read_text()).read_text()'),
+            {"which": "one.txt", "prompts/one.txt": V1, "prompts/two.txt": V2},
+        ),
+        (
+            Run(calls=ALL),
+            Edited({"prompts/two.txt": V2 + "!"}),
+            Run(),
+            Edited({"which": "two.txt"}),
+            Run(asks=("which",)),
+            Run((*RUN, "--redo"), calls=ALL, answers="v2"),
+            Edited({"prompts/one.txt": V3}),
+            Run(),
+            Edited({"prompts/two.txt": V3}),
+            Run(asks=("prompts/two.txt",)),
+        ),
+    ),
+    Case(
+        "only a run's own files count for it, of two that go on at once",
+        project(
+            'import asyncio\nfrom pathlib import Path\nfrom tally import note\n'
+            'async def read(name, question):\n    note(question)\n    await asyncio.sleep(0.01)\n'
+            '    return Path(f"styles/{name}.txt").read_text()\n'
+            'async def one(question):\n    return await read("x", question)\n'
+            'async def two(question):\n    return await read("y", question)\n',
+            {
+                **EACH,
+                "script.py": """
+import asyncio
+import limpet
+from app import one, two
+
+async def main():
+    rows = [{"id": one, "question": one} for one in "ab"], [{"id": "c", "question": "c"}]
+    found = await asyncio.gather(
+        limpet.aevaluate(rows[0], one, [], run="runs/one"),
+        limpet.aevaluate(rows[1], two, [], run="runs/two"),
+        return_exceptions=True,
+    )
+    for name, result in zip(("one", "two"), found):
+        print(f"{name}: {type(result).__name__} {result}")
+
+asyncio.run(main())
+""",
+            },
+        ),
+        (
+            Run(PYTHON, calls="abc"),
+            Edited({"styles/y.txt": V2}),
+            Run(
+                PYTHON,
+                asks=("one: EvaluationResult", "two: FunctionChangedError", "styles/y.txt"),
+                code=0,
+            ),
+        ),
+    ),
+]  # fmt: skip
+
+
+# ---- evaluators ---------------------------------------------------------------------------------
+
+GRADE = """
+from pathlib import Path
+from tally import note, scored
+
+def answer(question):
+    note(question)
+    return ANSWER
+
+def grade(output, item):
+    scored(item.id)
+    return GRADE
+"""
+RUBRIC = 'len(Path("rubric.md").read_text())'
+
+
+def graded(answer: str, grade: str, more: str = "") -> str:
+    return GRADE.replace("ANSWER", answer).replace("GRADE", grade) + dedent(more)
+
+
+_SCORED = {"eval.yml": SCORED, "rubric.md": "be strict"}
+_SHARED = """
+    import functools
+
+    @functools.lru_cache
+    def rubric():
+        return Path("rubric.md").read_text()
+"""
+EVALUATORS = [
+    Case(
+        "an evaluator's file: all scores are made again, no answer, and nobody asks",
+        project(graded("question", RUBRIC), _SCORED),
+        (
+            Run(calls=ALL, scores=ALL),
+            Run(scores=""),
+            Edited({"rubric.md": "be kind"}),
+            Run(scores=ALL),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "an evaluator's file, read once",
+        project(graded("question", "len(rubric())", _SHARED), _SCORED),
+        (
+            Run(calls=ALL, scores=ALL),
+            Edited({"rubric.md": "be kind"}),
+            Run(scores=ALL),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "an evaluator's file for each item",
+        project(
+            graded("question", 'len(Path(f"docs/{item.id}.txt").read_text())'),
+            {**_SCORED, **PARTS},
+        ),
+        (
+            Run(calls=ALL, scores=ALL),
+            Edited({"docs/c.txt": V2 + "!"}),
+            Run(scores="c"),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "the workflow's file does not count for the evaluator: same answers, same scores",
+        project(
+            graded('f"{len(Path("prompts/answer.txt").read_text())} {question}"', "1"), _SCORED
+        ),
+        (
+            Run(calls=ALL, scores=ALL),
+            EDIT,
+            Run(asks=(PROMPT,), scores=""),
+            Run((*RUN, "--redo"), calls=ALL, scores=""),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "a file that both read: both run again",
+        project(graded(RUBRIC.replace("len", "str") + " * 0", RUBRIC), _SCORED),
+        (
+            Run(calls=ALL, scores=ALL),
+            Edited({"rubric.md": "be kind"}),
+            Run(asks=("rubric.md",), scores=""),
+            Run((*RUN, "--redo"), calls=ALL, scores=ALL),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "a file that both read: --keep keeps the answers, and scores them again",
+        project(graded(RUBRIC, RUBRIC), _SCORED),
+        (
+            Run(calls=ALL, scores=ALL),
+            Edited({"rubric.md": "be kind"}),
+            Run((*RUN, "--keep"), scores=ALL),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "a cache that both use, which the workflow fills: both run again",
+        project(graded('f"{question}{rubric()[:0]}"', "len(rubric())", _SHARED), _SCORED),
+        (
+            Run(calls=ALL, scores=ALL),
+            Edited({"rubric.md": "be kind"}),
+            Run(asks=("rubric.md",), scores=""),
+            Run((*RUN, "--redo"), calls=ALL, scores=ALL),
+            Run(scores=""),
+        ),
+    ),
+    Case(
+        "of two evaluators, only the one that read the file scores again",
+        project(
+            graded("question", RUBRIC)
+            + "\ndef other(output, item):\n    scored(item.id.upper())\n    return 1\n",
+            {**_SCORED, "eval.yml": EVAL + "evaluators: {grade: app:grade, other: app:other}\n"},
+        ),
+        (
+            Run(calls=ALL, scores=ALL + ALL.upper()),
+            Edited({"rubric.md": "be kind"}),
+            Run(scores=ALL),
+        ),
+    ),
+    Case(
+        "what the workflow writes and the evaluator reads does not count",
+        project(
+            graded(
+                "str(put(question))",
+                'len(Path(f"out/{item.id}.html").read_text())',
+                """
+                def put(name):
+                    Path("out").mkdir(exist_ok=True)
+                    return Path(f"out/{name}.html").write_text("<p>")
+                """,
+            ),
+            _SCORED,
+        ),
+        (Run(calls=ALL, scores=ALL), Run(scores=""), Deleted(("out",)), Run(scores="")),
+    ),
+    Case(
+        "an evaluator with a version: its files do not count",
+        project(
+            graded("question", RUBRIC),
+            {
+                **_SCORED,
+                "eval.yml": EVAL + 'evaluators: {grade: {python: "app:grade", version: "1"}}\n',
+            },
+        ),
+        (Run(calls=ALL, scores=ALL), Edited({"rubric.md": "be kind"}), Run(scores="")),
+    ),
+]
+
+CASES = [*WAYS, *PLACES, *CACHES, *SOME, *EVALUATORS]

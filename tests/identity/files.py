@@ -821,7 +821,7 @@ async def prompt():
 
 PARTS = {f"docs/{one}.txt": V1 for one in ALL}
 OWN = reading('Path(f"docs/{question}.txt").read_text()')
-ODD = reading(f'Path(f"styles/{{{STYLE}}}.txt").read_text()')
+ODD = reading(f'Path("styles", {STYLE} + ".txt").read_text()')
 BARRIER = """
     import threading
 
@@ -1071,7 +1071,7 @@ EVALUATORS = [
     Case(
         "the workflow's file does not count for the evaluator: same answers, same scores",
         project(
-            graded('f"{len(Path("prompts/answer.txt").read_text())} {question}"', "1"), _SCORED
+            graded("question + str(len(Path('prompts/answer.txt').read_text()))", "1"), _SCORED
         ),
         (
             Run(calls=ALL, scores=ALL),
@@ -1155,4 +1155,465 @@ EVALUATORS = [
     ),
 ]
 
-CASES = [*WAYS, *PLACES, *CACHES, *SOME, *EVALUATORS]
+
+# ---- files that come and go, and files that are written ----------------------------------------
+
+OVERRIDE = """
+    def override():
+        try:
+            return Path("prompts/override.txt").read_text()
+        except FileNotFoundError:
+            return "default"
+"""
+_EXISTS = """
+    def override():
+        path = Path("prompts/override.txt")
+        return path.read_text() if path.exists() else "default"
+"""
+
+
+def stepwise(name: str, app: str, *steps: Callable, files: dict | None = None, **more: Any) -> Case:
+    return Case(name, project(app, files), steps, **more)
+
+
+COMING = [
+    again(
+        "an override that is tried and not there at first",
+        reading("override()", "", OVERRIDE),
+        Edited({"prompts/override.txt": V2}),
+        names=("prompts/override.txt",),
+        answers="v2",
+    ),
+    again(
+        "an override that is looked for and not there at first",
+        reading("override()", "", _EXISTS),
+        Edited({"prompts/override.txt": V2}),
+        names=("prompts/override.txt",),
+        answers="v2",
+        open="nothing is opened: no hook is told that somebody looked",
+    ),
+    again(
+        "an override that is deleted",
+        reading("override()", "", OVERRIDE),
+        Deleted(("prompts/override.txt",)),
+        files={"prompts/override.txt": V1},
+        names=("prompts/override.txt",),
+        answers="default",
+    ),
+    again(
+        "an override that is looked for, and deleted",
+        reading("override()", "", _EXISTS),
+        Deleted(("prompts/override.txt",)),
+        files={"prompts/override.txt": V1},
+        names=("prompts/override.txt",),
+        answers="default",
+    ),
+    again(
+        "a file that is moved away",
+        reading("override()", "", OVERRIDE),
+        Renamed("prompts/override.txt", "prompts/old/override.txt"),
+        files={"prompts/override.txt": V1},
+        names=("prompts/override.txt",),
+        answers="default",
+    ),
+    again(
+        "a folder in whose place there is a file",
+        reading("override()", "", OVERRIDE.replace("FileNotFoundError", "OSError")),
+        Special(lambda one: (one.path("prompts/override.txt").unlink(),
+                             one.path("prompts/override.txt").mkdir())[1]),
+        files={"prompts/override.txt": V1},
+        names=("prompts/override.txt",),
+        answers="default",
+    ),
+    again(
+        "one more file in a folder of which all are read",
+        reading('"".join(one.read_text() for one in sorted(Path("shots").glob("*.txt")))'),
+        Edited({"shots/2.txt": V2}),
+        files={"shots/1.txt": V1},
+        names=("shots",),
+        answers="v2",
+        open="no file that was read changed; a user would want it seen",
+    ),
+    again(
+        "one file less in a folder of which all are read",
+        reading('"".join(one.read_text() for one in sorted(Path("shots").glob("*.txt")))'),
+        Deleted(("shots/2.txt",)),
+        files={"shots/1.txt": V1, "shots/2.txt": V2},
+        names=("shots/2.txt",),
+    ),
+    again(
+        "two files that change places",
+        reading('Path("styles/x.txt").read_text() + Path("styles/y.txt").read_text()'),
+        Edited({"styles/x.txt": V2, "styles/y.txt": V1}),
+        files={"styles/x.txt": V1, "styles/y.txt": V2},
+        names=("styles/x.txt", "styles/y.txt"),
+    ),
+    again("a file that is emptied", READ, Edited({PROMPT: ""})),
+    again("other content of the same size and time", READ, EditedInSecret(PROMPT, V2)),
+    again("one line end more", READ, Edited({PROMPT: V1 + "\n"})),
+    again("a file that is replaced by a folder's new one", READ,
+          Special(lambda one: (one.write({"new.txt": V2}),
+                               one.path("new.txt").replace(one.path(PROMPT)))[0])),
+    again(
+        "through a link whose target is edited",
+        READ.replace("answer.txt", "current.txt"),
+        Edited({"prompts/v1.txt": V2}),
+        files={"prompts/v1.txt": V1, "prompts/current.txt": ""},
+        names=("prompts/",),
+        answers="v2",
+    ),
+    again(
+        "through a link that leads elsewhere from now on",
+        READ.replace("answer.txt", "current.txt"),
+        Linked("prompts/current.txt", "v2.txt"),
+        files={"prompts/v1.txt": V1, "prompts/v2.txt": V2},
+        names=("prompts/current.txt",),
+        answers="v2",
+    ),
+    again(
+        "through a linked folder that leads elsewhere from now on",
+        reading('Path("current/answer.txt").read_text()'),
+        Linked("current", "new"),
+        files={"old/answer.txt": V1, "new/answer.txt": V2},
+        names=("answer.txt",),
+        answers="v2",
+    ),
+    again(
+        "through a link to a file outside of the project",
+        READ.replace("answer.txt", "shared.txt"),
+        Edited({"aside:shared.txt": V2}),
+        files={"aside:shared.txt": V1},
+        names=("prompts/shared.txt",),
+        answers="v2",
+        open="the name is in the project, the file is not",
+    ),
+    again(
+        "by another name of the project's folder",
+        reading(f'Path(aside("link"), "{PROMPT}").read_text()'),
+        answers="v2",
+    ),
+]  # fmt: skip
+
+
+def linked_first(case: Case, name: str, target: str) -> Case:
+    """Return a case that begins with a link."""
+    return Case(case.name, case.files, (Linked(name, target), *case.steps), case.open)
+
+
+LINKS = {
+    "through a link whose target is edited": ("prompts/current.txt", "v1.txt"),
+    "through a link that leads elsewhere from now on": ("prompts/current.txt", "v1.txt"),
+    "through a linked folder that leads elsewhere from now on": ("current", "old"),
+    "through a link to a file outside of the project": ("prompts/shared.txt", "aside:shared.txt"),
+    "by another name of the project's folder": ("aside:link", "aside:../project"),
+}
+COMING = [linked_first(one, *LINKS[one.name]) if one.name in LINKS else one for one in COMING]
+REDO = Run((*RUN, "--redo"), calls=ALL)
+
+
+def written(name: str, before: str, *steps: Callable, **more: Any) -> Case:
+    """Return a case of a file that the workflow writes, too: it runs once, also after a redo."""
+    app = reading("use(question)", "import os, json", before)
+    rest = steps or (Run(), REDO, Run())
+    return stepwise(name, app, Run(calls=ALL), *rest, **more)
+
+
+WRITTEN = [
+    written("a counter that each call reads and writes", """
+        def use(name):
+            path = Path("count")
+            count = int(path.read_text()) if path.exists() else 0
+            path.write_text(str(count + 1))
+        """),
+    written("a cache in a file that is read first", """
+        def use(name):
+            path = Path("cache.json")
+            try:
+                held = json.loads(path.read_text())
+            except FileNotFoundError:
+                held = {}
+            held[name] = len(held)
+            path.write_text(json.dumps(held))
+        """),
+    written("a file that is replaced by one that was renamed", """
+        def use(name):
+            path, new = Path("state.txt"), Path("state.tmp")
+            text = path.read_text() if path.exists() else ""
+            new.write_text(text + name)
+            new.replace(path)
+        """),
+    written("a log that is appended and read", """
+        def use(name):
+            with open("app.log", "a") as log:
+                log.write(name)
+            return len(Path("app.log").read_text()) > 0
+        """),
+    written("a file open for both", """
+        def use(name):
+            with open("both.txt", "a+") as file:
+                file.seek(0)
+                file.read()
+                file.write(name)
+        """),
+    written("a file open for both by os.open", """
+        def use(name):
+            number = os.open("both.txt", os.O_RDWR | os.O_CREAT)
+            os.read(number, 99)
+            os.write(number, name.encode())
+            os.close(number)
+        """),
+    written("a log that logging writes from the import on", """
+        import logging
+
+        logging.basicConfig(filename="app.log", level="INFO", force=True)
+
+        def use(name):
+            logging.getLogger("app").info("asked %s", name)
+            return len(Path("app.log").read_text()) > 0
+        """),
+    written("a file that the first call writes and all others read", """
+        def use(name):
+            path = Path("built.txt")
+            if not path.exists():
+                path.write_text(str(os.getpid()))
+            return path.read_text() != ""
+        """, Run(), Edited({"built.txt": "other"}), Run()),
+    written("a cache of answers, which a redo only reads, is deleted", """
+        def use(name):
+            path = Path("cache", name)
+            if not path.exists():
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(name)
+            return path.read_text()
+        """, Run(), REDO, Run(), Deleted(("cache",)), Run(),
+        open="it was written in an earlier session, and only read in this one"),
+    written("a temporary file with a new name each time", """
+        import tempfile
+
+        def use(name):
+            with tempfile.NamedTemporaryFile("w+", dir=".", suffix=".txt") as file:
+                file.write(name)
+                file.flush()
+                return Path(file.name).read_text()
+        """),
+    written("a folder of its own for each call, which is removed", """
+        import tempfile
+
+        def use(name):
+            with tempfile.TemporaryDirectory(dir=".") as folder:
+                path = Path(folder, "a.txt")
+                path.write_text(name)
+                return path.read_text()
+        """),
+    written("a scratch file of a child process", """
+        import subprocess, sys, uuid
+
+        def use(name):
+            path = f"scratch-{uuid.uuid4().hex}.txt"
+            subprocess.run(["cp", "prompts/answer.txt", path], check=True)
+            text = Path(path).read_text()
+            os.unlink(path)
+            return text
+        """, open="it was written by somebody else, and is gone when the run ends"),
+    Case(
+        "a file that the script writes before each run is an input",
+        project(READ, {"script.py": SCRIPT.replace(
+            "import limpet",
+            "import limpet\nfrom pathlib import Path\n"
+            'Path("prompts/answer.txt").write_text(Path("source.txt").read_text())\n',
+        ), "source.txt": V1}),
+        (
+            Run(PYTHON, calls=ALL),
+            Run(PYTHON),
+            Edited({"source.txt": V2}),
+            Run(PYTHON, asks=(PROMPT,)),
+            Run((*PYTHON, "redo"), calls=ALL, answers="v2"),
+            Run(PYTHON),
+        ),
+    ),
+    Case(
+        "two runs in one process, which edits a file in between",
+        project(READ, {"script.py": """
+import limpet
+from pathlib import Path
+
+for text in ("v1 of it", "v1 of it", "v2 of it"):
+    Path("prompts/answer.txt").write_text(text)
+    try:
+        limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1)
+    except limpet.FunctionChangedError as error:
+        print("FunctionChangedError:", error)
+"""}),
+        (Run(PYTHON, calls=ALL, asks=("FunctionChangedError", PROMPT), code=0),),
+    ),
+    Case(
+        "a redo in the process whose cache has the text of before: the next one asks",
+        project(reading('prompt("answer.txt")', "import functools", _LRU), {"script.py": """
+import sys
+import limpet
+from pathlib import Path
+
+def run(**more):
+    limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, **more)
+
+run()
+if sys.argv[1:]:
+    Path("prompts/answer.txt").write_text("v2 of it")
+    run(on_change="redo")
+"""}),
+        (
+            Run((*PYTHON, "edit"), calls=ALL, may=ALL, answers="v1"),
+            Run(PYTHON, asks=(PROMPT,)),
+        ),
+        open="the file that counts is the one that was read, whenever that was",
+    ),
+]  # fmt: skip
+
+
+# ---- what does not count ------------------------------------------------------------------------
+
+_VENV = ".venv/lib/python3.11/site-packages"
+SECRETS = (".env", "credentials.json", "id_rsa", "keys/server.pem", "service-account.key")
+
+
+def unseen(name: str, expression: str, edit: Callable, imports: str = "", **more: Any) -> Case:
+    """Return a case in which something is read in each call that does not count."""
+    return kept(name, reading(expression, imports), edit, **more)
+
+
+LEFT_OUT = [
+    kept("nothing at all is edited", READ, nothing),
+    kept("the same content with another time and inode", READ, Touched(PROMPT)),
+    kept("edited and edited back", READ, Special(lambda one: (
+        one.write({PROMPT: V2}), one.write({PROMPT: V1}))[0])),
+    kept("another mode", READ, Special(lambda one: one.path(PROMPT).chmod(0o600))),
+    kept("a file that nobody read", READ, Edited({"prompts/other.txt": V2})),
+    kept("a link to the same content", READ, Special(lambda one: (
+        one.path(PROMPT).rename(one.path("prompts/real.txt")),
+        one.path(PROMPT).symlink_to("real.txt"))[1])),
+    kept("the project in another folder", reading(
+        f'Path("{PROMPT}").read_text() + (Path(__file__).parent / "{PROMPT}").read_text()'),
+        Moved()),
+    stepwise(
+        "a copy of the project in another folder, then an edit there",
+        reading(f'Path("{PROMPT}").absolute().read_text()'),
+        Run(calls=ALL), Moved(copied=True), Run(), EDIT, Run(asks=(PROMPT,)),
+        Run((*RUN, "--redo"), calls=ALL, answers="v2"), Run(),
+    ),
+    stepwise(
+        "a copy of the project in another folder, and an edit where it was",
+        reading(f'Path("{PROMPT}").absolute().read_text()'),
+        Run(calls=ALL),
+        Special(lambda one: (Moved(copied=True)(one), (
+            one.folder.parent.parent / "project" / PROMPT).write_text(V2))[0]),
+        Run(),
+    ),
+    unseen("the dataset, which the workflow reads itself",
+           'len(Path("rows.jsonl").read_text()) * 0',
+           Edited({"rows.jsonl": ROWS.replace(' "answer": "a"', ' "answer":  "a"')})),
+    stepwise(
+        "one more row in a dataset that the workflow reads itself",
+        reading('len(Path("rows.jsonl").read_text())'),
+        Run(calls=ALL),
+        Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e", "answer": "e"}\n'}),
+        Run(calls="e"),
+    ),
+    stepwise(
+        "what the function that makes the rows reads",
+        READ + "\ndef rows():\n    import json\n    text = Path('raw.json').read_text()\n"
+        "    return [{'id': one, 'question': one} for one in json.loads(text)]\n",
+        Run(calls="ab"), Edited({"raw.json": '["a", "b", "c"]'}), Run(calls="c"),
+        files={"raw.json": '["a", "b"]',
+               "eval.yml": EVAL.replace("dataset: rows.jsonl", "dataset: {python: app:rows}")},
+    ),
+    kept("eval.yml: another pace and another evaluator's name", READ,
+         Edited({"eval.yml": EVAL.replace("pace: 1", "pace: 2")})),
+    unseen("eval.yml, which the workflow reads itself", 'len(Path("eval.yml").read_text()) * 0',
+           Edited({"eval.yml": EVAL + "retry: 3\n"}),
+           open="it is a file that was read, and it is ours"),
+    unseen("the run's directory", 'sum(1 for one in Path("runs").rglob("*.json*") '
+           "if one.read_bytes()) * 0", nothing),
+    unseen("the result of another run", 'Path("runs/other/summary.json").read_text()',
+           nothing, files={"runs/other/summary.json": V1}),
+    again("the result of another run that changes",
+          reading('Path("runs/other/summary.json").read_text()'),
+          Edited({"runs/other/summary.json": V2}),
+          files={"runs/other/summary.json": V1}, names=("runs/other/summary.json",),
+          open="only the run's own directory is left out; here it is an input"),
+    *(
+        Case(
+            f"a secret: {name}",
+            project(reading(f'len(Path("{name}").read_text()) * 0'), {name: "hunter2-hunter2"}),
+            (Run(calls=ALL, unsaid=("hunter2-hunter2",)), Edited({name: "correct-horse-9"}),
+             Run(unsaid=("hunter2-hunter2", "correct-horse-9"))),
+        )
+        for name in SECRETS
+    ),
+    unseen(".git", 'Path(".git/HEAD").read_text()', Edited({".git/HEAD": V2}),
+           files={".git/HEAD": V1, ".git/config": ""}),
+    unseen("a data file of a package in the project's virtual environment", "kit.tone()",
+           Edited({f"{_VENV}/kit/tone.txt": V2}), f"import sys\nsys.path.insert(0, '{_VENV}')\n"
+           "import kit",
+           files={f"{_VENV}/kit/tone.txt": V1, ".venv/pyvenv.cfg": "home = /usr/bin\n",
+                  f"{_VENV}/kit/__init__.py": "from pathlib import Path\ndef tone():\n"
+                  "    return Path(__file__).with_name('tone.txt').read_text()\n"}),
+    unseen("a file outside of the project", 'Path(aside("tone.txt")).read_text()',
+           Edited({"aside:tone.txt": V2}), files={"aside:tone.txt": V1}),
+    unseen("a file outside of the project, by dots", 'Path("../aside/tone.txt").read_text()',
+           Edited({"aside:tone.txt": V2}), files={"aside:tone.txt": V1}),
+    unseen("a folder whose name begins like the project's",
+           'Path("../project-2/tone.txt").read_text()',
+           Edited({"aside:../project-2/tone.txt": V2}), files={"aside:../project-2/tone.txt": V1}),
+    unseen("files of the system", 'len(Path("/etc/hosts").read_text()) * 0', nothing),
+    unseen("a module whose bytecode is thrown away", "helper.TONE",
+           Special(lambda one: [cache.unlink() for cache in one.folder.rglob("*.pyc")] and None),
+           "import helper", files={"helper.py": "TONE = 'x'\n"}),
+    unseen("a comment in a module that the first call imports", "late()",
+           Edited({"tone.py": "# a comment\nTONE = 'x'\n"}),
+           "def late():\n    import tone\n    return tone.TONE",
+           files={"tone.py": "TONE = 'x'\n"}),
+    unseen("a comment in a plugin that is imported under a computed name",
+           'importlib.import_module("plug" + "in").TONE',
+           Edited({"plugin.py": "# a comment\nTONE = 'x'\n"}), "import importlib",
+           files={"plugin.py": "TONE = 'x'\n"},
+           open="its source may count as a file, where the walk cannot follow"),
+    kept("a comment in a source that a traceback has shown", reading(
+        "shown()", "import traceback", """
+        def shown():
+            try:
+                1 / 0
+            except ZeroDivisionError:
+                return len(traceback.format_exc()) > 0
+        """), Special(lambda one: one.write(
+            {"app.py": one.path("app.py").read_text() + "\n# the end\n"}))),
+    kept("what a hook of the caller reads", READ, Edited({"notes.txt": V2}),
+         files={"notes.txt": V1, "script.py": SCRIPT.replace(
+             "on_change=", "on_item_complete=lambda _: open('notes.txt').close(), on_change=")},
+         words=PYTHON),
+    kept("what the script itself reads", READ, Edited({"notes.txt": V2}),
+         files={"notes.txt": V1, "script.py": "print(open('notes.txt').read())\n" + SCRIPT
+                + "\nprint(open('notes.txt').read())\n"}, words=PYTHON),
+    kept("a version that is declared, at the command line", READ, files={
+        "eval.yml": EVAL.replace("app:answer", '{python: "app:answer", version: "1"}')}),
+    kept("a version that is declared, in Python", READ, files={
+        "script.py": SCRIPT.replace("[],", '[], version="1",')}, words=PYTHON),
+    kept("a version that is declared, in limpet.map", READ, files={
+        "script.py": MAP.replace('"abcd",', '"abcd", version="1",')}, words=PYTHON),
+    kept("what a child process reads is not seen", reading(
+        'subprocess.run(["cat", "prompts/answer.txt"], capture_output=True).stdout',
+        "import subprocess")),
+    kept("what a process of a pool reads is not seen", reading(
+        "pooled()", "import concurrent.futures, multiprocessing", """
+        def read():
+            return Path("prompts/answer.txt").read_text()
+
+        def pooled():
+            fork = multiprocessing.get_context("fork")
+            with concurrent.futures.ProcessPoolExecutor(1, mp_context=fork) as pool:
+                return pool.submit(read).result()
+        """)),
+    kept("a file of which only size and time are asked", reading(
+        f'os.stat("{PROMPT}").st_mode', "import os")),
+]  # fmt: skip
+
+CASES = [*WAYS, *PLACES, *CACHES, *SOME, *EVALUATORS, *COMING, *WRITTEN, *LEFT_OUT]

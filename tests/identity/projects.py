@@ -213,6 +213,9 @@ class Run:
             problems += _wrong_answers(project, set(noted["call"]), self.answers)
         return problems
 
+    def __str__(self) -> str:
+        return " ".join(self.words)
+
     def _code(self) -> int:
         if self.code is not None:
             return self.code

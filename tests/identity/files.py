@@ -130,7 +130,7 @@ def again(
     or perhaps more, it is a script: `limpet run --redo` runs them all.
     """
     words = words if (calls, may) == (all_, "") or words != RUN else PYTHON
-    redo = "--redo" if words[0] == "limpet" else "redo"
+    redo = "--redo" if "limpet" in words else "redo"
     return Case(
         name,
         project(app, files),
@@ -176,7 +176,7 @@ def way(name: str, expression: str, imports: str = "", *, path: str = PROMPT, **
         reading(expression, imports, before),
         Edited({path: content(V2)}),
         files={path: content(V1), **more.pop("files", {})},
-        names=(path,),
+        names=more.pop("names", (path,)),
         **more,
     )
 
@@ -424,7 +424,7 @@ WAYS = [
         "import importlib",
         path="plugins/formal.py",
         content=lambda text: f"TONE = {text!r}\n",
-        words=PYTHON,
+        names=(),  # perhaps the module
     ),
     way(
         "a name with the word of a secret in another one",
@@ -484,6 +484,16 @@ class Answer:
 _CLASS_EVAL = {"eval.yml": EVAL.replace("app:answer", "app:Answer")}
 _READ = f'Path("{PROMPT}").read_text()'
 
+_OPAQUE = f"""
+    def words():
+        text = {_READ}
+        while True:
+            yield text
+
+    WORDS = words()
+    next(WORDS)
+"""
+
 PLACES = [
     again("an async workflow", ASYNC.replace("HOW", _READ), answers="v2"),
     again(
@@ -514,10 +524,10 @@ PLACES = [
     ),
     again(
         "in __init__, into something that shows no state",
-        "import itertools\n"
-        + CLASS.replace("FIRST", f"self.words = itertools.cycle([{_READ}])")
+        CLASS.replace("FIRST", f"self.words = words({_READ})\n        next(self.words)")
         .replace("SECOND", "pass")
-        .replace("{self.text}", "{next(self.words)}"),
+        .replace("{self.text}", "{next(self.words)}")
+        + "\ndef words(text):\n    while True:\n        yield text\n",
         files=_CLASS_EVAL,
         answers="v2",
     ),
@@ -543,15 +553,16 @@ PLACES = [
     ),
     again(
         "at import, into something that shows no state",
-        reading("next(WORDS)", f"import itertools\nWORDS = itertools.cycle([{_READ}])"),
+        reading("next(WORDS)", _OPAQUE),
         answers="v2",
     ),
     again(
         "at import of a module that the first call imports",
         reading("late()", "", "def late():\n    import tone\n    return tone.shown()"),
         files={
-            "tone.py": "import itertools\nfrom pathlib import Path\n"
-            f"_WORDS = itertools.cycle([{_READ}])\ndef shown():\n    return next(_WORDS)\n"
+            "tone.py": "from pathlib import Path\n"
+            + dedent(_OPAQUE)
+            + "\ndef shown():\n    return next(WORDS)\n"
         },
         answers="v2",
     ),
@@ -569,7 +580,7 @@ PLACES = [
     ),  # fmt: skip
     again(
         "at import of a script's own module, into something that shows no state",
-        reading("next(WORDS)", f"import itertools\nWORDS = itertools.cycle([{_READ}])"),
+        reading("next(WORDS)", _OPAQUE),
         files={
             "script.py": SCRIPT.replace('"app:answer"', "answer").replace(
                 "import limpet", "import limpet\nfrom app import answer"
@@ -1616,4 +1627,354 @@ LEFT_OUT = [
         f'os.stat("{PROMPT}").st_mode', "import os")),
 ]  # fmt: skip
 
-CASES = [*WAYS, *PLACES, *CACHES, *SOME, *EVALUATORS, *COMING, *WRITTEN, *LEFT_OUT]
+
+# ---- sessions -----------------------------------------------------------------------------------
+
+
+def halting(expression: str, imports: str = "", before: str = "") -> str:
+    """Return an app whose workflow halts at item c, before it reads, if somebody waits for that."""
+    app = reading(expression, imports, before)
+    return app.replace("    text = ", '    if question == "c":\n        wait_at("c")\n    text = ')
+
+
+HALTING = halting(_READ)
+HALTING_LRU = halting('prompt("answer.txt")', "import functools", _LRU)
+HALTING_OWN = halting('Path(f"docs/{question}.txt").read_text()')
+KILL = Meanwhile("c", done=2)
+KILLED = Run(calls="abc", meanwhile=KILL)
+KEEP = (*RUN, "--keep")
+REDONE = Run((*RUN, "--redo"), calls=ALL, stands="v2")
+ASKS = Run(asks=(PROMPT,))
+_FEW = {"eval.yml": EVAL + "retry: 0\n"}
+
+SESSIONS = [
+    stepwise("killed, and it goes on", HALTING, KILLED, Run(calls="cd"), Run()),
+    stepwise("killed, then edited", HALTING, KILLED, EDIT, ASKS, REDONE, Run()),
+    stepwise("killed, then edited: what the first call read for all",
+             HALTING_LRU, KILLED, EDIT, ASKS, REDONE, Run()),
+    stepwise("killed, then edited, and kept: it is said that answers of two versions stand there",
+             HALTING, KILLED, EDIT, Run(KEEP, calls="cd", said=("by the current version",)), Run()),
+    stepwise("killed, gone on, then edited: both halves", HALTING_LRU,
+             KILLED, Run(calls="cd"), EDIT, ASKS, REDONE, Run()),
+    stepwise("killed, then the file of an item that was not done is edited", HALTING_OWN,
+             KILLED, Edited({"docs/c.txt": V2, "docs/d.txt": V2}), Run(calls="cd", answers="v2"),
+             Run(), files=PARTS),
+    stepwise("killed, then the file of an item that was done is edited", HALTING_OWN,
+             Run(PYTHON, calls="abc", meanwhile=KILL), Edited({"docs/b.txt": V2}),
+             Run(PYTHON, asks=("docs/b.txt",)),
+             Run((*PYTHON, "redo"), calls="bcd"), Run(PYTHON), files=PARTS),
+    stepwise("killed in limpet.map, then edited", HALTING,
+             Run(PYTHON, calls="abc", meanwhile=Meanwhile("c", done=2)), EDIT,
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls=ALL), Run(PYTHON),
+             files={"script.py": MAP.replace("out.jsonl", "runs/m/workflow_output.jsonl").replace(
+                 "import sys", "import os, sys\nos.makedirs('runs/m', exist_ok=True)")}),
+    stepwise("edited while the run goes on: those before the edit", HALTING,
+             Run(PYTHON, calls=ALL, meanwhile=Meanwhile("c", 2, EDIT)),
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls="ab", stands="v2"),
+             Run(PYTHON)),
+    stepwise("edited while the run goes on, and edited back: those in between", HALTING,
+             Run(PYTHON, calls=ALL, meanwhile=Meanwhile("c", 2, EDIT)), Edited({PROMPT: V1}),
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls="cd", stands="v1"),
+             Run(PYTHON)),
+    stepwise("edited while the run goes on, which has read it before: all", HALTING_LRU,
+             Run(calls=ALL, meanwhile=Meanwhile("c", 2, EDIT), stands="v1"), ASKS, REDONE, Run()),
+    stepwise("kept, and the next run does not ask again", READ,
+             Run(calls=ALL), EDIT, ASKS, Run(KEEP), Run(), Run()),
+    stepwise("kept, and edited again", READ,
+             Run(calls=ALL), EDIT, Run(KEEP), Edited({PROMPT: V3}), ASKS,
+             Run((*RUN, "--redo"), calls=ALL, stands="v3"), Run()),
+    stepwise("kept, and edited back", READ,
+             Run(calls=ALL), EDIT, Run(KEEP), Edited({PROMPT: V1}), Run(stands="v1")),
+    stepwise("kept, and another file is edited", reading(
+        f'{_READ} + Path("prompts/b.txt").read_text()'),
+             Run(calls=ALL), EDIT, Run(KEEP), Edited({"prompts/b.txt": V2}),
+             Run(asks=("prompts/b.txt",)), files={"prompts/b.txt": V1}),
+    stepwise("kept, one more row, and edited back: the new row's answer is of another version",
+             READ, Run(PYTHON, calls=ALL), EDIT,
+             Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e"}\n'}),
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "keep"), calls="e"), Run(PYTHON),
+             Edited({PROMPT: V1}), Run(PYTHON, asks=(PROMPT,)),
+             Run((*PYTHON, "redo"), calls="e", stands="v1"), Run(PYTHON),
+             open="the answer to keep was given for the four"),
+    stepwise("run again, and edited back: the first answers count again", READ,
+             Run(calls=ALL), EDIT, REDONE, Edited({PROMPT: V1}), Run(stands="v1"),
+             open="for code it is so; to be asked would do, too; never an answer of v2 in silence"),
+    stepwise("a redo that is killed goes on without asking", HALTING,
+             Run(calls=ALL), EDIT,
+             Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
+             Run(calls="cd", stands="v2"), Run()),
+    stepwise("a redo that is killed goes on after one more edit, and the next run asks", HALTING,
+             Run(calls=ALL), EDIT,
+             Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
+             Edited({PROMPT: V3}), Run(calls="cd"), ASKS,
+             open="a redo goes on whatever is edited; it may as well ask at once"),
+    stepwise("on_change=redo that is killed: the next one asks, and pays for nothing twice",
+             HALTING, Run(PYTHON, calls=ALL), EDIT,
+             Run((*PYTHON, "redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls="cd", stands="v2"),
+             Run(PYTHON)),
+    stepwise("on_change=keep", READ, Run(PYTHON, calls=ALL), EDIT, Run((*PYTHON, "keep")),
+             Run(PYTHON)),
+    stepwise("on_change=keep in limpet.map", READ, Run(PYTHON, calls=ALL), EDIT,
+             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "keep")), Run(PYTHON),
+             files={"script.py": MAP}),
+    stepwise("on_change=redo when nothing changed", READ, Run(PYTHON, calls=ALL),
+             Run((*PYTHON, "redo"))),
+    stepwise("--redo when nothing changed, then an edit", READ, Run(calls=ALL),
+             Run((*RUN, "--redo"), calls=ALL), Run(), EDIT, ASKS),
+    stepwise("first with a limit, then whole, then edited", HALTING_LRU,
+             Run((*RUN, "--limit", "2"), calls="ab"), Run(calls="cd"), EDIT, ASKS, REDONE, Run()),
+    stepwise("first with a limit, then edited, then whole", READ,
+             Run((*RUN, "--limit", "2"), calls="ab"), EDIT, ASKS, Run(KEEP, calls="cd"), Run()),
+    stepwise("the file of an item that a limit leaves out is edited", OWN, Run(calls=ALL),
+             Edited({"docs/d.txt": V2}), Run((*RUN, "--limit", "2")), Run(asks=("docs/d.txt",)),
+             files=PARTS, open="a selection is asked about what it selects"),
+    stepwise("the file of an item whose row is gone is edited", OWN, Run(calls=ALL),
+             Edited({"docs/d.txt": V2, "rows.jsonl": "".join(ROWS.splitlines(keepends=True)[:3])}),
+             Run(), files=PARTS),
+    stepwise("an edited row reads an edited file: nobody need be asked", OWN.replace(
+        "{question}", "{question[0]}").replace("note(question)", "note(question[0])"),
+             Run(calls=ALL),
+             Edited({"docs/d.txt": V2,
+                     "rows.jsonl": ROWS.replace('"question": "d"', '"question": "d?"')}),
+             Run(calls="d", stands="of it"), Run(), files=PARTS),
+    stepwise("--redo-item of the one item whose file is edited", OWN, Run(calls=ALL),
+             Edited({"docs/c.txt": V2}), Run((*RUN, "--redo-item", "c"), calls="c", answers="v2"),
+             Run(), files=PARTS,
+             open="the others did not change: there is nothing to keep"),
+    stepwise("more than one trial", HALTING_LRU, Run(calls=ALL * 2), EDIT, ASKS,
+             Run((*RUN, "--redo"), calls=ALL * 2, stands="v2"), Run(),
+             files={"eval.yml": EVAL + "trials: 2\n"}),
+    stepwise("more than one trial, with a file for each item", OWN, Run(PYTHON, calls=ALL * 2),
+             Edited({"docs/c.txt": V2}), Run(PYTHON, asks=("docs/c.txt",)),
+             Run((*PYTHON, "redo"), calls="cc"), Run(PYTHON),
+             files={**PARTS, "script.py": SCRIPT.replace("[],", "[], trials=2,")}),
+    stepwise("one more trial after an edit", READ, Run(calls=ALL), EDIT,
+             Run((*RUN, "--trials", "2"), asks=(PROMPT,)),
+             Run((*KEEP, "--trials", "2"), calls=ALL)),
+    stepwise("a file that only an item which failed has read is mended", OWN,
+             Run(calls=ALL, code=1), Edited({"docs/b.txt": V2}), Run(calls="b", answers="v2"),
+             Run(), files={**_FEW, "docs/a.txt": V1, "docs/c.txt": V1, "docs/d.txt": V1}),
+    stepwise("a file that all items miss is made", reading('Path("late.txt").read_text()'),
+             Run(calls=ALL, code=1), Edited({"late.txt": V2}), Run(calls=ALL, answers="v2"), Run(),
+             files=_FEW),
+    stepwise("a file that makes one item fail is mended, which others have read",
+             reading(f'str(1 // (question != "b" or {_READ} != "{V1}")) + {_READ}'),
+             Run(calls=ALL, code=1), EDIT, ASKS, Run(KEEP, calls="b", answers="v2"), Run(),
+             files=_FEW),
+    stepwise("a row more, read with the same file", HALTING_LRU, Run(calls=ALL),
+             Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e"}\n'}), Run(calls="e"),
+             EDIT, ASKS, Run((*RUN, "--redo"), calls=ALL + "e", stands="v2"), Run()),
+    stepwise("code and a file are edited at once: both are named", READ, Run(calls=ALL),
+             Special(lambda one: one.write({PROMPT: V2, "app.py": READ.replace(
+                 "return f", "SUFFIX = 1\n    return f")})),
+             Run(asks=(PROMPT, "answer")), REDONE, Run()),
+    stepwise("code is edited so that it reads another file: the one before counts no more",
+             READ, Run(calls=ALL),
+             Edited({"app.py": READ.replace("answer.txt", "new.txt"), "prompts/new.txt": V2}),
+             Run((*RUN, "--redo"), calls=ALL, stands="v2"), Edited({PROMPT: V3}), Run()),
+    stepwise("a file that is declared and read", READ, Run(calls=ALL), EDIT, ASKS, REDONE, Run(),
+             files={"eval.yml": EVAL.replace(
+                 "app:answer", "{python: app:answer, depends_on: {files: ['prompts/*']}}")}),
+    stepwise("--keep after an edit, in an evaluation that is not begun again", READ,
+             Run(calls=ALL), EDIT, Run((*RUN, "--plan"), said=(PROMPT, "4 workflow calls")),
+             ASKS),
+    again("real processes, at the command line", HALTING_LRU, answers="v2",
+          words=("new", *RUN), slow=True),
+    again("real processes, as a script", HALTING_LRU, answers="v2", words=("new", *PYTHON),
+          slow=True),
+]  # fmt: skip
+
+
+# ---- odd files and odd code ---------------------------------------------------------------------
+
+LONG = "prompts/" + "x" * 250 + ".md"
+
+
+def sparse(one: Project) -> None:
+    with one.path("big.bin").open("wb") as file:
+        file.write(b"v1 of it")
+        file.truncate(200 * 1024 * 1024)
+
+
+def last_byte(one: Project) -> None:
+    with one.path("big.bin").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"!")
+
+
+def named(name: str | bytes, kind: str, says: str, **more: Any) -> Case:
+    """Return a case of a file with an odd name."""
+    path = os.fsencode(name)
+    return again(
+        f"a name with {kind}",
+        reading(f"open({path!r}).read()"),
+        Edited({path: V2}),
+        files={path: V1},
+        names=(says,),
+        **more,
+    )
+
+
+ODD_FILES = [
+    named("prompts/two\nlines.txt", "a line end", "two"),
+    named("prompts/\x1b[31mred\x07.txt", "escape sequences", "red"),
+    named(b"prompts/caf\xe9.txt", "bytes that are no UTF-8", "caf"),
+    named("prompts/🐚 limpet.txt", "an emoji and a blank", "🐚 limpet.txt"),
+    named("prompts/[red]x[/red].txt", "markup", "prompts/[red]x[/red].txt"),
+    named("prompts/{0}%s$HOME.txt", "placeholders", "prompts/{0}%s$HOME.txt"),
+    named("-rf", "a dash first", "-rf"),
+    named(LONG, "all the letters it may have", "xxxxxxxxxxxx"),
+    stepwise("escape sequences in a name do not reach the terminal",
+             reading("open('prompts/\\x1b[31mred').read()"), Run(calls=ALL),
+             Edited({"prompts/\x1b[31mred": V2}), Run(asks=("red",), unsaid=("\x1b",)),
+             files={"prompts/\x1b[31mred": V1}),
+    stepwise("a big file of which little is read",
+             reading('open("big.bin", "rb").read(8)'), sparse, Run(calls=ALL), Run(), last_byte,
+             Run(asks=("big.bin",)), slow=True),
+    kept("a folder that is opened", reading('os.close(os.open("prompts", os.O_RDONLY))',
+                                            "import os"), nothing),
+    kept("a FIFO", reading("through()", "import os, threading", """
+        def put():
+            with open("pipe", "w") as pipe:
+                pipe.write("x")
+
+        def through():
+            if not os.path.exists("pipe"):
+                os.mkfifo("pipe")
+            writer = threading.Thread(target=put)
+            writer.start()
+            with open("pipe") as pipe:
+                text = pipe.read()
+            writer.join()
+            return text
+        """), nothing),
+    stepwise("a link to a device", reading('len(open("noise", "rb", 0).read(4))'),
+             Linked("noise", "/dev/urandom"), Run(calls=ALL), Run()),
+    again("a file that may not be read any more", reading("override()", "", OVERRIDE.replace(
+        "FileNotFoundError", "PermissionError")),
+          Special(lambda one: one.path("prompts/override.txt").chmod(0)),
+          files={"prompts/override.txt": V1}, names=("prompts/override.txt",),
+          skip="root may read everything" if os.geteuid() == 0 else ""),
+    stepwise("2,000 files that each item reads: one is named, and not all of them",
+             reading('sum(len(one.read_text()) for one in sorted(Path("many").iterdir()))'),
+             Run(calls="abc"), Run(), Edited({"many/1234": V2 + "!"}),
+             Run(asks=("many/1234",)),
+             Edited({f"many/{one}": V3 for one in range(2000)}),
+             Run(asks=("many/",)),
+             Special(lambda one: ["it says a lot"] if len(one.said) > 4000 else None),
+             Run((*RUN, "--redo"), calls="abc"), Run(),
+             files={**{f"many/{one}": V1 for one in range(2000)},
+                    "rows.jsonl": "".join(ROWS.splitlines(keepends=True)[:3])}),
+    again("a hot loop", reading(
+        f'[Path("{PROMPT}").read_text() for _ in range(3000)][0]'), answers="v2"),
+    kept("open is replaced by a test's stand-in", reading(
+        "mocked()", "from unittest import mock", """
+        def mocked():
+            with mock.patch("builtins.open", mock.mock_open(read_data="x")):
+                return open("prompts/answer.txt").read()
+        """)),
+    kept("a hook of the user's own that refuses to open", reading(
+        "refused()", "import sys", """
+        def refuse(event, given):
+            if event == "open" and given[0] == "prompts/forbidden.txt":
+                raise PermissionError("not this one")
+
+        sys.addaudithook(refuse)
+
+        def refused():
+            try:
+                return open("prompts/forbidden.txt").read()
+            except PermissionError as error:
+                return str(error)
+        """), nothing, files={"prompts/forbidden.txt": V1}),
+    stepwise("what open raises is what it raises without us", """
+        import os
+        from pathlib import Path
+        from tally import note
+
+        class Bad:
+            def __fspath__(self):
+                raise RuntimeError("no path")
+
+        class Odd:
+            def __fspath__(self):
+                return 3
+
+        TRIED = [
+            lambda: open("nope.txt"),
+            lambda: open("prompts/nope.txt", "rb"),
+            lambda: open("prompts"),
+            lambda: open("prompts/answer.txt/x"),
+            lambda: open("nope/", "w"),
+            lambda: open("a\\0b"),
+            lambda: open("x" * 300),
+            lambda: open(b"\\xff nope"),
+            lambda: open("\\ud800nope"),
+            lambda: open(["x"]),
+            lambda: open(None),
+            lambda: open(99999),
+            lambda: open(-1),
+            lambda: open(1.5),
+            lambda: open("prompts/answer.txt", "q"),
+            lambda: open("prompts/answer.txt", encoding="no-such"),
+            lambda: open("prompts/answer.txt", opener=lambda *given: 1 / 0),
+            lambda: open(Bad()),
+            lambda: open(Odd()),
+            lambda: os.open("nope.txt", os.O_RDONLY),
+            lambda: os.open("prompts/answer.txt", os.O_RDONLY | os.O_DIRECTORY),
+            lambda: os.open("answer.txt", os.O_RDONLY, dir_fd=99999),
+            lambda: Path("nope.txt").read_text(),
+            lambda: Path("prompts").read_text(),
+        ]
+
+        def errors():
+            found = []
+            for one in TRIED:
+                try:
+                    one()
+                    found.append("no error")
+                except Exception as error:
+                    more = getattr(error, "errno", None), getattr(error, "filename", None)
+                    frames, trace = 0, error.__traceback__
+                    while trace:
+                        frames, trace = frames + 1, trace.tb_next
+                    found.append(repr((type(error), str(error), more, frames,
+                                       error.__context__, getattr(error, "__notes__", ()))))
+            return found
+
+        def answer(question):
+            note(question)
+            return errors()
+        """,
+             Run(PYTHON, calls=ALL, said=("the same: True",)),
+             files={"script.py": SCRIPT.replace(
+                 "result =", "import app\nbare = app.errors()\nresult =")
+                 + "\nprint('the same:', all(one.output == bare for one in result.items))\n"
+                 "print(next(([x for x in zip(one.output, bare) if x[0] != x[1]] "
+                 "for one in result.items), None))\n"}),
+    Case(
+        "an inbox whose files are deleted when they were read",
+        project(reading('taken(Path("inbox", question))', "import os", """
+            def taken(path):
+                text = path.read_text()
+                os.unlink(path)
+                return text
+            """), {f"inbox/{one}": V1 for one in ALL}),
+        (Run(calls=ALL), Run()),
+        open="who deletes a file has written it",
+    ),
+]  # fmt: skip
+
+CASES = [
+    *WAYS,
+    *PLACES,
+    *CACHES,
+    *SOME,
+    *EVALUATORS,
+    *COMING,
+    *WRITTEN,
+    *LEFT_OUT,
+    *SESSIONS,
+    *ODD_FILES,
+]

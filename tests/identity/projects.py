@@ -135,10 +135,13 @@ class Project:
         stdout, stderr = self.aside / "stdout", self.aside / "stderr"
         stdout.write_bytes(b"")
         stderr.write_bytes(b"")
+        folder = self.folder / cwd
         try:
+            if words[0] == "new":
+                return self._run_anew(words[1:], folder, stdout, stderr)
             return self._players.play(
                 {
-                    "folder": str(self.folder / cwd),
+                    "folder": str(folder),
                     "words": words,
                     "environment": self.environment,
                     "stdout": str(stdout),
@@ -148,6 +151,19 @@ class Project:
             )
         finally:
             self.said = (stdout.read_bytes() + stderr.read_bytes()).decode(errors="replace")
+
+    def _run_anew(self, words: tuple[str, ...], folder: Path, stdout: Path, stderr: Path) -> int:
+        program = ["-m", "limpet", *words[1:]] if words[0] == "limpet" else words[1:]
+        with stdout.open("wb") as out, stderr.open("wb") as err:
+            return subprocess.run(
+                [sys.executable, *program],
+                cwd=folder,
+                env=self.environment,
+                stdout=out,
+                stderr=err,
+                timeout=PATIENCE_S,
+                check=False,
+            ).returncode
 
 
 @dataclass(frozen=True)
@@ -173,6 +189,7 @@ class Run:
         said: Texts that it says.
         unsaid: Texts that it does not say, nor write into the run's directory.
         answers: A text that each answer of an item that was called has in it.
+        stands: A text that every answer of the run has in it by then.
         cwd: Where it is run, from the project's folder.
         meanwhile: What happens while it runs.
     """
@@ -186,6 +203,7 @@ class Run:
     said: tuple[str, ...] = ()
     unsaid: tuple[str, ...] = ()
     answers: str = ""
+    stands: str = ""
     cwd: str = "."
     meanwhile: Meanwhile | None = field(default=None)
 
@@ -211,6 +229,8 @@ class Run:
             problems.append("asked")
         if self.answers:
             problems += _wrong_answers(project, set(noted["call"]), self.answers)
+        if self.stands:
+            problems += _wrong_answers(project, None, self.stands)
         return problems
 
     def __str__(self) -> str:
@@ -223,7 +243,7 @@ class Run:
             return -signal.SIGKILL
         if self.asks is None:
             return 0
-        return 2 if self.words[0] == "limpet" else 1
+        return 2 if "limpet" in self.words else 1
 
     def _interfere(self, project: Project, child: int) -> None:
         if not self.meanwhile:
@@ -265,10 +285,12 @@ def _holding(project: Project, text: str) -> list[Path]:
     return [one for one in files if text.encode() in one.read_bytes()]
 
 
-def _wrong_answers(project: Project, ids: set[str], text: str) -> list[str]:
+def _wrong_answers(project: Project, ids: set[str] | None, text: str) -> list[str]:
     for file in project.folder.glob("runs/*/workflow_output.json"):
         answers = {one["id"]: str(one["generated_answer"]) for one in json.loads(file.read_text())}
-        wrong = {one: answers.get(one) for one in ids if text not in str(answers.get(one))}
+        wrong = {
+            one: answers.get(one) for one in ids or answers if text not in str(answers.get(one))
+        }
         if wrong:
             return [f"answers without {text!r}: {wrong}"]
     return []
@@ -376,7 +398,7 @@ class Moved:
 class Special:
     """Something that no other edit is."""
 
-    what: Callable[[Project], None]
+    what: Callable[[Project], list[str] | None]
 
-    def __call__(self, project: Project) -> None:
-        self.what(project)
+    def __call__(self, project: Project) -> list[str] | None:
+        return self.what(project)

@@ -577,7 +577,7 @@ PLACES = [
         words=PYTHON,
         names=(),
         answers="v2",
-    ),  # fmt: skip
+    ),
     again(
         "at import of a script's own module, into something that shows no state",
         reading("next(WORDS)", _OPAQUE),
@@ -589,7 +589,7 @@ PLACES = [
         words=PYTHON,
         answers="v2",
         open="the hook begins when a run begins, after the import",
-    ),  # fmt: skip
+    ),
     again(
         "a script with the workflow in it",
         files={"script.py": READ + SCRIPT.replace('"app:answer"', "answer")},
@@ -620,7 +620,7 @@ PLACES = [
         ),
         answers="v2",
         open="it is read in no call, while the run goes on",
-    ),  # fmt: skip
+    ),
     again(
         "the command in another folder",
         reading(f'(Path(__file__).parent / "{PROMPT}").read_text()'),
@@ -1708,11 +1708,10 @@ SESSIONS = [
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
              Edited({PROMPT: V3}), Run(calls="cd"), ASKS,
              open="a redo goes on whatever is edited; it may as well ask at once"),
-    stepwise("on_change=redo that is killed: the next one asks, and pays for nothing twice",
+    stepwise("on_change=redo that is killed: the next one goes on, and pays for nothing twice",
              HALTING, Run(PYTHON, calls=ALL), EDIT,
              Run((*PYTHON, "redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls="cd", stands="v2"),
-             Run(PYTHON)),
+             Run(PYTHON, calls="cd", stands="v2"), Run(PYTHON)),
     stepwise("on_change=keep", READ, Run(PYTHON, calls=ALL), EDIT, Run((*PYTHON, "keep")),
              Run(PYTHON)),
     stepwise("on_change=keep in limpet.map", READ, Run(PYTHON, calls=ALL), EDIT,

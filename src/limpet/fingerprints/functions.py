@@ -23,6 +23,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
     code = function.__code__
     numbers: dict[str, int] = {}
     if is_users_file(code.co_filename):
+        walk.found.code.add((code.co_filename, code.co_firstlineno))
         node = source.definition_of(code)
         _defaults(walk, label, function, node)
         scope = function.__globals__

@@ -49,6 +49,7 @@ class Identity:
         found: The digest of each thing as it was found, state as well.
         home: The module that the step is from: what is in it is named without it.
         modules: The user's modules of which something counts.
+        code: The user's functions that count: file and line of each.
     """
 
     parts: Mapping[str, str]
@@ -57,6 +58,7 @@ class Identity:
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
+    code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
 
     @property
     def digest(self) -> str:
@@ -107,8 +109,8 @@ def identity_of(
             state.append(name)
             parts[name] = first
     left_out = dict(looked.left_out)
-    found = dict(looked.parts)
-    return Identity(parts, left_out, tuple(sorted(state)), found, home, looked.modules)
+    found, names = dict(looked.parts), tuple(sorted(state))
+    return Identity(parts, left_out, names, found, home, looked.modules, frozenset(looked.code))
 
 
 def note_end(

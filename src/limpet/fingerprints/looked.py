@@ -15,11 +15,13 @@ class Looked:
         forms: Everything that counts, by a name for people: its form as plain data.
         left_out: What does not count, by name: why.
         modules: The names of the user's modules of which something counts.
+        code: The user's functions that count: file and line of each.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
+    code: set[tuple[str, int]] = field(default_factory=set)
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:

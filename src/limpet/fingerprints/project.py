@@ -6,6 +6,7 @@ holds secrets.
 """
 
 import functools
+import itertools
 import os
 import re
 import stat
@@ -20,7 +21,9 @@ ABSENT = ""
 """What a file says that is not there."""
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
-_NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules"}
+_NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules", ".DS_Store"}
+_NOT_OURS |= {".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".cache", ".idea", ".vscode"}
+_NOT_OURS |= {".ipynb_checkpoints", ".ipython", ".jupyter", ".hypothesis", ".eggs", ".direnv"}
 _SECRET_FILE = re.compile(
     r"(?i)(?:.*[._-])?(?:secrets?|tokens?|passwords?|credentials?|api[_-]?keys?|service[_-]account)"
     r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc|env"
@@ -64,16 +67,18 @@ class Project:
     def _named(self, path: str) -> str | None:
         if any(path == one or path.startswith(one + os.sep) for one in self._without):
             return None
-        for folder in self.folders:
-            if path.startswith(folder + os.sep):
-                name = path[len(folder) + 1 :]
-                return Path(name).as_posix() if _may_count(name) and is_users_file(path) else None
+        real = os.path.realpath(path)
+        for one, folder in itertools.product((path, real), self.folders):
+            if one.startswith(folder + os.sep):
+                name = one[len(folder) + 1 :]
+                counts = _may_count(name) and is_users_file(one)
+                return _writable(Path(name).as_posix()) if counts else None
         return None
 
     def says(self, name: str) -> str:
         """Return the digest of what a file says now: ABSENT if it is not there."""
         for folder in self.folders:
-            found = self.content(os.path.join(folder, name))  # noqa: PTH118 - called for each read
+            found = self.content(os.path.join(folder, _as_named(name)))  # noqa: PTH118 - as above
             if found is None or found != ABSENT:
                 return found or ABSENT
         return ABSENT
@@ -101,9 +106,21 @@ class Project:
         return digest
 
 
+def _writable(name: str) -> str:
+    """Return a name that has a place in JSON, also if its bytes are no text."""
+    return os.fsencode(name).decode(errors="backslashreplace")
+
+
+def _as_named(name: str) -> str:
+    """Return the name that `_writable` wrote."""
+    return re.sub(r"\\x([89a-f][0-9a-f])", lambda one: os.fsdecode(bytes.fromhex(one[1])), name)
+
+
 def _may_count(name: str) -> bool:
     *folders, last = parts = Path(name).parts
-    if any(one.startswith(".") or one in _NOT_OURS for one in parts):
+    if any(one in _NOT_OURS or one.endswith("_cache") for one in parts):
+        return False
+    if last.startswith(".env"):
         return False
     stem, end = os.path.splitext(last)  # noqa: PTH122 - a text
     if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:

@@ -17,9 +17,10 @@ Not seen: what code in C and what other processes read.
 
 import itertools
 import os
+import re
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -93,6 +94,9 @@ class Call:
             self._values = frozenset(_words(self._values, _DEEPEST))
         return self._values
 
+    def is_of(self, step: "StepReads") -> bool:
+        return self._step is step
+
     def read(self, name: str, says: str) -> None:
         if self.is_over:  # by a task that it left behind
             self._step.read(name, says, None)
@@ -107,11 +111,18 @@ class StepReads:
 
     Args:
         step: Its name.
+        code: The functions of the user's that it is made of: file and line of each.
         known: What was read before for it in this process, and may be in a cache since.
     """
 
-    def __init__(self, step: str, known: Iterable[Read] = ()) -> None:
+    def __init__(
+        self,
+        step: str,
+        code: Collection[tuple[str, int]] = (),
+        known: Iterable[Read] = (),
+    ) -> None:
         self.step = step
+        self.code = code
         self.new: list[Read] = []
         self.afresh: set[str] = set()
         self._known: dict[str, Read] = {}
@@ -163,15 +174,14 @@ def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | No
     """Return a file's name without what a row says, and what that is; None, None if nothing."""
     found = ""
     for word in words:
-        if len(word) > len(found) and word in name and _stands_alone(name, word):
+        if len(word) > len(found) and word in name and re.search(_alone(word), name):
             found = word
-    return (name.replace(found, "*"), found) if found else (None, None)
+    return (re.sub(_alone(found), "*", name), found) if found else (None, None)
 
 
-def _stands_alone(name: str, word: str) -> bool:
-    at = name.find(word)
-    before, after = name[at - 1 : at] if at else "", name[at + len(word) :][:1]
-    return not before.isalnum() and not after.isalnum()
+def _alone(word: str) -> str:
+    """Return a pattern for a word that stands by itself in a name."""
+    return rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
 
 
 def _words(value: Any, depth: int) -> Iterator[str]:
@@ -229,7 +239,7 @@ class Watch:
             _call.reset(token)
 
     def heard(self, path: str, call: Call | None, *, writes: bool) -> None:
-        """Take note of a file that is being opened."""
+        """Take note of a file that is being opened, by a call or by nobody knows whom."""
         name = self.project.name_of(path)
         if name is None:
             return
@@ -241,9 +251,11 @@ class Watch:
             return
         if call is not None:
             call.read(name, says)
-            return
+        reader = None if call is None else _function_at_work()
         for step in self.steps.values():
-            step.read(name, says, None)
+            # Whoever uses the function that reads it may find it in a cache.
+            if call is None or (not call.is_of(step) and reader in step.code):
+                step.read(name, says, None)
 
 
 class Early:
@@ -270,7 +282,7 @@ class Early:
                 self.read[path] = (says, _module_at_work())
 
 
-_call: ContextVar[tuple[Watch, Call] | None] = ContextVar("limpet_call", default=None)
+_call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
 _listening: list[Watch | Early] = []
 _own = threading.local()
 _is_hooked = False
@@ -286,6 +298,16 @@ def importing() -> Iterator[None]:
         yield
     finally:
         _listening.remove(early)
+
+
+@contextmanager
+def for_nobody() -> Iterator[None]:
+    """Take what is read in this context as read for no call: by a hook that looks on."""
+    token = _call.set(())
+    try:
+        yield
+    finally:
+        _call.reset(token)
 
 
 def listen(watch: Watch) -> None:
@@ -341,10 +363,21 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
             continue
         whole = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - a text in, a text out
         for one in _listening:
-            if current is None or isinstance(one, Early):
+            if current is None or isinstance(one, Early) or (writes and not current):
                 one.heard(whole, None, writes=writes)
-            elif current[0] is one:
+            elif current and current[0] is one:
                 one.heard(whole, current[1], writes=writes)
+
+
+def _function_at_work() -> tuple[str, int] | None:
+    """Return file and line of the user's innermost function that is running."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name != "<module>" and is_users_file(code.co_filename):
+            return code.co_filename, code.co_firstlineno
+        frame = frame.f_back
+    return None
 
 
 def _module_at_work() -> str:

@@ -117,7 +117,8 @@ class Look:
                 parts |= found.parts
                 left_out |= found.left_out
         modules = frozenset().union(*(one.modules for _, _, one in self._looks))
-        self.identity = Identity(parts, left_out, tuple(state), modules=modules)
+        code = frozenset().union(*(one.code for _, _, one in self._looks))
+        self.identity = Identity(parts, left_out, tuple(state), modules=modules, code=code)
 
     def note_end(self) -> tuple[str, ...]:
         """Look again; return the names of what changed while the run was going on."""

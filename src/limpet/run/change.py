@@ -60,7 +60,8 @@ def settle_change(
         latest = next(reversed(in_question.values()))
         told, done = changed_parts(known[latest], now.parts), {*in_question}
     if on_change is None:
-        stale = _stale(stale_under, now.whole, here, in_question if choice == "keep" else {})
+        others = in_question if choice != "redo" else {}
+        stale = _stale(stale_under, now.whole, here, others)
         stale = {place: names for place, names in stale.items() if place not in exempt}
         files = sorted({name for names in stale.values() for name in names})
         done |= stale.keys()

@@ -180,7 +180,7 @@ class Evaluation:
         steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
         steps |= {one.name: one for one in self._request.evaluators}
         last = FilesRead(self._layout).last
-        self._watched = WatchedFiles(journal, steps, self._files, last, self._looks.modules)
+        self._watched = WatchedFiles(journal, steps, self._files, last, self._looks.identity)
         self._watched.begin()
         return self._watched
 
@@ -319,7 +319,8 @@ class Evaluation:
         end_redo(self._about, pending)
         note_ended(self._about, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        self._is_done = wrote and done and self._lookup.is_settled
+        settled = self._lookup.is_settled and not self._lookup.is_outdated()
+        self._is_done = wrote and done and settled
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def _numbers(self) -> Numbers:

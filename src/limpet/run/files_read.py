@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from limpet.errors import JournalError
 from limpet.fingerprints.looked import digest_of
 from limpet.fingerprints.project import Project
 from limpet.fingerprints.reads import Read
@@ -125,4 +126,5 @@ def _entries(layout: Layout) -> Iterator[Entry]:
     with contextlib.suppress(FileNotFoundError), open_to_read(layout.files) as file:
         for line in file:
             if is_whole(line):
-                yield decode_line(line)
+                with contextlib.suppress(ValueError, JournalError):  # as if it were lost
+                    yield decode_line(line)

@@ -20,6 +20,7 @@ from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.details import ExecutionStatus
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.reads import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.guards import Guards
@@ -193,8 +194,9 @@ class Keeping:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
-        if hook is not None and isawaitable(answer := hook(finished)):
-            await answer
+        with for_nobody():
+            if hook is not None and isawaitable(answer := hook(finished)):
+                await answer
 
     async def _append(self, finished: Finished[Any, Any]) -> Outcome:
         """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
@@ -292,7 +294,8 @@ def _told(hook: Callable[..., Any], *news: Any) -> Any:
     """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
     home = os.getpid()
     try:
-        return hook(*news)
+        with for_nobody():
+            return hook(*news)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
         name = getattr(hook, "__qualname__", type(hook).__name__)

@@ -111,7 +111,9 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
-        self._watched = WatchedFiles(journal, {STEP: step}, project, read.last, self._looks.modules)
+        self._watched = WatchedFiles(
+            journal, {STEP: step}, project, read.last, self._looks.identity
+        )
         self._watched.begin()
         self._keeping = Keeping(
             journal,

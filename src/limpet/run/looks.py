@@ -49,9 +49,9 @@ class Looks:
         """The digest of each step."""
         return dict(self._versions)
 
-    def modules(self, step: str) -> frozenset[str]:
-        """Return the user's modules that a step is made of."""
-        return self._looks[step].identity.modules
+    def identity(self, step: str) -> Identity:
+        """Return what a step is."""
+        return self._looks[step].identity
 
     def write(self, journal: Journal, clean: Callable[[Any], Any]) -> None:
         """Write down what each identity is made of, beside `run.json`.

@@ -29,6 +29,8 @@ from limpet.run.selecting import reported_places
 from limpet.run.stale import StaleRecords
 
 _CHUNK = 1_000
+EARLIER_FILES = "with files that say something else now"
+"""The version of an answer that is kept, though a file changed that it was made of."""
 
 
 class Lookup:
@@ -79,8 +81,8 @@ class Lookup:
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        read, choice = FilesRead(layout), request.on_change
-        self._stale = StaleRecords(read, project, columns, WORKFLOW, about, choice)
+        self._layout, self._project, self._about = layout, project, about
+        self._stale = self._look_for_stale()
         self.redos = Redos(about, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
@@ -118,6 +120,8 @@ class Lookup:
 
     def counting_key(self, key: str) -> tuple[str, str]:
         """Return the key of the answer that counts now, and its version; empty: the present one."""
+        if key in self._stale.kept:
+            return key, EARLIER_FILES
         if not self.standing or key in self._answers:
             return key, ""
         return self.standing.get(key, (key, ""))
@@ -126,6 +130,15 @@ class Lookup:
     def is_settled(self) -> bool:
         """Whether nobody needs to be asked about answers of another version that count."""
         return self._kept_by_choice or all(key in self._answers for key in self.standing)
+
+    def is_outdated(self) -> bool:
+        """Tell whether by now a record is made of a file that says something else."""
+        return bool(self._look_for_stale())
+
+    def _look_for_stale(self) -> StaleRecords:
+        read, request = FilesRead(self._layout), self._request
+        choice = request.on_change
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, choice)
 
     def _exempt(self, about: Mapping[str, Any]) -> set[int]:
         """Return where a changed workflow is no question: not asked now, or run again anyway."""

@@ -17,6 +17,9 @@ from limpet.run.files_read import LOST, FilesRead
 class StaleRecords:
     """What was made of files that changed.
 
+    Attributes:
+        kept: The keys of records that stay all the same, as a person decided.
+
     Args:
         files: What was read before.
         project: Whose files these are.
@@ -38,6 +41,7 @@ class StaleRecords:
         self._columns = columns
         self._asked_about = asked_about
         self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})
+        self.kept: set[str] = set()
         self._found: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
             changed = files.changed(step, project)
@@ -63,7 +67,11 @@ class StaleRecords:
         choices = {name: self._decided.get(name, {}).get(one) for name, one in now.items()}
         self._undecided = {name for name, choice in choices.items() if choice is None}
         kept = {name for name, choice in choices.items() if choice == "keep"}
+        self.kept = {key for key, names in found.items() if names and names <= kept}
         return {key: names - kept for key, names in found.items()}
+
+    def __bool__(self) -> bool:
+        return any(self._found.values())
 
     def of(self, step: str) -> Mapping[str, set[str]]:
         """Return the keys of a step's records that are to be made again, with the files."""

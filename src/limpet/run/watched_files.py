@@ -2,11 +2,12 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.naming import module_name, plain_name
 from limpet.fingerprints.project import Project
 from limpet.fingerprints.reads import Call, Read, StepReads, Watch, early, listen, stop_listening
@@ -36,8 +37,8 @@ class WatchedFiles:
         steps: Each step by its name; only those with code of the user's are watched.
         project: Whose files count.
         last: The number of the last line that is there.
-        modules_of: Returns the modules that a step is made of: what they read as they were
-            imported counts for it.
+        identity_of: Returns what a step is: what its modules read as they were imported, and
+            what its functions read for other steps, counts for it.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class WatchedFiles:
         steps: Mapping[str, Any],
         project: Project,
         last: int,
-        modules_of: Callable[[str], Collection[str]],
+        identity_of: Callable[[str], Identity],
     ) -> None:
         self._journal = journal
         self._first = last + 1
@@ -55,13 +56,16 @@ class WatchedFiles:
         self._calls: dict[tuple[str, Any], Call] = {}
         codes = {name: "\n".join(map(_code, code_of(one).values())) for name, one in steps.items()}
         self._codes = {name: code for name, code in codes.items() if code}
-        reads = [StepReads(name, _in_caches.get(code, ())) for name, code in self._codes.items()]
+        reads = [
+            StepReads(name, identity_of(name).code, _in_caches.get(code, ()))
+            for name, code in self._codes.items()
+        ]
         self._watch = Watch(project, reads)
         self._watch.written |= {project.name_of(path) or "" for path in early.written}
         for path, (says, module) in early.read.items():
             name = project.name_of(path)
             for step in reads if name is not None else ():
-                if not module or module in modules_of(step.step):
+                if not module or module in identity_of(step.step).modules:
                     step.read(str(name), says, None)
 
     def begin(self) -> None:

@@ -69,10 +69,12 @@ class Project:
             return None
         real = os.path.realpath(path)
         for one, folder in itertools.product((path, real), self.folders):
-            if one.startswith(folder + os.sep):
+            if f"{one}{os.sep}".startswith(folder + os.sep):
                 name = one[len(folder) + 1 :]
-                counts = _may_count(name) and is_users_file(one)
-                return _writable(Path(name).as_posix()) if counts else None
+                if not _may_count(name) or not is_users_file(one):
+                    return None
+                end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a text
+                return _writable(Path(name).as_posix().removeprefix(".")) + end if name else "/"
         return None
 
     def says(self, name: str) -> str:
@@ -83,15 +85,31 @@ class Project:
                 return found or ABSENT
         return ABSENT
 
-    def content(self, path: str) -> str | None:
-        """Return the digest of what a file says; ABSENT if it is not there, None if it is no file.
+    def _names_in(self, folder: str) -> str:
+        """Return a digest of what a folder has, without what does not belong to the project."""
+        names = sorted(
+            name
+            for name in os.listdir(folder)  # noqa: PTH208 - texts
+            if _may_count(name) and not self._is_without(os.path.join(folder, name))  # noqa: PTH118
+        )
+        return blake2b("\n".join(map(_writable, names)).encode(), digest_size=8).hexdigest()
 
-        A very large one counts by its size and the time of its last change.
+    def _is_without(self, path: str) -> bool:
+        """Tell whether it does not count, or holds what does not."""
+        return any(f"{one}{os.sep}".startswith(path + os.sep) for one in self._without)
+
+    def content(self, path: str) -> str | None:
+        """Return the digest of what a file says, or of the names in a folder.
+
+        ABSENT if it is not there, None if it is something else, such as a pipe. A very large file
+        counts by its size and the time of its last change.
         """
         try:
             about = os.stat(path)  # noqa: PTH116 - called for each read
         except (OSError, ValueError):
             return ABSENT
+        if stat.S_ISDIR(about.st_mode):
+            return self._names_in(path)
         if not stat.S_ISREG(about.st_mode):
             return None
         signs = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns)

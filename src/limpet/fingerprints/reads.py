@@ -1,6 +1,7 @@
 """Which files does a call read?
 
-Python tells of every file that is opened, by an audit hook. It is asked while a workflow is
+Python tells of every file that is opened, and of every folder that is listed, by an audit hook. It
+is asked while a workflow is
 imported, set up and called; each call runs in a context of its own, which is how a file is known to
 be read by it. What is read outside of any call (at import, while setting up, in a thread of the
 user's) is read for all.
@@ -23,13 +24,15 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
 from limpet.fingerprints.ownership import is_users_file
 from limpet.fingerprints.project import Project
 
-_EVENTS = {"open", "os.rename", "os.remove", "os.truncate"}
+_LISTING = {"os.listdir", "os.scandir"}
+_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", *_LISTING}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_PYTHON = {
     "importlib._bootstrap_external",
@@ -39,6 +42,8 @@ _OF_PYTHON = {
     "runpy",
     "zipimport",
 }
+_OURS = str(Path(__file__).parents[1])
+_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a text
 _LONGEST_WORD = 200
 _DEEPEST = 4
 _MOST_READS = 1_000
@@ -244,10 +249,11 @@ class Watch:
         if name is None:
             return
         if writes:
-            self.written.add(name)
+            self.written |= {name, f"{name.rpartition('/')[0]}/"}  # its folder has other names now
             return
         says = self.project.content(path)
-        if says is None or (path.endswith(".py") and _is_read_by_python()):
+        is_pythons = name.endswith((".py", "/")) and _is_read_by_python()
+        if says is None or is_pythons:
             return
         if call is not None:
             call.read(name, says)
@@ -352,7 +358,11 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:
     current = _call.get()
-    if event == "open":
+    if not current and _is_ours():
+        return
+    if event in _LISTING:
+        writes, paths = False, (args[0] or ".",)
+    elif event == "open":
         _, mode, flags = args
         writes = any(one in mode for one in "wax+") if mode else bool(flags & _WRITING)
         paths = args[:1]
@@ -367,6 +377,17 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
                 one.heard(whole, None, writes=writes)
             elif current and current[0] is one:
                 one.heard(whole, current[1], writes=writes)
+
+
+def _is_ours() -> bool:
+    """Tell whether it is our own code that opens something."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if file != __file__ and not file.startswith(_OF_LIBRARY):
+            return file.startswith(_OURS)
+        frame = frame.f_back
+    return False
 
 
 def _function_at_work() -> tuple[str, int] | None:

@@ -106,7 +106,7 @@ class Keeping:
         self._watcher = watcher
         self._guards = guards
         self._generation_of = generation_of
-        self._files = files if files is not None and files.watches(step) else None
+        self._files = files
         self._call_of = call_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
@@ -134,12 +134,13 @@ class Keeping:
         self, function: Callable[[Any], Awaitable[Any]]
     ) -> Callable[[Any], Awaitable[Any]]:
         """Return the function, with the files noted that its calls read."""
-        files = self._files
+        files, step = self._files, self.step
         if files is None:
             return function
+        watches = files.watches(step)
 
         async def watched(one: Any) -> Any:
-            with files.calling(self.step, *self._call_of(one)):
+            with files.calling(step, *self._call_of(one)) if watches else for_nobody():
                 return await function(one)
 
         return watched

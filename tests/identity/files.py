@@ -37,6 +37,7 @@ dataset: rows.jsonl
 workflow: app:answer
 pace: 1
 early_stop: false
+output: {dir: runs/trial, durability: flush}
 """
 SCORED = EVAL + "evaluators: {grade: app:grade}\n"
 SCRIPT = """
@@ -45,6 +46,7 @@ import limpet
 
 result = limpet.evaluate(
     "rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, early_stop=False,
+    durability="flush",
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -122,11 +124,12 @@ def again(
     words: tuple[str, ...] = RUN,
     all_: str = ALL,
     cwd: str = ".",
+    settled: bool = True,
     **more: Any,
 ) -> Case:
     """Return a case in which a run asks after an edit and, told so, calls for these items again.
 
-    The question costs nothing, and after the redo nobody asks again. If only some items run again,
+    The question costs nothing, and after the redo nobody asks again (`settled`). If only some items run again,
     or perhaps more, it is a script: `limpet run --redo` runs them all.
     """
     words = words if (calls, may) == (all_, "") or words != RUN else PYTHON
@@ -139,7 +142,7 @@ def again(
             edit,
             Run(words, asks=names, cwd=cwd),
             Run((*words, redo), calls=calls, may=may, answers=answers, cwd=cwd),
-            Run(words, cwd=cwd),
+            *([Run(words, cwd=cwd)] if settled else ()),
         ),
         **more,
     )
@@ -177,6 +180,7 @@ def way(name: str, expression: str, imports: str = "", *, path: str = PROMPT, **
         Edited({path: content(V2)}),
         files={path: content(V1), **more.pop("files", {})},
         names=more.pop("names", (path,)),
+        settled=False,
         **more,
     )
 
@@ -1484,7 +1488,16 @@ if sys.argv[1:]:
 # ---- what does not count ------------------------------------------------------------------------
 
 _VENV = ".venv/lib/python3.11/site-packages"
-SECRETS = (".env", "credentials.json", "id_rsa", "keys/server.pem", "service-account.key")
+SECRETS = {
+    ".env": "",
+    ".env.local": "",
+    "credentials.json": "",
+    "id_rsa": "",
+    "keys/server.pem": "",
+    "keys/server.key": "the issue names no names; this one is none but a secret's",
+    "config/secrets.yaml": "the issue names no names; most such files hold secrets",
+    "api_key.txt": "the issue names no names; in code, api_key is a secret",
+}
 
 
 def unseen(name: str, expression: str, edit: Callable, imports: str = "", **more: Any) -> Case:
@@ -1557,8 +1570,9 @@ LEFT_OUT = [
             project(reading(f'len(Path("{name}").read_text()) * 0'), {name: "hunter2-hunter2"}),
             (Run(calls=ALL, unsaid=("hunter2-hunter2",)), Edited({name: "correct-horse-9"}),
              Run(unsaid=("hunter2-hunter2", "correct-horse-9"))),
+            open=why,
         )
-        for name in SECRETS
+        for name, why in SECRETS.items()
     ),
     unseen(".git", 'Path(".git/HEAD").read_text()', Edited({".git/HEAD": V2}),
            files={".git/HEAD": V1, ".git/config": ""}),
@@ -1703,16 +1717,15 @@ SESSIONS = [
              Run(calls=ALL), EDIT,
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
              Run(calls="cd", stands="v2"), Run()),
-    stepwise("a redo that is killed goes on after one more edit, and the next run asks", HALTING,
+    stepwise("a redo that is killed, and one more edit: it asks", HALTING,
              Run(calls=ALL), EDIT,
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Edited({PROMPT: V3}), Run(calls="cd"), ASKS,
-             open="a redo goes on whatever is edited; it may as well ask at once"),
-    stepwise("on_change=redo that is killed: the next one asks, and pays for nothing twice",
+             Edited({PROMPT: V3}), ASKS, Run((*RUN, "--redo"), calls=ALL, stands="v3"), Run(),
+             open="it may go on with the redo, if the next run asks about the half of before"),
+    stepwise("on_change=redo that is killed: the next one pays for nothing twice",
              HALTING, Run(PYTHON, calls=ALL), EDIT,
              Run((*PYTHON, "redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "redo"), calls="cd", stands="v2"),
-             Run(PYTHON)),
+             Run((*PYTHON, "redo"), calls="cd", stands="v2"), Run(PYTHON)),
     stepwise("on_change=keep", READ, Run(PYTHON, calls=ALL), EDIT, Run((*PYTHON, "keep")),
              Run(PYTHON)),
     stepwise("on_change=keep in limpet.map", READ, Run(PYTHON, calls=ALL), EDIT,
@@ -1765,6 +1778,14 @@ SESSIONS = [
     stepwise("a row more, read with the same file", HALTING_LRU, Run(calls=ALL),
              Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e"}\n'}), Run(calls="e"),
              EDIT, ASKS, Run((*RUN, "--redo"), calls=ALL + "e", stands="v2"), Run()),
+    stepwise("the row of the item that has read a file for all is gone", HALTING_LRU,
+             Run(calls=ALL), Edited({"rows.jsonl": "".join(ROWS.splitlines(keepends=True)[1:])}),
+             Run(), EDIT, ASKS, Run((*RUN, "--redo"), calls="bcd", answers="v2"), Run()),
+    stepwise("the item that has read a file for all has failed", HALTING_LRU.replace(
+        "    return f", '    if question == "a" and text == "v1 of it":\n        raise ValueError\n'
+        "    return f"), Run(calls=ALL, code=1), EDIT, ASKS, REDONE, Run(), files=_FEW),
+    stepwise("one item is run again after an edit, the others are kept", READ, Run(calls=ALL),
+             EDIT, Run((*KEEP, "--redo-item", "b"), calls="b", answers="v2"), Run()),
     stepwise("code and a file are edited at once: both are named", READ, Run(calls=ALL),
              Special(lambda one: one.write({PROMPT: V2, "app.py": READ.replace(
                  "return f", "SUFFIX = 1\n    return f")})),
@@ -1834,20 +1855,12 @@ ODD_FILES = [
              Run(asks=("big.bin",)), slow=True),
     kept("a folder that is opened", reading('os.close(os.open("prompts", os.O_RDONLY))',
                                             "import os"), nothing),
-    kept("a FIFO", reading("through()", "import os, threading", """
-        def put():
-            with open("pipe", "w") as pipe:
-                pipe.write("x")
-
+    kept("a FIFO", reading("through()", "import os, subprocess", """
         def through():
             if not os.path.exists("pipe"):
                 os.mkfifo("pipe")
-            writer = threading.Thread(target=put)
-            writer.start()
-            with open("pipe") as pipe:
-                text = pipe.read()
-            writer.join()
-            return text
+            with subprocess.Popen("echo x > pipe", shell=True), open("pipe") as pipe:
+                return pipe.read()
         """), nothing),
     stepwise("a link to a device", reading('len(open("noise", "rb", 0).read(4))'),
              Linked("noise", "/dev/urandom"), Run(calls=ALL), Run()),

@@ -1,8 +1,8 @@
 """The table of files that are read: after which edits must something run again, and what?
 
 Each case is a small project and what happens to it, step by step: runs, with the calls that must
-be made in them, and edits in between. A call is noted outside of the project's folder. `open` says
-what the issue of a case is: there a user's expectation stands, and another answer may be right.
+be made in them, and edits in between. A call is noted outside of the project's folder. Where a case
+is `open`, what stands there is a user's expectation, and another answer may be right.
 """
 
 import os
@@ -73,7 +73,7 @@ class Case:
         name: What is tried.
         files: The project at first.
         steps: Runs and edits; each is called with the project, and tells what is wrong.
-        open: What the issue leaves open; empty: it does not.
+        open: Why another answer may be right; empty: none is.
         slow: Whether it takes seconds.
         skip: Why it cannot be tried here.
     """
@@ -129,8 +129,8 @@ def again(
 ) -> Case:
     """Return a case in which a run asks after an edit and, told so, calls for these items again.
 
-    The question costs nothing, and after the redo nobody asks again (`settled`). If only some items run again,
-    or perhaps more, it is a script: `limpet run --redo` runs them all.
+    The question costs nothing, and after the redo nobody asks again (`settled`). If only some
+    items run again, or perhaps more, it is a script: `limpet run --redo` runs them all.
     """
     words = words if (calls, may) == (all_, "") or words != RUN else PYTHON
     redo = "--redo" if "limpet" in words else "redo"
@@ -581,7 +581,7 @@ PLACES = [
         words=PYTHON,
         names=(),
         answers="v2",
-    ),  # fmt: skip
+    ),
     again(
         "at import of a script's own module, into something that shows no state",
         reading("next(WORDS)", _OPAQUE),
@@ -593,7 +593,7 @@ PLACES = [
         words=PYTHON,
         answers="v2",
         open="the hook begins when a run begins, after the import",
-    ),  # fmt: skip
+    ),
     again(
         "a script with the workflow in it",
         files={"script.py": READ + SCRIPT.replace('"app:answer"', "answer")},
@@ -624,7 +624,7 @@ PLACES = [
         ),
         answers="v2",
         open="it is read in no call, while the run goes on",
-    ),  # fmt: skip
+    ),
     again(
         "the command in another folder",
         reading(f'(Path(__file__).parent / "{PROMPT}").read_text()'),
@@ -1494,9 +1494,9 @@ SECRETS = {
     "credentials.json": "",
     "id_rsa": "",
     "keys/server.pem": "",
-    "keys/server.key": "the issue names no names; this one is none but a secret's",
-    "config/secrets.yaml": "the issue names no names; most such files hold secrets",
-    "api_key.txt": "the issue names no names; in code, api_key is a secret",
+    "keys/server.key": "which names are secrets'? Nothing else ends so",
+    "config/secrets.yaml": "which names are secrets'? Most such files hold some",
+    "api_key.txt": "which names are secrets'? In code, api_key is one",
 }
 
 
@@ -1550,7 +1550,7 @@ LEFT_OUT = [
         files={"raw.json": '["a", "b"]',
                "eval.yml": EVAL.replace("dataset: rows.jsonl", "dataset: {python: app:rows}")},
     ),
-    kept("eval.yml: another pace and another evaluator's name", READ,
+    kept("eval.yml: another pace", READ,
          Edited({"eval.yml": EVAL.replace("pace: 1", "pace: 2")})),
     unseen("eval.yml, which the workflow reads itself", 'len(Path("eval.yml").read_text()) * 0',
            Edited({"eval.yml": EVAL + "retry: 3\n"}),
@@ -1797,7 +1797,7 @@ SESSIONS = [
     stepwise("a file that is declared and read", READ, Run(calls=ALL), EDIT, ASKS, REDONE, Run(),
              files={"eval.yml": EVAL.replace(
                  "app:answer", "{python: app:answer, depends_on: {files: ['prompts/*']}}")}),
-    stepwise("--keep after an edit, in an evaluation that is not begun again", READ,
+    stepwise("a plan after an edit names the file, and does nothing", READ,
              Run(calls=ALL), EDIT, Run((*RUN, "--plan"), said=(PROMPT, "4 workflow calls")),
              ASKS),
     again("real processes, at the command line", HALTING_LRU, answers="v2",

@@ -1720,7 +1720,7 @@ SESSIONS = [
     stepwise("a redo that is killed, and one more edit: it asks", HALTING,
              Run(calls=ALL), EDIT,
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Edited({PROMPT: V3}), ASKS, Run((*RUN, "--redo"), calls=ALL, stands="v3"), Run(),
+             Edited({PROMPT: V3}), ASKS,
              open="it may go on with the redo, if the next run asks about the half of before"),
     stepwise("on_change=redo that is killed: the next one pays for nothing twice",
              HALTING, Run(PYTHON, calls=ALL), EDIT,

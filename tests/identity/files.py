@@ -1884,7 +1884,7 @@ ODD_FILES = [
     kept("open is replaced by a test's stand-in", reading(
         "mocked()", "from unittest import mock", """
         def mocked():
-            with mock.patch("builtins.open", mock.mock_open(read_data="x")):
+            with mock.patch(f"{__name__}.open", mock.mock_open(read_data="x"), create=True):
                 return open("prompts/answer.txt").read()
         """)),
     kept("a hook of the user's own that refuses to open", reading(

@@ -1,8 +1,8 @@
 """The table of files that are read: after which edits must something run again, and what?
 
 Each case is a small project and what happens to it, step by step: runs, with the calls that must
-be made in them, and edits in between. A call is noted outside of the project's folder. `open` says
-what the issue of a case is: there a user's expectation stands, and another answer may be right.
+be made in them, and edits in between. A call is noted outside of the project's folder. Where a case
+is `open`, what stands there is a user's expectation, and another answer may be right.
 """
 
 import os
@@ -37,6 +37,7 @@ dataset: rows.jsonl
 workflow: app:answer
 pace: 1
 early_stop: false
+output: {dir: runs/trial, durability: flush}
 """
 SCORED = EVAL + "evaluators: {grade: app:grade}\n"
 SCRIPT = """
@@ -45,6 +46,7 @@ import limpet
 
 result = limpet.evaluate(
     "rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, early_stop=False,
+    durability="flush",
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -71,7 +73,7 @@ class Case:
         name: What is tried.
         files: The project at first.
         steps: Runs and edits; each is called with the project, and tells what is wrong.
-        open: What the issue leaves open; empty: it does not.
+        unseen: Why Limpet cannot see it, as the docs say; empty: it can.
         slow: Whether it takes seconds.
         skip: Why it cannot be tried here.
     """
@@ -79,7 +81,7 @@ class Case:
     name: str
     files: dict
     steps: tuple[Callable[[Project], list[str] | None], ...]
-    open: str = ""
+    unseen: str = ""
     slow: bool = False
     skip: str = ""
 
@@ -122,12 +124,13 @@ def again(
     words: tuple[str, ...] = RUN,
     all_: str = ALL,
     cwd: str = ".",
+    settled: bool = True,
     **more: Any,
 ) -> Case:
     """Return a case in which a run asks after an edit and, told so, calls for these items again.
 
-    The question costs nothing, and after the redo nobody asks again. If only some items run again,
-    or perhaps more, it is a script: `limpet run --redo` runs them all.
+    The question costs nothing, and after the redo nobody asks again (`settled`). If only some
+    items run again, or perhaps more, it is a script: `limpet run --redo` runs them all.
     """
     words = words if (calls, may) == (all_, "") or words != RUN else PYTHON
     redo = "--redo" if "limpet" in words else "redo"
@@ -139,7 +142,7 @@ def again(
             edit,
             Run(words, asks=names, cwd=cwd),
             Run((*words, redo), calls=calls, may=may, answers=answers, cwd=cwd),
-            Run(words, cwd=cwd),
+            *([Run(words, cwd=cwd)] if settled else ()),
         ),
         **more,
     )
@@ -177,6 +180,7 @@ def way(name: str, expression: str, imports: str = "", *, path: str = PROMPT, **
         Edited({path: content(V2)}),
         files={path: content(V1), **more.pop("files", {})},
         names=more.pop("names", (path,)),
+        settled=False,
         **more,
     )
 
@@ -366,7 +370,7 @@ WAYS = [
         "a folder that is open, by dir_fd",
         'os.read(os.open("answer.txt", 0, dir_fd=os.open("prompts", 0)), 99)',
         "import os",
-        open="an audit hook is told a path without its folder",
+        unseen="an audit hook is told a path without its folder",
     ),
     way(
         "in a thread of the user's",
@@ -435,7 +439,6 @@ WAYS = [
         "a prompt about passwords",
         'open("prompts/password_reset.txt").read()',
         path="prompts/password_reset.txt",
-        open="its name has a secret's word in it, but it is a prompt",
     ),
     way(
         "a database of sqlite",
@@ -449,7 +452,7 @@ WAYS = [
         """,
         path="kb.db",
         content=_database,
-        open="a C library reads it, but an audit event has its name; a user would want it seen",
+        unseen="a C library reads it, but an audit event has its name",
     ),
 ]
 
@@ -587,8 +590,8 @@ PLACES = [
             )
         },
         words=PYTHON,
+        names=(),  # what the walk found is named: the hook begins when a run begins
         answers="v2",
-        open="the hook begins when a run begins, after the import",
     ),
     again(
         "a script with the workflow in it",
@@ -619,7 +622,6 @@ PLACES = [
             """,
         ),
         answers="v2",
-        open="it is read in no call, while the run goes on",
     ),
     again(
         "the command in another folder",
@@ -641,7 +643,6 @@ PLACES = [
         words=("python", "../script.py"),
         cwd="work",
         answers="v2",
-        open="is a script's project its own folder, or the one it is started in?",
     ),
 ]
 
@@ -823,7 +824,7 @@ async def prompt():
             "result =", 'app.prompt("answer.txt")\nresult =')},
         words=PYTHON,
         answers="v2",
-        open="nothing is read while the run goes on; a user would want it seen",
+        unseen="nothing is read while the run goes on",
     ),
 ]  # fmt: skip
 
@@ -942,7 +943,6 @@ SOME = [
             Run((*RUN, "--redo-item", "c", "--keep"), calls="c"),
             Run(),
         ),
-        open="--redo runs all of them again; --redo-item with --keep is what there is for one",
     ),
     Case(
         "the plan says how many would run again, and asks nothing",
@@ -952,7 +952,6 @@ SOME = [
             Edited({"docs/c.txt": V2}),
             Run((*RUN, "--plan"), said=("docs/c.txt", "3 kept", "1 workflow call")),
         ),
-        open="how the plan says it",
     ),
     Case(
         "what a file says is to be read: the file of before counts no more",
@@ -1201,7 +1200,7 @@ COMING = [
         Edited({"prompts/override.txt": V2}),
         names=("prompts/override.txt",),
         answers="v2",
-        open="nothing is opened: no hook is told that somebody looked",
+        unseen="nothing is opened: no hook is told that somebody looked",
     ),
     again(
         "an override that is deleted",
@@ -1243,7 +1242,6 @@ COMING = [
         files={"shots/1.txt": V1},
         names=("shots",),
         answers="v2",
-        open="no file that was read changed; a user would want it seen",
     ),
     again(
         "one file less in a folder of which all are read",
@@ -1296,7 +1294,6 @@ COMING = [
         files={"aside:shared.txt": V1},
         names=("prompts/shared.txt",),
         answers="v2",
-        open="the name is in the project, the file is not",
     ),
     again(
         "by another name of the project's folder",
@@ -1308,7 +1305,7 @@ COMING = [
 
 def linked_first(case: Case, name: str, target: str) -> Case:
     """Return a case that begins with a link."""
-    return Case(case.name, case.files, (Linked(name, target), *case.steps), case.open)
+    return Case(case.name, case.files, (Linked(name, target), *case.steps), case.unseen)
 
 
 LINKS = {
@@ -1396,8 +1393,7 @@ WRITTEN = [
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(name)
             return path.read_text()
-        """, Run(), REDO, Run(), Deleted(("cache",)), Run(),
-        open="it was written in an earlier session, and only read in this one"),
+        """, Run(), REDO, Run(), Deleted(("cache",)), Run()),
     written("a temporary file with a new name each time", """
         import tempfile
 
@@ -1425,7 +1421,7 @@ WRITTEN = [
             text = Path(path).read_text()
             os.unlink(path)
             return text
-        """, open="it was written by somebody else, and is gone when the run ends"),
+        """),
     Case(
         "a file that the script writes before each run is an input",
         project(READ, {"script.py": SCRIPT.replace(
@@ -1458,7 +1454,7 @@ for text in ("v1 of it", "v1 of it", "v2 of it"):
         (Run(PYTHON, calls=ALL, asks=("FunctionChangedError", PROMPT), code=0),),
     ),
     Case(
-        "a redo in the process whose cache has the text of before: the next one asks",
+        "a redo in the process whose cache has the text of before: the next one does it again",
         project(reading('prompt("answer.txt")', "import functools", _LRU), {"script.py": """
 import sys
 import limpet
@@ -1474,9 +1470,8 @@ if sys.argv[1:]:
 """}),
         (
             Run((*PYTHON, "edit"), calls=ALL, may=ALL, answers="v1"),
-            Run(PYTHON, asks=(PROMPT,)),
+            Run(PYTHON, calls=ALL, stands="v2"),
         ),
-        open="the file that counts is the one that was read, whenever that was",
     ),
 ]  # fmt: skip
 
@@ -1484,7 +1479,16 @@ if sys.argv[1:]:
 # ---- what does not count ------------------------------------------------------------------------
 
 _VENV = ".venv/lib/python3.11/site-packages"
-SECRETS = (".env", "credentials.json", "id_rsa", "keys/server.pem", "service-account.key")
+SECRETS = {
+    ".env": "",
+    ".env.local": "",
+    "credentials.json": "",
+    "id_rsa": "",
+    "keys/server.pem": "",
+    "keys/server.key": "which names are secrets'? Nothing else ends so",
+    "config/secrets.yaml": "which names are secrets'? Most such files hold some",
+    "api_key.txt": "which names are secrets'? In code, api_key is one",
+}
 
 
 def unseen(name: str, expression: str, edit: Callable, imports: str = "", **more: Any) -> Case:
@@ -1537,11 +1541,11 @@ LEFT_OUT = [
         files={"raw.json": '["a", "b"]',
                "eval.yml": EVAL.replace("dataset: rows.jsonl", "dataset: {python: app:rows}")},
     ),
-    kept("eval.yml: another pace and another evaluator's name", READ,
+    kept("eval.yml: another pace", READ,
          Edited({"eval.yml": EVAL.replace("pace: 1", "pace: 2")})),
-    unseen("eval.yml, which the workflow reads itself", 'len(Path("eval.yml").read_text()) * 0',
-           Edited({"eval.yml": EVAL + "retry: 3\n"}),
-           open="it is a file that was read, and it is ours"),
+    again("eval.yml, which the workflow reads itself",
+          reading('len(Path("eval.yml").read_text()) * "v"'),
+          Edited({"eval.yml": EVAL + "retry: 3\n"}), names=("eval.yml",)),
     unseen("the run's directory", 'sum(1 for one in Path("runs").rglob("*.json*") '
            "if one.read_bytes()) * 0", nothing),
     unseen("the result of another run", 'Path("runs/other/summary.json").read_text()',
@@ -1549,8 +1553,7 @@ LEFT_OUT = [
     again("the result of another run that changes",
           reading('Path("runs/other/summary.json").read_text()'),
           Edited({"runs/other/summary.json": V2}),
-          files={"runs/other/summary.json": V1}, names=("runs/other/summary.json",),
-          open="only the run's own directory is left out; here it is an input"),
+          files={"runs/other/summary.json": V1}, names=("runs/other/summary.json",)),
     *(
         Case(
             f"a secret: {name}",
@@ -1586,8 +1589,7 @@ LEFT_OUT = [
     unseen("a comment in a plugin that is imported under a computed name",
            'importlib.import_module("plug" + "in").TONE',
            Edited({"plugin.py": "# a comment\nTONE = 'x'\n"}), "import importlib",
-           files={"plugin.py": "TONE = 'x'\n"},
-           open="its source may count as a file, where the walk cannot follow"),
+           files={"plugin.py": "TONE = 'x'\n"}),
     kept("a comment in a source that a traceback has shown", reading(
         "shown()", "import traceback", """
         def shown():
@@ -1694,24 +1696,22 @@ SESSIONS = [
              Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e"}\n'}),
              Run(PYTHON, asks=(PROMPT,)), Run((*PYTHON, "keep"), calls="e"), Run(PYTHON),
              Edited({PROMPT: V1}), Run(PYTHON, asks=(PROMPT,)),
-             Run((*PYTHON, "redo"), calls="e", stands="v1"), Run(PYTHON),
-             open="the answer to keep was given for the four"),
-    stepwise("run again, and edited back: the first answers count again", READ,
-             Run(calls=ALL), EDIT, REDONE, Edited({PROMPT: V1}), Run(stands="v1"),
-             open="for code it is so; to be asked would do, too; never an answer of v2 in silence"),
+             Run((*PYTHON, "redo"), calls="e", stands="v1"), Run(PYTHON)),
+    stepwise("run again, and edited back", READ,
+             Run(calls=ALL), EDIT, REDONE, Edited({PROMPT: V1}), ASKS,
+             Run((*RUN, "--redo"), calls=ALL, stands="v1"), Run()),
     stepwise("a redo that is killed goes on without asking", HALTING,
              Run(calls=ALL), EDIT,
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
              Run(calls="cd", stands="v2"), Run()),
-    stepwise("a redo that is killed goes on after one more edit, and the next run asks", HALTING,
+    stepwise("a redo that is killed, and one more edit: it asks", HALTING,
              Run(calls=ALL), EDIT,
              Run((*RUN, "--redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Edited({PROMPT: V3}), Run(calls="cd"), ASKS,
-             open="a redo goes on whatever is edited; it may as well ask at once"),
-    stepwise("on_change=redo that is killed: the next one goes on, and pays for nothing twice",
+             Edited({PROMPT: V3}), ASKS),
+    stepwise("on_change=redo that is killed: the next one pays for nothing twice",
              HALTING, Run(PYTHON, calls=ALL), EDIT,
              Run((*PYTHON, "redo"), calls="abc", meanwhile=Meanwhile("c", done=6)),
-             Run(PYTHON, calls="cd", stands="v2"), Run(PYTHON)),
+             Run((*PYTHON, "redo"), calls="cd", stands="v2"), Run(PYTHON)),
     stepwise("on_change=keep", READ, Run(PYTHON, calls=ALL), EDIT, Run((*PYTHON, "keep")),
              Run(PYTHON)),
     stepwise("on_change=keep in limpet.map", READ, Run(PYTHON, calls=ALL), EDIT,
@@ -1727,7 +1727,7 @@ SESSIONS = [
              Run((*RUN, "--limit", "2"), calls="ab"), EDIT, ASKS, Run(KEEP, calls="cd"), Run()),
     stepwise("the file of an item that a limit leaves out is edited", OWN, Run(calls=ALL),
              Edited({"docs/d.txt": V2}), Run((*RUN, "--limit", "2")), Run(asks=("docs/d.txt",)),
-             files=PARTS, open="a selection is asked about what it selects"),
+             files=PARTS),
     stepwise("the file of an item whose row is gone is edited", OWN, Run(calls=ALL),
              Edited({"docs/d.txt": V2, "rows.jsonl": "".join(ROWS.splitlines(keepends=True)[:3])}),
              Run(), files=PARTS),
@@ -1739,8 +1739,7 @@ SESSIONS = [
              Run(calls="d", stands="of it"), Run(), files=PARTS),
     stepwise("--redo-item of the one item whose file is edited", OWN, Run(calls=ALL),
              Edited({"docs/c.txt": V2}), Run((*RUN, "--redo-item", "c"), calls="c", answers="v2"),
-             Run(), files=PARTS,
-             open="the others did not change: there is nothing to keep"),
+             Run(), files=PARTS),
     stepwise("more than one trial", HALTING_LRU, Run(calls=ALL * 2), EDIT, ASKS,
              Run((*RUN, "--redo"), calls=ALL * 2, stands="v2"), Run(),
              files={"eval.yml": EVAL + "trials: 2\n"}),
@@ -1764,6 +1763,14 @@ SESSIONS = [
     stepwise("a row more, read with the same file", HALTING_LRU, Run(calls=ALL),
              Edited({"rows.jsonl": ROWS + '{"id": "e", "question": "e"}\n'}), Run(calls="e"),
              EDIT, ASKS, Run((*RUN, "--redo"), calls=ALL + "e", stands="v2"), Run()),
+    stepwise("the row of the item that has read a file for all is gone", HALTING_LRU,
+             Run(calls=ALL), Edited({"rows.jsonl": "".join(ROWS.splitlines(keepends=True)[1:])}),
+             Run(), EDIT, ASKS, Run((*RUN, "--redo"), calls="bcd", answers="v2"), Run()),
+    stepwise("the item that has read a file for all has failed", HALTING_LRU.replace(
+        "    return f", '    if question == "a" and text == "v1 of it":\n        raise ValueError\n'
+        "    return f"), Run(calls=ALL, code=1), EDIT, ASKS, REDONE, Run(), files=_FEW),
+    stepwise("one item is run again after an edit, the others are kept", READ, Run(calls=ALL),
+             EDIT, Run((*KEEP, "--redo-item", "b"), calls="b", answers="v2"), Run()),
     stepwise("code and a file are edited at once: both are named", READ, Run(calls=ALL),
              Special(lambda one: one.write({PROMPT: V2, "app.py": READ.replace(
                  "return f", "SUFFIX = 1\n    return f")})),
@@ -1775,7 +1782,7 @@ SESSIONS = [
     stepwise("a file that is declared and read", READ, Run(calls=ALL), EDIT, ASKS, REDONE, Run(),
              files={"eval.yml": EVAL.replace(
                  "app:answer", "{python: app:answer, depends_on: {files: ['prompts/*']}}")}),
-    stepwise("--keep after an edit, in an evaluation that is not begun again", READ,
+    stepwise("a plan after an edit names the file, and does nothing", READ,
              Run(calls=ALL), EDIT, Run((*RUN, "--plan"), said=(PROMPT, "4 workflow calls")),
              ASKS),
     again("real processes, at the command line", HALTING_LRU, answers="v2",
@@ -1833,20 +1840,12 @@ ODD_FILES = [
              Run(asks=("big.bin",)), slow=True),
     kept("a folder that is opened", reading('os.close(os.open("prompts", os.O_RDONLY))',
                                             "import os"), nothing),
-    kept("a FIFO", reading("through()", "import os, threading", """
-        def put():
-            with open("pipe", "w") as pipe:
-                pipe.write("x")
-
+    kept("a FIFO", reading("through()", "import os, subprocess", """
         def through():
             if not os.path.exists("pipe"):
                 os.mkfifo("pipe")
-            writer = threading.Thread(target=put)
-            writer.start()
-            with open("pipe") as pipe:
-                text = pipe.read()
-            writer.join()
-            return text
+            with subprocess.Popen("echo x > pipe", shell=True), open("pipe") as pipe:
+                return pipe.read()
         """), nothing),
     stepwise("a link to a device", reading('len(open("noise", "rb", 0).read(4))'),
              Linked("noise", "/dev/urandom"), Run(calls=ALL), Run()),
@@ -1870,7 +1869,7 @@ ODD_FILES = [
     kept("open is replaced by a test's stand-in", reading(
         "mocked()", "from unittest import mock", """
         def mocked():
-            with mock.patch("builtins.open", mock.mock_open(read_data="x")):
+            with mock.patch(f"{__name__}.open", mock.mock_open(read_data="x"), create=True):
                 return open("prompts/answer.txt").read()
         """)),
     kept("a hook of the user's own that refuses to open", reading(
@@ -1961,7 +1960,6 @@ ODD_FILES = [
                 return text
             """), {f"inbox/{one}": V1 for one in ALL}),
         (Run(calls=ALL), Run()),
-        open="who deletes a file has written it",
     ),
 ]  # fmt: skip
 

@@ -188,7 +188,7 @@ class Run:
         code: Its exit code, if it is not the usual one.
         said: Texts that it says.
         unsaid: Texts that it does not say, nor write into the run's directory.
-        answers: A text that each answer of an item that had to be called has in it.
+        answers: A text that each answer of an item that must be called has in it.
         stands: A text that every answer of the run has in it by then.
         cwd: Where it is run, from the project's folder.
         meanwhile: What happens while it runs.
@@ -228,8 +228,7 @@ class Run:
         if self.asks is None and "FunctionChangedError" in project.said:
             problems.append("asked")
         if self.answers:
-            surely = {one for one in noted["call"] if one in self.calls}
-            problems += _wrong_answers(project, surely, self.answers)
+            problems += _wrong_answers(project, set(self.calls), self.answers)
         if self.stands:
             problems += _wrong_answers(project, None, self.stands)
         return problems

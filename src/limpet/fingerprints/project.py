@@ -69,12 +69,12 @@ class Project:
             return None
         real = os.path.realpath(path)
         for one, folder in itertools.product((path, real), self.folders):
-            if f"{one}{os.sep}".startswith(folder + os.sep):
+            if one.startswith(folder + os.sep):  # its own folder is too much of everything
                 name = one[len(folder) + 1 :]
                 if not _may_count(name) or not is_users_file(one):
                     return None
                 end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a text
-                return _writable(Path(name).as_posix().removeprefix(".")) + end if name else "/"
+                return _writable(Path(name).as_posix()) + end
         return None
 
     def says(self, name: str) -> str:

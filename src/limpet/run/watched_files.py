@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.identity import Identity
+from limpet.fingerprints.listening import Watch, early, listen, stop_listening
 from limpet.fingerprints.naming import module_name, plain_name
 from limpet.fingerprints.project import Project
-from limpet.fingerprints.reads import Call, Read, StepReads, Watch, early, listen, stop_listening
+from limpet.fingerprints.reads import Call, Read, StepReads
 from limpet.fingerprints.steps import code_of
 from limpet.journal.journal import Journal
 from limpet.run.files_read import FILES, SHARED

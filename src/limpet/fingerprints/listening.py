@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -44,16 +44,15 @@ class Watch:
         self.steps = {one.step: one for one in steps}
         self.written: set[str] = set()
 
-    @contextmanager
-    def calling(self, step: str, row: Any) -> Iterator[Call]:
-        """Take what is read in this context for the call's."""
+    def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
+        """Take what is read in this context for a call's, until its `end`."""
         call = Call(self.steps[step], row)
-        token = _call.set((self, call))
-        try:
-            yield call
-        finally:
-            call.end()
-            _call.reset(token)
+        return call, _call.set((self, call))
+
+    def end(self, call: Call, token: "Token[Any]") -> None:
+        """The call has ended."""
+        call.end()
+        _call.reset(token)
 
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:

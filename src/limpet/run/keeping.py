@@ -140,7 +140,9 @@ class Keeping:
         watches = files.watches(step)
 
         async def watched(one: Any) -> Any:
-            with files.calling(step, *self._call_of(one)) if watches else for_nobody():
+            if watches:
+                return await files.calling(step, *self._call_of(one), lambda: function(one))
+            with for_nobody():
                 return await function(one)
 
         return watched

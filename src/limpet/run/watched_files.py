@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -87,15 +87,19 @@ class WatchedFiles:
         with self._watch.setting_up(step):
             yield
 
-    @contextmanager
-    def calling(self, step: str, cell: Any, row: Any) -> Iterator[None]:
-        """Note what is read in this context as read by the call of a cell, out of its row."""
-        with self._watch.calling(step, row) as call:
-            before = self._calls.get((step, cell))
-            if before is not None:  # tried again, or asked twice at a time
-                call.files |= before.files
-            self._calls[step, cell] = call
-            yield
+    async def calling(
+        self, step: str, cell: Any, row: Any, function: Callable[[], Awaitable[Any]]
+    ) -> Any:
+        """Call a function, and note what it reads as read for a cell, out of its row."""
+        call, token = self._watch.begin(step, row)
+        before = self._calls.get((step, cell))
+        if before is not None:  # tried again, or asked twice at a time
+            call.files |= before.files
+        self._calls[step, cell] = call
+        try:
+            return await function()
+        finally:
+            self._watch.end(call, token)
 
     async def facts(self, step: str, cell: Any) -> dict[str, Any]:
         """Return what is to be said of a cell's record; what it refers to is on disk then."""

@@ -23,6 +23,7 @@ from typing import Any
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.parsed import parsed
+from limpet.fingerprints.shown import Shown, shown_parts
 from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
@@ -48,6 +49,7 @@ class Identity:
         state: The names of what changed while a run was going on: their first value counts.
         found: The digest of each thing as it was found, state as well.
         home: The module that the step is from: what is in it is named without it.
+        shown: What each thing is, for people: its source, its value.
     """
 
     parts: Mapping[str, str]
@@ -55,6 +57,7 @@ class Identity:
     state: tuple[str, ...] = ()
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = field(default="", repr=False)
+    shown: Mapping[str, Shown] = field(default_factory=dict, repr=False)
 
     @property
     def digest(self) -> str:
@@ -104,8 +107,10 @@ def identity_of(
         if name not in looked.parts:
             state.append(name)
             parts[name] = first
-    left_out = dict(looked.left_out)
-    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home)
+    left_out, shown = dict(looked.left_out), shown_parts(looked)
+    for name in state:  # what is there is not what counts
+        shown[name] = Shown(shown[name].kind if name in shown else "value")
+    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home, shown)
 
 
 def note_end(
@@ -148,19 +153,25 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if len(changed) > 1:
         changed = [name for name in changed if name != "function"]  # the rest says more
-    return [_in_words(name, before, now) for name in changed]
+    return [_with_change(name, before, now) for name in changed]
 
 
-def _in_words(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    words = in_words(name)
+    if name not in before:
+        return f"{words} (new)"
+    return words if name in now else f"{words} (no longer used)"
+
+
+def in_words(name: str) -> str:
+    """Return the name of a part as a person would say it."""
     words = name
     if name.endswith(".__doc__"):
         words = f"the docstring of {name.removesuffix('.__doc__')}"
     for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
         if name.startswith(begin):
             words = kind + name.removeprefix(begin)
-    if name not in before:
-        return f"{words} (new)"
-    return words if name in now else f"{words} (no longer used)"
+    return words
 
 
 def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:

@@ -14,10 +14,12 @@ class Looked:
     Attributes:
         forms: Everything that counts, by a name for people: its form as plain data.
         left_out: What does not count, by name: why.
+        written: Where the source of a part stands: its file, and its first and last lines.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
+    written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:

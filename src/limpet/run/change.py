@@ -9,6 +9,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.run.plans import named
 
 OnChange = Literal["redo", "keep"]
+_MOST_VERSIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def settle_change(
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
     known[now.whole] = now.parts  # to the end: it is the latest now
+    for other in list(known)[:-_MOST_VERSIONS]:
+        known[other] = {}  # that there was one must stay: it has answers
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
     return [elsewhere.get(place, now.whole) for place in range(asked)]
@@ -65,9 +68,11 @@ def settle_change(
 def _changed(
     before: Mapping[str, str], now: Fingerprint, done: int, asked: int
 ) -> FunctionChangedError:
-    told = named(changed_parts(before, now.parts))
-    return FunctionChangedError(
-        f"the function changed since the results of {done:,} of {asked:,} inputs were made: {told}",
+    told = f": {named(changed_parts(before, now.parts))}" if before else ""
+    error = FunctionChangedError(
+        f"the function changed since the results of {done:,} of {asked:,} inputs were made{told}",
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )
+    error.before = before
+    return error

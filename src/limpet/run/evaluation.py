@@ -21,6 +21,7 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
+from limpet.run.explaining import Explaining
 from limpet.run.looks import Looks
 from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
@@ -75,11 +76,12 @@ class Evaluation:
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, self._looks, columns, layout, about).plan
+            plan = self._looked_up(columns, layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
+        return self._explaining(layout, about).plan(plan)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.
@@ -116,7 +118,7 @@ class Evaluation:
         else:
             about.pop("complete", None)  # until it is so again
             self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = Lookup(request, self._looks, self._columns, self._layout, about)
+            self._lookup = self._looked_up(self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -143,7 +145,7 @@ class Evaluation:
             about["configuration"] = self._public(request.configuration)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
-        self._looks.write(journal, self._clean)
+        self._looks.write(journal, self._clean_text)
         begin_session(
             journal,
             about,
@@ -169,6 +171,21 @@ class Evaluation:
         steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
         self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
         self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+
+    def _looked_up(
+        self, columns: Mapping[str, ColumnReader], layout: Layout, about: dict[str, Any]
+    ) -> Lookup:
+        try:
+            return Lookup(self._request, self._looks, columns, layout, about)
+        except FunctionChangedError as error:
+            self._explaining(layout, about).question(error, WORKFLOW)
+            raise
+
+    def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:
+        return Explaining(self._looks, layout, about, self._clean_text)
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
 
     def _clean(self, data: Any) -> Any:
         return self._masking.certain.data(data)[0]

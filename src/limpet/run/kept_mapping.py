@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.copies import own_copy
+from limpet.errors import FunctionChangedError
 from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
@@ -19,6 +20,7 @@ from limpet.journal.lines import Entry
 from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
 from limpet.run.change import Fingerprint, OnChange, settle_change
+from limpet.run.explaining import Explaining
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
 from limpet.run.looks import Looks
@@ -70,17 +72,7 @@ class KeptMapping(Mapping):
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
-        fingerprints = settle_change(
-            about,
-            now,
-            lambda whole: {
-                place
-                for place, one in enumerate(self._identities)
-                if self._key(one, whole) in column
-            },
-            len(self._all),
-            self._on_change,
-        )
+        fingerprints = self._settle(about, now)
         self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
         places = {key: index for index, key in enumerate(self._keys)}
@@ -88,7 +80,7 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         kept, missing = len(self._kept), len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
-        self._looks.write(journal, self._clean)
+        self._looks.write(journal, self._clean_text)
         begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
@@ -110,6 +102,22 @@ class KeptMapping(Mapping):
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._keeping.executor(self._call, options)
+
+    def _settle(self, about: dict[str, Any], now: Fingerprint) -> list[str]:
+        def done_under(whole: str) -> set[int]:
+            keys = (self._key(one, whole) for one in self._identities)
+            return {place for place, key in enumerate(keys) if key in self._column}
+
+        try:
+            return settle_change(about, now, done_under, len(self._all), self._on_change)
+        except FunctionChangedError as error:
+            assert self._journal is not None
+            layout = self._journal.layout
+            Explaining(self._looks, layout, about, self._clean_text).question(error, STEP)
+            raise
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
 
     def _clean(self, data: Any) -> Any:
         return self._masking.certain.data(data)[0]

@@ -153,9 +153,7 @@ def _code_lines(text: str) -> list[tuple[str, str]]:
         bare = lines
     said = _docstrings(text)
     pairs = zip(bare, lines, range(1, len(lines) + 1), strict=True)
-    return [
-        (one.rstrip(), line) for one, line, at in pairs if one.strip() and at not in said
-    ]
+    return [(one.rstrip(), line) for one, line, at in pairs if one.strip() and at not in said]
 
 
 def _without_comments(text: str, lines: list[str]) -> list[str]:

@@ -4,7 +4,6 @@ As Python would write it: `Settings(model="gpt", stop=["\\n"])`; what is long, w
 line, so that a difference is a line. Writing stops where there is no more room.
 """
 
-import ast
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -64,13 +63,16 @@ class _Writer:
         match kind, rest:
             case "str", [str() as held]:
                 return self._string(held, name)
-            case ("see" | "library"), [str() as held]:
+            case (("see" | "library"), [str() as held]):
                 return self._take(held)
             case "a", [what, *more]:
                 return self._object(what, more, name, deep)
             case "member", [what, str() as member, *_]:
                 return f"{self.text(what, '', deep + 1)}.{member}"
-            case ("int" | "float" | "bool" | "complex" | "NoneType" | "ellipsis"), [str() as held]:
+            case (
+                ("int" | "float" | "bool" | "complex" | "NoneType" | "ellipsis"),
+                [str() as held],
+            ):
                 return self._take(held)
             case _, [str() as held] if kind in _HELD:
                 return f"{_HELD[kind]}({self._string(held, name)})"
@@ -132,9 +134,7 @@ class _Writer:
         return self._each(content, name, deep, begin, end)
 
     def _each(self, forms: Iterable[Any], name: str, deep: int, begin: str, end: str) -> str:
-        return self._laid_out(
-            begin, (self.text(one, name, deep + 1) for one in forms), end, deep
-        )
+        return self._laid_out(begin, (self.text(one, name, deep + 1) for one in forms), end, deep)
 
     def _pairs(self, content: list[Any], deep: int) -> Iterator[str]:
         for pair in content:

@@ -105,7 +105,7 @@ def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, 
         file, lines = looked.written[name]
         return _bounded(without_literals(_source(file, lines)))
     match kind, form:
-        case ("function" | "class" | "module"), list():
+        case (("function" | "class" | "module"), list()):
             return None, False  # without source
         case _, str() if kind == "function":
             return _bounded(without_literals(form))

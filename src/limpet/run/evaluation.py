@@ -35,6 +35,7 @@ from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.selecting import note_selection, reported_places
 from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
 from limpet.run.summary import Numbers
+from limpet.run.why import Why, why_now
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
@@ -82,6 +83,20 @@ class Evaluation:
                 return error.plan
             raise
         return self._explaining(layout, about).plan(plan)
+
+    def why(self, item: str | None = None) -> Why:
+        """Say what each step is made of, and what differs from what the run has; change nothing.
+
+        Args:
+            item: The id of an item whose story is to be told, too.
+
+        Raises:
+            LimpetError: There is no such item.
+        """
+        self._look_at_steps()
+        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
+        about = read_about(layout)
+        return why_now(self._request, self._looks, layout, about, self._clean_text, item)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.
@@ -143,6 +158,9 @@ class Evaluation:
         self._clean_fingerprints(about)
         if request.configuration is not None:
             about["configuration"] = self._public(request.configuration)
+        about.pop("made_by", None)
+        if request.made_by is not None:
+            about["made_by"] = self._public(request.made_by)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
         self._looks.write(journal, self._clean_text)
@@ -178,7 +196,7 @@ class Evaluation:
         try:
             return Lookup(self._request, self._looks, columns, layout, about)
         except FunctionChangedError as error:
-            self._explaining(layout, about).question(error, WORKFLOW)
+            self._explaining(layout, about).question(error, WORKFLOW, self._journal)
             raise
 
     def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:

@@ -1,14 +1,16 @@
 """What is different, in a few lines, for whoever is asked what to do about it?"""
 
+import contextlib
 import dataclasses
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from limpet.errors import FunctionChangedError
+from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.differences import Difference, differences
+from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
-from limpet.run.identity_file import KeptStep, kept_step, read_identity
+from limpet.run.identity_file import KeptStep, kept_step, note_asked, read_identity
 from limpet.run.looks import Looks
 from limpet.run.plans import Plan, StepPlan
 
@@ -58,8 +60,13 @@ class Explaining:
             return step
         return dataclasses.replace(step, differences=self.since(step.name, before))
 
-    def question(self, error: FunctionChangedError, step: str) -> None:
-        """Add to a question what it is about."""
+    def question(
+        self, error: FunctionChangedError, step: str, journal: Journal | None = None
+    ) -> None:
+        """Add to a question what it is about, and note it for `limpet why`."""
+        if journal is not None:
+            with contextlib.suppress(JournalError):  # a hint
+                note_asked(journal, step, *self._looks.identities[step], self._clean)
         error.differences = self.since(step, error.before)
         place = self._layout.single or self._layout.home
         told = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")

@@ -34,6 +34,9 @@ class KeptStep:
         before: The version before this one; empty: there was none.
         parts_before: The digest of each part then.
         shown_before: What those parts were then that are different now.
+        asked: A version that nobody has run yet: somebody was asked what to do about it.
+        parts_asked: The digest of each part of that.
+        shown_asked: What those parts are of it that are different.
     """
 
     version: str = ""
@@ -45,6 +48,9 @@ class KeptStep:
     before: str = ""
     parts_before: Mapping[str, str] = field(default_factory=dict)
     shown_before: Mapping[str, Shown] = field(default_factory=dict)
+    asked: str = ""
+    parts_asked: Mapping[str, str] = field(default_factory=dict)
+    shown_asked: Mapping[str, Shown] = field(default_factory=dict)
 
     @property
     def known(self) -> dict[tuple[str, str], Shown]:
@@ -113,6 +119,27 @@ def write_identity(
     journal.write_identity({"steps": clean(told)})
 
 
+def note_asked(
+    journal: Journal, step: str, version: str, identity: Identity, clean: Callable[[Any], Any]
+) -> None:
+    """Note a version that somebody is asked about, for whoever wants to see all of it.
+
+    Raises:
+        JournalError: It cannot be written.
+    """
+    try:
+        known = json.loads(read_whole(journal.layout.identity))
+        kept = _step(known["steps"][step])
+        now = {name: one for name, one in identity.parts.items() if kept.parts.get(name) != one}
+        parts, _ = _parts(now, identity.shown, _MOST_TEXT_BEFORE)
+        gone = [name for name in kept.parts if name not in identity.parts]
+        asked = {"digest": version, "parts": clean(parts), "gone": clean(gone)}
+        known["steps"][step]["asked"] = asked
+    except (OSError, ValueError, JournalError, LookupError, TypeError, AttributeError):
+        return  # there is nothing to compare it with
+    journal.write_identity(known)
+
+
 def kept_step(version: str, identity: Identity, clean: Callable[[Any], Any]) -> KeptStep:
     """Return a step as it is now, as it would be read once it was written."""
     told, _ = _told(version, identity, _MOST_TEXT)
@@ -176,6 +203,10 @@ def _step(told: Mapping[str, Any]) -> KeptStep:
     then, shown_then = _read_parts(before.get("parts"))
     new = before.get("new") if isinstance(before.get("new"), list) else []
     earlier = {name: one for name, one in parts.items() if name not in new} | then
+    asked = told.get("asked") if isinstance(told.get("asked"), dict) else {}
+    changed, shown_asked = _read_parts(asked.get("parts"))
+    gone = asked.get("gone") if isinstance(asked.get("gone"), list) else []
+    later = {name: one for name, one in parts.items() if name not in gone} | changed
     return KeptStep(
         str(told.get("digest", "")),
         parts,
@@ -186,6 +217,9 @@ def _step(told: Mapping[str, Any]) -> KeptStep:
         str(before.get("digest", "")),
         earlier if before else {},
         shown_then,
+        str(asked.get("digest", "")),
+        later if asked else {},
+        shown_asked,
     )
 
 

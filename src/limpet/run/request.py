@@ -36,6 +36,7 @@ class Request:
         redo: The steps that are to be run again whatever is there.
         redo_items: Of which items only, by their ids; None: of all.
         depends_on: What the workflow depends on that cannot be seen.
+        made_by: Which file was run by the command line, and how; None: a script asks.
     """
 
     items: Sequence[Item]
@@ -57,6 +58,7 @@ class Request:
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
+    made_by: Mapping[str, Any] | None = None
     prices: Prices | None = None
     mask: bool = True
     secrets: Sequence[str] = ()

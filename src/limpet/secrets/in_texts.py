@@ -20,7 +20,9 @@ _CERTAIN = re.compile(
 # Of these, many are none: `stop_token`, `answer_key`. Then what is given to them decides.
 _DOUBTFUL = re.compile(r"(?i)(?:key|token|auth|signature)s?$")
 _SHORTEST_DOUBTFUL = 6
-_TELLING = re.compile(r"(?i)passw|passphrase|secret|credential|key|auth|token|pwd|bearer|cookie|pat")
+_TELLING = re.compile(
+    r"(?i)passw|passphrase|secret|credential|key|auth|token|pwd|bearer|cookie|pat"
+)
 # What is a key whatever it is called.
 _KEYS = re.compile(
     r"\b(?:sk|pk|rk|nvapi|hf|xai|gsk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
@@ -152,8 +154,9 @@ def _names(target: ast.expr | None) -> Iterator[str]:
     match target:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             yield name
-        case ast.Constant(value=str() as name) | ast.Subscript(
-            slice=ast.Constant(value=str() as name)
+        case (
+            ast.Constant(value=str() as name)
+            | ast.Subscript(slice=ast.Constant(value=str() as name))
         ):
             yield name
         case ast.Tuple(elts=targets) | ast.List(elts=targets):

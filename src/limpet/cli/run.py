@@ -136,7 +136,7 @@ def command(
         except FunctionChangedError as changed:
             raise _choose(changed, file) from changed
     if only_plan:
-        return _say_plan(plan, as_json=as_json)
+        return _say_plan(plan, file, as_json=as_json)
     return _say_ended(ended, view)
 
 
@@ -210,12 +210,12 @@ def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOpt
         )
 
 
-def _say_plan(plan: Plan, *, as_json: bool) -> int:
+def _say_plan(plan: Plan, file: Path, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
     else:
         put(Text(harmless(str(plan))))
-        for line in _changes(plan):
+        for line in _changes(plan, file):
             put(Text(harmless(line)))
     return DONE
 
@@ -319,19 +319,22 @@ def _put_summary(result: EvaluationResult) -> OSError | None:
     return None
 
 
-def _changes(plan: Plan) -> Iterator[str]:
+def _changes(plan: Plan, file: Path) -> Iterator[str]:
     """Yield what changed in each step, a few lines of each."""
     for step in (plan.workflow, *plan.evaluators):
-        told = few_lines(step.differences, "limpet why FILE")
+        told = few_lines(step.differences, _why(file))
         if told:
             yield f"{step.name} changed:"
             yield from (f"  {line}" for line in told)
 
 
+def _why(file: Path) -> str:
+    return shlex.join(["limpet", "why", str(file)])
+
+
 def _choose(changed: FunctionChangedError, file: Path) -> LimpetError:
     told = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
-    command = shlex.join(["limpet", "why", str(file)])
-    told += [f"  {line}" for line in few_lines(changed.differences, command)]
+    told += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
     return LimpetError(
         "\n".join(told),
         hint="--redo runs the workflow anew, --keep keeps what it gave before",

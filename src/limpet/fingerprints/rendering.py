@@ -1,6 +1,6 @@
 """How is the form of a value read by a person?
 
-As Python would write it: `Settings(model="gpt", stop=["\\n"])`; what is long, with an element per
+As Python would write it: `Settings(model="gpt", stop=["end"])`; what is long, with an element per
 line, so that a difference is a line. Writing stops where there is no more room.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from limpet.secrets.in_texts import is_hidden
 from limpet.secrets.masking import MASK
 
-_NARROW = 76
+_NARROW = 56
 _DEEPEST = 40
 _HELD = {"Path": "Path", "PosixPath": "Path", "WindowsPath": "Path", "Template": "Template"}
 _HELD |= {"PurePosixPath": "Path", "PureWindowsPath": "Path"}
@@ -50,7 +50,8 @@ class _Writer:
             raise OutOfRoomError
         return text
 
-    def text(self, form: Any, name: str, deep: int) -> str:
+    def text(self, form: Any, name: str, deep: int) -> str:  # noqa: C901, PLR0912 - one case per form
+        """Return a form as a text. Raises `OutOfRoomError`."""
         if form is None or isinstance(form, (bool, int, float)):
             return self._take(repr(form))
         if isinstance(form, str):

@@ -86,8 +86,8 @@ def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> Shown:
         if is_whole or error.start < len(begin) - 4:
             return Shown("file")
         text = begin[: error.start].decode()
-    text, is_cut = _bounded(without_settings(text))
-    return Shown("file", text, is_cut or not is_whole)
+    kept, is_cut = _bounded(without_settings(text))
+    return Shown("file", kept, is_cut or not is_whole)
 
 
 def _kind(name: str, form: Any) -> str:

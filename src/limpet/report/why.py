@@ -51,8 +51,9 @@ def why_lines(why: Why, shown: str) -> Iterator[Text]:
         yield Text("")
         yield from _story(story)
     for step in why.steps:
-        yield Text("")
-        yield from _step(step, covers=not why.item)
+        if not why.item or step.compared in ("now", "asked"):
+            yield Text("")
+            yield from _step(step, covers=not why.item)
     if not why.steps:
         yield Text("")
         yield Text("nothing is known of its steps", "dim")
@@ -143,13 +144,16 @@ def _left_out(step: StepWhy) -> Iterator[Text]:
 
 def _story(story: ItemStory) -> Iterator[Text]:
     yield Text(one_line(story.id), "bold")
-    width = max(len(one_line(fact.step)) for fact in story.facts)
+    told: dict[tuple[str, str, str], list[str]] = {}
     for fact in story.facts:
-        begin = f"  {one_line(fact.step):<{width}}  "
-        yield Text(begin) + Text(fact.verdict, _VERDICTS.get(fact.verdict, ""))
-        when = f" ({moment(fact.at)})" if fact.at else ""
-        for line in wrap(one_line(fact.why) + when, _WIDE - len(begin)):
-            yield Text(" " * len(begin) + line)
+        told.setdefault((fact.verdict, fact.why, fact.at), []).append(one_line(fact.step))
+    width = min(max(len(", ".join(steps)) for steps in told.values()), _WIDE // 3)
+    for (verdict, why, at), steps in told.items():
+        begin = f"  {', '.join(steps):<{width}}  "
+        yield Text(begin) + Text(verdict, _VERDICTS.get(verdict, ""))
+        when = f" ({moment(at)})" if at else ""
+        for line in wrap(one_line(why) + when, _WIDE - width - 4):
+            yield Text(" " * (width + 4) + line)
 
 
 def why_data(why: Why, shown: str) -> dict[str, Any]:

@@ -156,11 +156,7 @@ class Evaluation:
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
         self._clean_fingerprints(about)
-        if request.configuration is not None:
-            about["configuration"] = self._public(request.configuration)
-        about.pop("made_by", None)
-        if request.made_by is not None:
-            about["made_by"] = self._public(request.made_by)
+        self._note_configuration(about)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
         self._looks.write(journal, self._clean_text)
@@ -210,6 +206,14 @@ class Evaluation:
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
+
+    def _note_configuration(self, about: dict[str, Any]) -> None:
+        request = self._request
+        if request.configuration is not None:
+            about["configuration"] = self._public(request.configuration)
+        about.pop("made_by", None)  # whoever ran it last knows how it is run
+        if request.made_by is not None:
+            about["made_by"] = self._public(request.made_by)
 
     def _clean_fingerprints(self, about: dict[str, Any]) -> None:
         """Note what the evaluators are, and keep secrets out that are among the parts."""

@@ -48,7 +48,7 @@ class Explaining:
 
     def plan(self, plan: Plan) -> Plan:
         """Return a plan with the difference of each step that changed."""
-        versions = self._about.get("functions", {})
+        versions: dict[str, dict[str, str]] = self._about.get("functions", {})
         before = next(reversed(versions.values()), {})
         workflow = self._step(plan.workflow, before)
         known = self._about.get("evaluators", {})

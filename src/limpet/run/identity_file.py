@@ -170,12 +170,13 @@ def _parts(
     told: dict[str, Any] = {}
     for name, digest in parts.items():
         part = shown.get(name, Shown("value"))
-        told[name] = one = {"digest": digest, "kind": part.kind}
+        one: dict[str, Any] = {"digest": digest, "kind": part.kind}
+        told[name] = one
         if part.text is not None and len(part.text) <= room:
             one["text"] = part.text
             room -= len(part.text)
         if part.cut or (part.text is not None and "text" not in one):
-            one["cut"] = True  # type: ignore[assignment] - plain data
+            one["cut"] = True
     return told, room
 
 
@@ -199,13 +200,11 @@ def _before_again(kept: KeptStep, room: int) -> tuple[dict[str, Any], int]:
 def _step(told: Mapping[str, Any]) -> KeptStep:
     parts, shown = _read_parts(told.get("parts"))
     left_out, state = told.get("left_out"), told.get("state")
-    before = told.get("before") if isinstance(told.get("before"), dict) else {}
+    before, asked = _object(told, "before"), _object(told, "asked")
     then, shown_then = _read_parts(before.get("parts"))
-    new = before.get("new") if isinstance(before.get("new"), list) else []
+    new, gone = _names(before, "new"), _names(asked, "gone")
     earlier = {name: one for name, one in parts.items() if name not in new} | then
-    asked = told.get("asked") if isinstance(told.get("asked"), dict) else {}
     changed, shown_asked = _read_parts(asked.get("parts"))
-    gone = asked.get("gone") if isinstance(asked.get("gone"), list) else []
     later = {name: one for name, one in parts.items() if name not in gone} | changed
     return KeptStep(
         str(told.get("digest", "")),
@@ -221,6 +220,16 @@ def _step(told: Mapping[str, Any]) -> KeptStep:
         later if asked else {},
         shown_asked,
     )
+
+
+def _object(told: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = told.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _names(told: Mapping[str, Any], name: str) -> set[str]:
+    found = told.get(name)
+    return set(map(str, found)) if isinstance(found, list) else set()
 
 
 def _read_parts(told: Any) -> tuple[dict[str, str], dict[str, Shown]]:

@@ -107,13 +107,14 @@ class ItemStories:
             if answers.reaches(key, forced):
                 return Fact(WORKFLOW, "kept", "answered by the code as it is", at), entry
             return Fact(WORKFLOW, "runs again", "forced by a redo that is not done", at), None
-        for version in reversed(self._versions):
+        for version in reversed(list(self._versions)):
             entry = answers.read(asked.key(version))
             if version != now and entry is not None:
                 return self._other(version, entry, forced)
-        failed = self._failed(WORKFLOW, key)
-        if failed is not None:
-            return failed, None
+        for version in (now, *reversed(list(self._versions))):
+            failed = self._failed(WORKFLOW, asked.key(version))
+            if failed is not None:
+                return failed, None
         return self._unanswered(asked, there), None
 
     def _other(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
@@ -149,8 +150,7 @@ class ItemStories:
     def _score(self, asked: Asked, evaluator: Evaluator, answer: Entry | None, fact: Fact) -> Fact:
         name = evaluator.name
         if answer is None:
-            follows = "follows the answer: a new one is scored, the same one keeps its score"
-            return Fact(name, fact.verdict, follows)
+            return Fact(name, fact.verdict, "follows the answer")
         column = self._columns[name]
         key = scoring_of(asked, answer, evaluator, self._looks.version(name)).cell.key
         entry = column.read(key)
@@ -220,10 +220,14 @@ def _latest(asked: Asked, there: Sequence[WholeItem]) -> Entry | None:
         entry
         for whole in there
         if whole.item.trial == asked.trial
-        for entry in (whole.item.entry, *(one.entry for one in whole.earlier))
+        for entry in (_answered(whole), *(one.entry for one in whole.earlier))
         if entry is not None
     ]
     return max(entries, key=lambda one: str(one.facts.get("at", "")), default=None)
+
+
+def _answered(whole: WholeItem) -> Entry | None:
+    return whole.item.entry if whole.item.status == "completed" else None
 
 
 def _edited(asked: Asked, before: Entry) -> list[str]:

@@ -113,9 +113,8 @@ class KeptMapping(Mapping):
         except FunctionChangedError as error:
             assert self._journal is not None
             layout = self._journal.layout
-            Explaining(self._looks, layout, about, self._clean_text).question(
-                error, STEP, self._journal
-            )
+            explaining = Explaining(self._looks, layout, about, self._clean_text)
+            explaining.question(error, STEP, self._journal)
             raise
 
     def _clean_text(self, data: Any) -> Any:

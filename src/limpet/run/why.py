@@ -74,7 +74,7 @@ def why_now(
         LimpetError: There is no such item.
     """
     kept, explaining = read_identity(layout), Explaining(looks, layout, about, clean)
-    versions: Mapping[str, Mapping[str, str]] = about.get("functions", {})
+    versions: dict[str, dict[str, str]] = about.get("functions", {})
     latest = next(reversed(versions.values()), {})
     known: Mapping[str, Any] = {WORKFLOW: latest, **about.get("evaluators", {})}
     steps = []
@@ -88,14 +88,14 @@ def why_now(
             steps.append(_since_before(name, now, kept.steps.get(name, KeptStep()), state))
     remarks = (kept.remark,) if kept.remark and versions else ()
     if item is None:
-        return Why(True, tuple(steps), (), remarks)
+        return Why(looked=True, steps=tuple(steps), remarks=remarks)
     with RunReader(layout.single or layout.home) as reader:
         there = reader.item(item)
     stories = ItemStories(request, looks, layout, about)
     story = stories.of(item, there)
     if not story:
         raise _no_item(item, layout, stories.ids)
-    return Why(True, tuple(steps), story, remarks)
+    return Why(looked=True, steps=tuple(steps), item=story, remarks=remarks)
 
 
 def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
@@ -116,7 +116,8 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
         if not found:
             raise _no_item(item, reader.layout, list(islice(reader.ids(), _MOST_IDS)))
         story = tuple(story_on_disk(one, reader.evaluators, reader.step) for one in found)
-    return Why(False, steps, story, (kept.remark,) if kept.remark else ())
+    remarks = (kept.remark,) if kept.remark else ()
+    return Why(looked=False, steps=steps, item=story, remarks=remarks)
 
 
 def _on_disk(name: str, kept: KeptIdentity, about: Mapping[str, Any]) -> StepWhy:

@@ -1,13 +1,14 @@
 """Which literals in code, and which settings in a text, are given to the name of a secret?
 
-`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: what we show of somebody's code and files must not
-hold them, whether any variable of the environment does or not. Hiding too much costs a line that
-nobody can read; hiding too little costs a key.
+`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: what we show of somebody's code and files must
+not hold them, whether any variable of the environment does or not. Hiding too much costs a line
+that nobody can read; hiding too little costs a key.
 """
 
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import PurePath
 
 from limpet.secrets.known import is_secret_name
@@ -21,7 +22,7 @@ _CERTAIN = re.compile(
 _DOUBTFUL = re.compile(r"(?i)(?:key|token|auth|signature)s?$")
 _SHORTEST_DOUBTFUL = 6
 _TELLING = re.compile(
-    r"(?i)passw|passphrase|secret|credential|key|auth|token|pwd|bearer|cookie|pat"
+    r"(?i)passw|passphrase|secret|credential|key|auth|token|pwd|bearer|cookie|signature|_pat"
 )
 # What is a key whatever it is called.
 _KEYS = re.compile(
@@ -119,7 +120,7 @@ def _hidden_in(tree: ast.AST) -> Iterator[ast.expr]:
             yield from _literals(name, value)
 
 
-def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:  # noqa: C901, PLR0912 - a case each
     """Yield names, and what a piece of syntax gives to them."""
     match node:
         case ast.Assign(targets=targets, value=value):
@@ -138,16 +139,16 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             yield from ((name, one) for name in _names(left) for one in others)
             yield from ((name, left) for one in others for name in _names(one))
         case ast.Call(args=args) | ast.Tuple(elts=args):  # setdefault("token", "…")
-            for one, value in zip(args, args[1:], strict=False):
+            for one, value in pairwise(args):
                 if isinstance(one, ast.Constant):
                     yield from ((name, value) for name in _names(one))
         case ast.arguments():
             by_place = [*node.posonlyargs, *node.args]
             last = by_place[len(by_place) - len(node.defaults) :]
-            yield from ((one.arg, value) for one, value in zip(last, node.defaults, strict=True))
-            for one, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
+            yield from zip((one.arg for one in last), node.defaults, strict=True)
+            for given, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
                 if default is not None:
-                    yield one.arg, default
+                    yield given.arg, default
 
 
 def _names(target: ast.expr | None) -> Iterator[str]:
@@ -164,7 +165,9 @@ def _names(target: ast.expr | None) -> Iterator[str]:
                 yield from _names(one)
 
 
-def _literals(name: str, value: ast.AST, *, within: bool = False) -> Iterator[ast.expr]:
+def _literals(  # noqa: C901, PLR0912 - a case each
+    name: str, value: ast.AST, *, within: bool = False
+) -> Iterator[ast.expr]:
     match value:
         case ast.Constant(value=str() | bytes() as literal):
             is_variable = within and isinstance(literal, str) and _VARIABLE.fullmatch(literal)

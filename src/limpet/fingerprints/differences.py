@@ -106,7 +106,7 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
     split: Callable[[str], list[tuple[str, str]]] = _code_lines if is_code else _plain_lines
     a, b = split(old)[:_MOST_LINES], split(new)[:_MOST_LINES]
-    compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b], autojunk=False)
+    compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b])
     found: list[str] = []
     for number, group in enumerate(compared.get_grouped_opcodes(_AROUND)):
         if number:

@@ -73,7 +73,7 @@ def _in_short(step: StepWhy) -> str:
     if step.compared == "asked":
         return f"changed since its results were made, {many}; you were asked about it"
     if step.compared == "before":
-        return f"as it last ran; the change before that, {many}"
+        return f"as it last ran; its last change, {many}"
     return "as it ran; it never changed" if step.covers.version else "never run"
 
 

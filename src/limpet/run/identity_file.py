@@ -135,7 +135,7 @@ def note_asked(
         gone = [name for name in kept.parts if name not in identity.parts]
         asked = {"digest": version, "parts": clean(parts), "gone": clean(gone)}
         known["steps"][step]["asked"] = asked
-    except (OSError, ValueError, JournalError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, JournalError, LookupError, TypeError, RecursionError):
         return  # there is nothing to compare it with
     journal.write_identity(known)
 

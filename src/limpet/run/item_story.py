@@ -180,12 +180,23 @@ class ItemStories:
         return Fact(step, "runs again", why, str(failed.facts.get("at", "")))
 
 
-def story_on_disk(whole: WholeItem, evaluators: Sequence[str], step: str) -> ItemStory:
-    """Return the story of an item as the files alone tell it: of the code as it last ran."""
+def story_on_disk(
+    whole: WholeItem, evaluators: Sequence[str], step: str, asked: Sequence[str] = ()
+) -> ItemStory:
+    """Return the story of an item as the files alone tell it: of the code as it last ran.
+
+    Args:
+        whole: What the files say of it.
+        evaluators: The names of the evaluators.
+        step: The step that answers.
+        asked: The steps that changed since, of which nobody said what to do.
+    """
     item = whole.item
     seen = {"completed": _kept(whole), "failed": _failed_before(whole)}
     answer = seen.get(item.status) or Fact(step, "runs", f"{item.status}: it has no answer")
     facts = [Fact(step, answer.verdict, answer.why, item.at)]
+    if step in asked and answer.verdict == "kept":
+        facts = [Fact(step, "you are asked", f"{answer.why}, which changed since", item.at)]
     if step in item.redo:
         facts = [Fact(step, "runs again", "forced by a redo that is not done", item.at)]
     for name in evaluators:

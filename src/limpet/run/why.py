@@ -115,7 +115,8 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
         found = reader.item(item)
         if not found:
             raise _no_item(item, reader.layout, list(islice(reader.ids(), _MOST_IDS)))
-        story = tuple(story_on_disk(one, reader.evaluators, reader.step) for one in found)
+        asked = [step.name for step in steps if step.compared == "asked"]
+        story = tuple(story_on_disk(one, reader.evaluators, reader.step, asked) for one in found)
     remarks = (kept.remark,) if kept.remark else ()
     return Why(looked=False, steps=steps, item=story, remarks=remarks)
 

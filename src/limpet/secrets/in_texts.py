@@ -6,7 +6,9 @@ that nobody can read; hiding too little costs a key.
 """
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePath
@@ -36,7 +38,7 @@ _PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
 _HINT_OF_KEYS = re.compile(r"[-_]|AKIA|AIza|eyJ|Bearer|Basic|://")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _STRING = re.compile(r"(?s)(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
-_COMMENT = re.compile(r"#[^\n]*?([\w-]+)[\"']?\s*[:=][^\n]*")
+_SET_IN_COMMENT = re.compile(r"([\w-]+)[\"']?\s*[:=]")
 _SETTING = re.compile(
     r"(?m)^([ \t]*(?:export[ \t]+|-[ \t]+)?[\"']?([\w.-]+)[\"']?[ \t]*[:=][ \t]*)([^\s#][^\n]*)"
     r"|([\"']([\w.-]+)[\"'][ \t]*:[ \t]*)(\"[^\"\n]*\"|'[^'\n]*')"
@@ -92,11 +94,27 @@ def without_literals(code: str) -> str:
         code = _STRING.sub(_QUOTED, code)
     else:
         code = _replaced(code, list(_hidden_in(tree)))
-    return without_keys(_COMMENT.sub(_without_comment, code))
+    return without_keys(_without_comments(code) if "#" in code else code)
 
 
-def _without_comment(found: re.Match[str]) -> str:
-    return f"# {MASK}" if _TELLING.search(found[1]) else found[0]
+def _without_comments(code: str) -> str:
+    """Return code without comments that set the name of a secret to something."""
+    lines = code.splitlines(keepends=True)
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
+    except (tokenize.TokenError, SyntaxError):  # a piece of a statement
+        return "".join(_without_end(line, line.find("#")) for line in lines)
+    for token in tokens:
+        if token.type == tokenize.COMMENT:
+            at, column = token.start
+            lines[at - 1] = _without_end(lines[at - 1], column)
+    return "".join(lines)
+
+
+def _without_end(line: str, begin: int) -> str:
+    names = _SET_IN_COMMENT.findall(line[begin:]) if begin >= 0 else []
+    is_hiding = any(_TELLING.search(name) for name in names)
+    return f"{line[:begin]}# {MASK}\n" if is_hiding else line
 
 
 def _replaced(code: str, nodes: list[ast.expr]) -> str:

@@ -170,7 +170,7 @@ def test_all_of_it_is_bounded(tmp_path, module):
 
 def test_a_function_without_source_has_a_name_and_no_text(tmp_path):
     scope = {"__name__": "__main__"}
-    exec("P = 'a'\ndef answer(q): return q + P", scope)
+    exec("P = 'a'\ndef answer(q): return q + P", scope)  # noqa: S102 - as a notebook does
     limpet.evaluate(ROWS, scope["answer"], run=tmp_path / "run")
     parts = on_disk(tmp_path / "run")["steps"]["workflow"]["parts"]
     assert parts["answer"]["kind"] == "function"
@@ -385,7 +385,7 @@ SECRETS = {
     "a dict in code": 'def answer(q): return ask(q, {"token": "hunter2-deep"})',
     "a header": 'def answer(q): return ask(q, {"Authorization": "Bearer hunter2-deep"})',
     "a default": 'def answer(q, *, secret="hunter2-deep"): return ask(q, secret)',
-    "a key that is set": 'def answer(q):\n    d = {}\n    d["token"] = "hunter2-deep"\n    return d',
+    "a key that is set": 'def answer(q):\n    d = {}\n    d["token"] = "hunter2-deep"',
     "a call in between": 'def answer(q): return ask(q, password=str("hunter2-deep"))',
     "a formatted one": 'def answer(q): return ask(q, password=f"hunter2-deep {q}")',
     "one that is compared": 'def answer(q):\n    return q.password == "hunter2-deep"',

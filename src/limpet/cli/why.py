@@ -63,7 +63,8 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
                     raise
                 remark = f"the code as it is now cannot be looked at: {error}"
         elif made_by is not None:
-            remark = f"{made_by.file} is not there any more: the code cannot be looked at"
+            shown = shown_path(made_by.file, Path.cwd())
+            remark = f"{shown} is not there any more: its code cannot be looked at"
         why = why_on_disk(reader, id_)
     remarks = (*why.remarks, *((remark,) if remark else ()))
     return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), place

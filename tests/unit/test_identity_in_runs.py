@@ -510,7 +510,7 @@ def test_what_belongs_to_the_loop_is_neither_an_edit_nor_a_part(tmp_path, module
         return again
 
     assert asyncio.run(twice()).plan.calls == 0
-    told = json.loads((at / "identity.json").read_text())["workflow"]
+    told = json.loads((at / "identity.json").read_text())["steps"]["workflow"]
     assert [name for name in told["parts"] if "_loop" in name or "base_events" in name] == []
 
 

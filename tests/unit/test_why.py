@@ -55,7 +55,7 @@ def edited(module):
 
 
 def between(was, now):
-    known = {(n, one.parts[n]): s for one in (was, now) for n, s in one.shown.items()}
+    known = {(n, one.parts[n]): s for one in (was, now) for n, s in one.shown.parts.items()}
     return differences(was.parts, now.parts, known)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.shown import MOST_TEXT, Shown, shown_file, shown_text
+from limpet.fingerprints.shown import MOST_TEXT, Showing, Shown, shown_file, shown_text
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line
 
@@ -63,7 +63,7 @@ class DependsOn:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)
             shown[f"package {package}"] = shown_text("package", version)
-        return Identity(parts, left_out, shown=shown)
+        return Identity(parts, left_out, shown=Showing(lambda: shown))
 
 
 def as_declared(given: Any) -> DependsOn | None:

@@ -23,7 +23,7 @@ from typing import Any
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.parsed import parsed
-from limpet.fingerprints.shown import Shown, shown_parts
+from limpet.fingerprints.shown import Showing, Shown, shown_parts
 from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
@@ -57,7 +57,7 @@ class Identity:
     state: tuple[str, ...] = ()
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
     home: str = field(default="", repr=False)
-    shown: Mapping[str, Shown] = field(default_factory=dict, repr=False)
+    shown: Showing = field(default_factory=Showing, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -107,10 +107,15 @@ def identity_of(
         if name not in looked.parts:
             state.append(name)
             parts[name] = first
-    left_out, shown = dict(looked.left_out), shown_parts(looked)
+    left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
+    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home, shown)
+
+
+def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
+    shown = shown_parts(looked)
     for name in state:  # what is there is not what counts
         shown[name] = Shown(shown[name].kind if name in shown else "value")
-    return Identity(parts, left_out, tuple(sorted(state)), dict(looked.parts), home, shown)
+    return shown
 
 
 def note_end(

@@ -5,7 +5,7 @@ Python writes them. All of it is bounded, and without secrets.
 """
 
 import linecache
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,29 @@ class Shown:
     kind: str
     text: str | None = None
     cut: bool = False
+
+
+class Showing:
+    """What the parts of an identity are, made when somebody wants to see it: most never do.
+
+    Args:
+        make: Makes it.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, Shown]] = dict) -> None:
+        self._make = make
+        self._made: Mapping[str, Shown] | None = None
+
+    @property
+    def parts(self) -> Mapping[str, Shown]:
+        """What each part is, by its name."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def forget(self) -> None:
+        """Let go of it: the forms of a project's values may be large."""
+        self._make, self._made = dict, None
 
 
 def shown_parts(looked: Looked) -> dict[str, Shown]:

@@ -12,7 +12,7 @@ from typing import Any
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity, identity_of, note_end
 from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.shown import Shown, shown_data
+from limpet.fingerprints.shown import Showing, Shown, shown_data
 
 logger = logging.getLogger("limpet.fingerprints")
 
@@ -121,21 +121,36 @@ class Look:
             for begin, thing in code_of(step).items()
         ]
         parts = dict(said_by(step))
-        shown = {name: Shown("setting") for name in parts} | shown_data(described_by(step))
+        said = list(parts)
+        others: list[Showing] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
         for begin, _, one in self._looks:
             parts |= {begin + name: digest for name, digest in one.parts.items()}
             left_out |= {begin + name: why for name, why in one.left_out.items()}
             state += [begin + name for name in one.state]
-            shown |= {begin + name: part for name, part in one.shown.items()}
         for declared in (declared_of(step), depends_on):
             if declared is not None:
                 found = declared.look()
                 parts |= found.parts
                 left_out |= found.left_out
-                shown |= found.shown
-        self.identity = Identity(parts, left_out, tuple(state), shown=shown)
+                others.append(found.shown)
+
+        def show() -> dict[str, Shown]:
+            shown = {name: Shown("setting") for name in said} | shown_data(described_by(step))
+            for begin, _, one in self._looks:
+                shown |= {begin + name: part for name, part in one.shown.parts.items()}
+            for other in others:
+                shown |= other.parts
+            return shown
+
+        self.identity = Identity(parts, left_out, tuple(state), shown=Showing(show))
+
+    def forget(self) -> None:
+        """Let go of what is only there to be shown."""
+        for _, _, one in self._looks:
+            one.shown.forget()
+        self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:
         """Look again; return the names of what changed while the run was going on."""

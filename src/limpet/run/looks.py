@@ -65,6 +65,8 @@ class Looks:
             JournalError: It cannot be written.
         """
         write_identity(journal, self.identities, clean)
+        for look in self._looks.values():
+            look.forget()
 
     def note_end(self, about: dict[str, Any], clean: Callable[[Any], Any]) -> None:
         """Look again, and note what is state."""

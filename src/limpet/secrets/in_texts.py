@@ -23,19 +23,32 @@ _CERTAIN = re.compile(
 # Of these, many are none: `stop_token`, `answer_key`. Then what is given to them decides.
 _DOUBTFUL = re.compile(r"(?i)(?:key|token|auth|signature)s?$")
 _SHORTEST_DOUBTFUL = 6
-_TELLING = re.compile(
-    r"(?i)passw|passphrase|secret|credential|key|auth|token|pwd|bearer|cookie|signature|_pat"
-)
+_WORDS = ["passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer"]
+_WORDS += ["cookie", "signature", "_pat"]
+_TELLING = re.compile("(?i)" + "|".join(_WORDS))
 # What is a key whatever it is called.
 _KEYS = re.compile(
-    r"\b(?:sk|pk|rk|nvapi|hf|xai|gsk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
+    r"\b(?:sk[-_]|pk[-_]|rk[-_]|nvapi-|hf[-_]|xai-|gsk_)[A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
     r"|\bglpat-[\w-]{16,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bxox[abprs]-[\w-]{10,}"
     r"|\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?<=Bearer )[\w.~+/=-]{8,}|(?<=Basic )[\w+/=]{8,}"
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
 _PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
-_HINT_OF_KEYS = re.compile(r"[-_]|AKIA|AIza|eyJ|Bearer|Basic|://")
+_SIGNS_OF_KEYS = ("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf_", "xai-", "gsk_", "ghp_")
+_SIGNS_OF_KEYS += (
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat",
+    "glpat",
+    "AKIA",
+    "AIza",
+    "xox",
+    "eyJ",
+)
+_SIGNS_OF_KEYS += ("Bearer ", "Basic ", "PRIVATE KEY", "://")
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _STRING = re.compile(r"(?s)(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
 _SET_IN_COMMENT = re.compile(r"([\w-]+)[\"']?\s*[:=]")
@@ -67,7 +80,7 @@ def is_secret_file(path: PurePath) -> bool:
 
 def without_keys(text: str) -> str:
     """Return a text without what is a key by its looks, and without passwords in addresses."""
-    if _HINT_OF_KEYS.search(text) is None:
+    if not any(sign in text for sign in _SIGNS):  # much faster than an expression
         return text
     return _PASSWORD_IN_URL.sub(rf"\1{MASK}", _KEYS.sub(MASK, text))
 
@@ -85,7 +98,8 @@ def without_settings(text: str) -> str:
 
 def without_literals(code: str) -> str:
     """Return a piece of Python without literals that are given to the name of a secret."""
-    if _TELLING.search(code) is None:
+    lower = code.lower()
+    if not any(word in lower for word in _WORDS):
         return without_keys(code)
     try:
         tree = ast.parse(code)

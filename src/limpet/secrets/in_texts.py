@@ -35,20 +35,9 @@ _KEYS = re.compile(
     re.DOTALL,
 )
 _PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
-_SIGNS_OF_KEYS = ("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf_", "xai-", "gsk_", "ghp_")
-_SIGNS_OF_KEYS += (
-    "gho_",
-    "ghu_",
-    "ghs_",
-    "ghr_",
-    "github_pat",
-    "glpat",
-    "AKIA",
-    "AIza",
-    "xox",
-    "eyJ",
-)
-_SIGNS_OF_KEYS += ("Bearer ", "Basic ", "PRIVATE KEY", "://")
+_SIGNS = ["sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf-", "hf_", "xai-", "gsk_", "ghp_"]
+_SIGNS += ["gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "AKIA", "AIza", "xox", "eyJ"]
+_SIGNS += ["Bearer ", "Basic ", "PRIVATE KEY", "://"]
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _STRING = re.compile(r"(?s)(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
 _SET_IN_COMMENT = re.compile(r"([\w-]+)[\"']?\s*[:=]")

@@ -161,7 +161,7 @@ def test_a_file_of_nat_is_compared_block_by_block(tmp_path):
     with serving() as server:
         make_nat(tmp_path)
         assert go(tmp_path, server).returncode == 0
-        assert "workflow: as it ran; it never changed" in why(tmp_path, "out")
+        assert "workflow: as it ran; no change is known" in why(tmp_path, "out")
         edit(tmp_path, "temperature: 0.0", "temperature: 0.5, api_key: hunter2-deep", "config.yml")
         said = why(tmp_path, "out")
     assert "the code as it is now" in said

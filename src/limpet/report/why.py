@@ -74,7 +74,7 @@ def _in_short(step: StepWhy) -> str:
         return f"changed since its results were made, {many}; you were asked about it"
     if step.compared == "before":
         return f"as it last ran; its last change, {many}"
-    return "as it ran; it never changed" if step.covers.version else "never run"
+    return "as it ran; no change is known" if step.covers.version else "never run"
 
 
 def _differences(found: Sequence[Difference]) -> Iterator[Text]:

@@ -49,7 +49,7 @@ def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):
     for target in ([], ["trial"], ["runs/trial"], ["eval.yml"]):
         said = why(done, *target)
         assert said.startswith(
-            "runs/trial · the code as it is now\n\nworkflow: as it ran; it never"
+            "runs/trial · the code as it is now\n\nworkflow: as it ran; no change"
         )
         assert re.search(r"functions +answer, note\n", said)
         assert "settings    exact_match" in said

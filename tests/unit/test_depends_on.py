@@ -102,7 +102,7 @@ def test_a_declared_variable_counts_by_its_value(monkeypatch):
 def test_a_declared_secret_does_not_count_and_that_is_said(tmp_path, monkeypatch, name):
     monkeypatch.setenv(name, "sk-abcdefghijklmnop0123456789")
     run({"env": [name]})
-    told = json.loads((tmp_path / "run" / "identity.json").read_text())["workflow"]
+    told = json.loads((tmp_path / "run" / "identity.json").read_text())["steps"]["workflow"]
     assert told["left_out"] == {f"variable {name}": "a secret"}
     monkeypatch.setenv(name, "sk-zyxwvutsrqponmlk9876543210")
     assert run({"env": [name]}).plan.calls == 0

@@ -460,7 +460,7 @@ def test_what_each_identity_is_made_of_lies_beside_the_run(tmp_path, module, mon
     run([*ROWS, {"id": "more", "input": "x"}], app.answer, at, [app.score])
     text = (at / "identity.json").read_text()
     assert "sk-abcdefghijklmnop0123456789" not in text + (at / "run.json").read_text()
-    told = json.loads(text)
+    told = json.loads(text)["steps"]
     assert list(told) == ["workflow", "score"]
     assert {"answer", "MODEL", "seen", "LOCK"} <= told["workflow"]["parts"].keys()
     assert told["workflow"]["state"] == ["seen"]
@@ -510,7 +510,7 @@ def test_what_belongs_to_the_loop_is_neither_an_edit_nor_a_part(tmp_path, module
         return again
 
     assert asyncio.run(twice()).plan.calls == 0
-    told = json.loads((at / "identity.json").read_text())["workflow"]
+    told = json.loads((at / "identity.json").read_text())["steps"]["workflow"]
     assert [name for name in told["parts"] if "_loop" in name or "base_events" in name] == []
 
 

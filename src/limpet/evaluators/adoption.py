@@ -15,7 +15,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.executors.threads import Threads
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.steps import LookedAt, code_of, declared_of, said_by
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
 
 
@@ -127,6 +127,11 @@ class _Renamed(LookedAt):
     def said(self) -> Mapping[str, str]:
         version = self._known.version
         return said_by(self._inner) if version is None else {"version": digest_of(version)}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        version = self._known.version
+        return described_by(self._inner) if version is None else {"version": version}
 
     @property
     def depends_on(self) -> DependsOn | None:

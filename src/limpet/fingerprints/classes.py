@@ -1,11 +1,12 @@
 """What counts of a class: its bases, its body, its methods and attributes."""
 
+import ast
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, scopes, source, syntax
 from limpet.fingerprints.naming import plain_name
-from limpet.fingerprints.parsed import assignments
+from limpet.fingerprints.parsed import assignments, lines_of
 from limpet.fingerprints.reading import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     if node is not None:
         reading = syntax.read_class_body(node)
         form.append(reading.digest)
+        walk.found.written[label] = (str(file), _lines(node))
         received = bool(node.decorator_list or node.bases or node.keywords)
         walk.readings.document(walk, label, node, counts=received)
         walk.follow(label, reading, cls.__module__, scope, str(file))
@@ -54,6 +56,16 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
             walk.leave_out_chance(place)
         else:
             walk.use(place, member, documented=False)
+
+
+def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
+    """Return where a class stands but for its methods, which count by themselves."""
+    begin, end = lines_of(node)
+    pieces = []
+    for first, last in [lines_of(one) for one in node.body if isinstance(one, FUNCTIONS)]:
+        pieces.append((begin, first - 1))
+        begin = last + 1
+    return tuple((a, b) for a, b in [*pieces, (begin, end)] if a <= b)
 
 
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:

@@ -11,6 +11,7 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.looked import digest_of
+from limpet.fingerprints.shown import MOST_TEXT, Showing, Shown, shown_file, shown_text
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line
 
@@ -43,11 +44,13 @@ class DependsOn:
         """
         parts: dict[str, str] = {}
         left_out: dict[str, str] = {}
+        shown: dict[str, Shown] = {}
         folder = self.folder or Path.cwd()
         for pattern in self.files:
             for path in _files(pattern, folder):
                 name = path.relative_to(folder) if path.is_relative_to(folder) else path
-                parts[f"file {name.as_posix()}"] = _content(path)
+                part = f"file {name.as_posix()}"
+                parts[part], shown[part] = _content(path)
         secrets = frozenset(certain_secrets(os.environ))
         for variable in self.env:
             value = os.environ.get(variable)
@@ -55,9 +58,12 @@ class DependsOn:
                 left_out[f"variable {variable}"] = "a secret"
             else:
                 parts[f"variable {variable}"] = digest_of(["declared", value])
+                shown[f"variable {variable}"] = shown_text("variable", value or "not set")
         for package in self.packages:
-            parts[f"package {package}"] = digest_of(_version(package))
-        return Identity(parts, left_out)
+            version = _version(package)
+            parts[f"package {package}"] = digest_of(version)
+            shown[f"package {package}"] = shown_text("package", version)
+        return Identity(parts, left_out, shown=Showing(lambda: shown))
 
 
 def as_declared(given: Any) -> DependsOn | None:
@@ -108,15 +114,18 @@ def _files(pattern: str, folder: Path) -> list[Path]:
     return found
 
 
-def _content(path: Path) -> str:
-    hashed = blake2b(digest_size=16)
+def _content(path: Path) -> tuple[str, Shown]:
+    """Return the digest of a file, and how it is shown."""
+    hashed, begin, size = blake2b(digest_size=16), b"", 0
     try:
         with path.open("rb") as file:
             while piece := file.read(_PIECE_BYTES):
                 hashed.update(piece)
+                size += len(piece)
+                begin = begin or piece[: 4 * MOST_TEXT]
     except OSError as error:
         raise LimpetError(f"depends_on: {one_line(str(path))}: {error.strerror}") from error
-    return hashed.hexdigest()
+    return hashed.hexdigest(), shown_file(path, begin, is_whole=len(begin) == size)
 
 
 def _version(package: str) -> str:

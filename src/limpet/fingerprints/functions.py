@@ -9,7 +9,7 @@ from limpet.fingerprints import chance, environment, names, scopes, source, synt
 from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users_file
-from limpet.fingerprints.parsed import Definition
+from limpet.fingerprints.parsed import Definition, lines_of
 from limpet.fingerprints.reading import Reading
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def read_code(
         return None
     reading = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
     walk.keep(label, ["code", reading.digest])
+    walk.found.written[label] = (code.co_filename, (lines_of(node),))
     walk.readings.met(label, node, code)
     _getter(walk, node, reading, scope)
     walk.follow(label, reading, module, scope, code.co_filename)

@@ -23,6 +23,7 @@ from typing import Any
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.parsed import parsed
+from limpet.fingerprints.shown import Showing, Shown, shown_parts
 from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
@@ -50,6 +51,7 @@ class Identity:
         home: The module that the step is from: what is in it is named without it.
         modules: The user's modules of which something counts.
         code: The user's functions that count: file and line of each.
+        shown: What each thing is, for people: its source, its value.
     """
 
     parts: Mapping[str, str]
@@ -59,6 +61,7 @@ class Identity:
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
+    shown: Showing = field(default_factory=Showing, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -108,9 +111,17 @@ def identity_of(
         if name not in looked.parts:
             state.append(name)
             parts[name] = first
-    left_out = dict(looked.left_out)
+    left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
     found, names = dict(looked.parts), tuple(sorted(state))
-    return Identity(parts, left_out, names, found, home, looked.modules, frozenset(looked.code))
+    code = frozenset(looked.code)
+    return Identity(parts, left_out, names, found, home, looked.modules, code, shown)
+
+
+def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
+    shown = shown_parts(looked)
+    for name in state:  # what is there is not what counts
+        shown[name] = Shown(shown[name].kind if name in shown else "value")
+    return shown
 
 
 def note_end(
@@ -153,19 +164,25 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if len(changed) > 1:
         changed = [name for name in changed if name != "function"]  # the rest says more
-    return [_in_words(name, before, now) for name in changed]
+    return [_with_change(name, before, now) for name in changed]
 
 
-def _in_words(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    words = in_words(name)
+    if name not in before:
+        return f"{words} (new)"
+    return words if name in now else f"{words} (no longer used)"
+
+
+def in_words(name: str) -> str:
+    """Return the name of a part as a person would say it."""
     words = name
     if name.endswith(".__doc__"):
         words = f"the docstring of {name.removesuffix('.__doc__')}"
     for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
         if name.startswith(begin):
             words = kind + name.removeprefix(begin)
-    if name not in before:
-        return f"{words} (new)"
-    return words if name in now else f"{words} (no longer used)"
+    return words
 
 
 def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:

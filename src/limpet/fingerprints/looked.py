@@ -16,12 +16,14 @@ class Looked:
         left_out: What does not count, by name: why.
         modules: The names of the user's modules of which something counts.
         code: The user's functions that count: file and line of each.
+        written: Where the source of a part stands: its file, and its first and last lines.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     modules: frozenset[str] = frozenset()
     code: set[tuple[str, int]] = field(default_factory=set)
+    written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:

@@ -147,6 +147,12 @@ def parsed(text: str) -> Parsed | None:
         return None
 
 
+def lines_of(node: Any) -> tuple[int, int]:
+    """Return the first and the last line of a statement, with its decorators."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    return first, node.end_lineno
+
+
 def _children(node: ast.AST) -> list[Any]:
     """Return the statements, handlers and cases in a statement."""
     return [child for field in _BODIES for child in getattr(node, field, ())]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints import chance, environment, names, syntax
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.parsed import lines_of
 from limpet.fingerprints.reading import Chain, Reading
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 Scope = Mapping[str, Any]
 _OF_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython"}
+_WHOLE = ((1, 1_000_000),)
 _PLAIN = (str, int, float, bool, bytes, tuple, list, dict, type(None))
 
 
@@ -127,6 +129,7 @@ def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
     if parsed is not None:
         reading = syntax.read(parsed.tree)
         walk.found.forms[label] = ["module", reading.digest]
+        walk.found.written[label] = (str(scope.get("__file__")), _WHOLE)
         use_variables(walk, label, reading, scope)
     for name, value in sorted(scope.items(), key=lambda one: str(one[0])):
         if not _is_kept_by_python(name, value, in_notebook=parsed is None):
@@ -194,6 +197,7 @@ def _file(walk: "Walk", name: str, file: str) -> None:
         return
     reading = syntax.read(parsed.tree)
     walk.keep(label, ["module", reading.digest])
+    walk.found.written[label] = (file, _WHOLE)
     use_variables(walk, label, reading, {})
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
     for one in sorted(set(names.imports_in(reading.imports, package))):
@@ -212,7 +216,9 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
     if parsed is not None:
         if parsed.effects:
             does = syntax.read(*parsed.effects)
-            walk.keep(f"module {module}: what it does", ["code", does.digest])
+            label = f"module {module}: what it does"
+            walk.keep(label, ["code", does.digest])
+            walk.found.written[label] = (file, tuple(map(lines_of, parsed.effects)))
             changes = [one for one in parsed.effects if not isinstance(one, ast.Expr)]
             use_chains(walk, module, scope, syntax.read(*changes).chains, set())
         for one in parsed.imports:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType
 
 from limpet.fingerprints.bytecode import shape
-from limpet.fingerprints.parsed import Definition, Parsed, parsed
+from limpet.fingerprints.parsed import Definition, Parsed, lines_of, parsed
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,
@@ -103,5 +103,5 @@ def text_of_file(file: str) -> str:
 
 def text_of(node: ast.AST, file: str) -> str:
     """Return a function as it is written, comments and all."""
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
-    return "".join(linecache.getlines(file)[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
+    first, last = lines_of(node)
+    return "".join(linecache.getlines(file)[first - 1 : last])

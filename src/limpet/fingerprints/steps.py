@@ -12,6 +12,7 @@ from typing import Any
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity, identity_of, note_end
 from limpet.fingerprints.looked import digest_of
+from limpet.fingerprints.shown import Showing, Shown, shown_data
 
 logger = logging.getLogger("limpet.fingerprints")
 
@@ -27,6 +28,11 @@ class LookedAt(ABC):
     @property
     def said(self) -> Mapping[str, str]:
         """What its results depend on besides: part by part, each a digest."""
+        return {}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What that is, in plain data without secrets, as far as it can be shown."""
         return {}
 
     @property
@@ -65,6 +71,10 @@ class OwnCode(LookedAt):
         return {} if self._version is None else {"version": digest_of(self._version)}
 
     @property
+    def described(self) -> Mapping[str, Any]:
+        return {} if self._version is None else {"version": self._version}
+
+    @property
     def depends_on(self) -> DependsOn | None:
         return self._depends_on if self._version is None else None
 
@@ -82,6 +92,12 @@ def declared_of(step: Any) -> DependsOn | None:
 def said_by(step: Any) -> Mapping[str, str]:
     """Return what a step says of itself."""
     return step.said if isinstance(step, LookedAt) else dict(step.fingerprint)
+
+
+def described_by(step: Any) -> Mapping[str, Any]:
+    """Return what the parts are that a step says of itself, as far as it shows them."""
+    described = getattr(step, "described", None)
+    return described if isinstance(described, Mapping) else {}
 
 
 class Look:
@@ -105,6 +121,8 @@ class Look:
             for begin, thing in code_of(step).items()
         ]
         parts = dict(said_by(step))
+        said = list(parts)
+        others: list[Showing] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
         for begin, _, one in self._looks:
@@ -116,9 +134,30 @@ class Look:
                 found = declared.look()
                 parts |= found.parts
                 left_out |= found.left_out
-        modules = frozenset().union(*(one.modules for _, _, one in self._looks))
-        code = frozenset().union(*(one.code for _, _, one in self._looks))
-        self.identity = Identity(parts, left_out, tuple(state), modules=modules, code=code)
+                others.append(found.shown)
+
+        def show() -> dict[str, Shown]:
+            shown = {name: Shown("setting") for name in said} | shown_data(described_by(step))
+            for begin, _, one in self._looks:
+                shown |= {begin + name: part for name, part in one.shown.parts.items()}
+            for other in others:
+                shown |= other.parts
+            return shown
+
+        self.identity = Identity(
+            parts,
+            left_out,
+            tuple(state),
+            modules=frozenset().union(*(one.modules for _, _, one in self._looks)),
+            code=frozenset().union(*(one.code for _, _, one in self._looks)),
+            shown=Showing(show),
+        )
+
+    def forget(self) -> None:
+        """Let go of what is only there to be shown."""
+        for _, _, one in self._looks:
+            one.shown.forget()
+        self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:
         """Look again; return the names of what changed while the run was going on."""

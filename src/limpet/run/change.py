@@ -9,6 +9,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.run.plans import named
 
 OnChange = Literal["redo", "keep"]
+_MOST_VERSIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +54,11 @@ def settle_change(
                 elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
     choice = on_change or decided.get(now.whole)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
-    told: list[str] = []
+    before: Mapping[str, str] | None = None
     files: list[str] = []
     done: set[int] = set()
     if in_question and choice is None:
-        latest = next(reversed(in_question.values()))
-        told, done = changed_parts(known[latest], now.parts), {*in_question}
+        before, done = known[next(reversed(in_question.values()))], {*in_question}
     if on_change is None:
         others = in_question if choice != "redo" else {}
         stale = _stale(stale_under, now.whole, here, others)
@@ -66,11 +66,13 @@ def settle_change(
         files = sorted({name for names in stale.values() for name in names})
         done |= stale.keys()
     if done:
-        raise _changed(told, files, len(done), asked - len(exempt))
+        raise _changed(before, now, files, len(done), asked - len(exempt))
     if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
     known[now.whole] = now.parts  # to the end: it is the latest now
+    for other in list(known)[:-_MOST_VERSIONS]:
+        known[other] = {}  # that there was one must stay: it has answers
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
     return [elsewhere.get(place, now.whole) for place in range(asked)]
@@ -90,15 +92,23 @@ def _stale(
 
 
 def _changed(
-    parts: Sequence[str], files: Sequence[str], done: int, asked: int
+    before: Mapping[str, str] | None,
+    now: Fingerprint,
+    files: Sequence[str],
+    done: int,
+    asked: int,
 ) -> FunctionChangedError:
     since = f"since the results of {done:,} of {asked:,} inputs were made"
-    if parts:
-        text = f"the function changed {since}: {named([*parts, *files])}"
-    else:
+    if before is None:
         text = f"{named(files)} changed {since}"
-    return FunctionChangedError(
+    else:
+        # Of a version long ago, only that it was another is known.
+        told = named([*(changed_parts(before, now.parts) if before else ()), *files])
+        text = f"the function changed {since}" + (f": {told}" if told else "")
+    error = FunctionChangedError(
         text,
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )
+    error.before = before if before is not None else now.parts
+    return error

@@ -22,6 +22,7 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
+from limpet.run.explaining import Explaining
 from limpet.run.files_read import FilesRead
 from limpet.run.looks import Looks
 from limpet.run.lookup import Lookup
@@ -37,6 +38,7 @@ from limpet.run.selecting import note_selection, reported_places
 from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
 from limpet.run.summary import Numbers
 from limpet.run.watched_files import WatchedFiles, project_of
+from limpet.run.why import Why, why_now
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
@@ -76,15 +78,29 @@ class Evaluation:
         self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         columns = self._readers(layout)
-        project = self._project(layout)
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, self._looks, columns, layout, about, project).plan
+            plan = self._looked_up(columns, layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
+        return self._explaining(layout, about).plan(plan)
+
+    def why(self, item: str | None = None) -> Why:
+        """Say what each step is made of, and what differs from what the run has; change nothing.
+
+        Args:
+            item: The id of an item whose story is to be told, too.
+
+        Raises:
+            LimpetError: There is no such item.
+        """
+        self._look_at_steps()
+        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
+        about = read_about(layout)
+        return why_now(self._request, self._looks, layout, about, self._clean_text, item)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.
@@ -122,7 +138,7 @@ class Evaluation:
         else:
             about.pop("complete", None)  # until it is so again
             self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = self._looked_up(about)
+            self._lookup = self._looked_up(self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -146,11 +162,10 @@ class Evaluation:
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
         self._clean_fingerprints(about)
-        if request.configuration is not None:
-            about["configuration"] = self._public(request.configuration)
+        self._note_configuration(about)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
-        self._looks.write(journal, self._clean)
+        self._looks.write(journal, self._clean_text)
         begin_session(
             journal,
             about,
@@ -184,21 +199,41 @@ class Evaluation:
         self._watched.begin()
         return self._watched
 
-    def _looked_up(self, about: dict[str, Any]) -> Lookup:
-        request, looks = self._request, self._looks
-        return Lookup(request, looks, self._columns, self._layout, about, self._files)
-
     def _look_at_steps(self) -> None:
         request = self._request
         steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
         self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
         self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
 
+    def _looked_up(
+        self, columns: Mapping[str, ColumnReader], layout: Layout, about: dict[str, Any]
+    ) -> Lookup:
+        try:
+            files = self._project(layout)
+            return Lookup(self._request, self._looks, columns, layout, about, files)
+        except FunctionChangedError as error:
+            self._explaining(layout, about).question(error, WORKFLOW, self._journal)
+            raise
+
+    def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:
+        return Explaining(self._looks, layout, about, self._clean_text)
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
+
     def _clean(self, data: Any) -> Any:
         return self._masking.certain.data(data)[0]
 
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
+
+    def _note_configuration(self, about: dict[str, Any]) -> None:
+        request = self._request
+        if request.configuration is not None:
+            about["configuration"] = self._public(request.configuration)
+        about.pop("made_by", None)  # whoever ran it last knows how it is run
+        if request.made_by is not None:
+            about["made_by"] = self._public(request.made_by)
 
     def _clean_fingerprints(self, about: dict[str, Any]) -> None:
         """Note what the evaluators are, and keep secrets out that are among the parts."""
@@ -408,7 +443,7 @@ class Evaluation:
                 hint="look at result.items before its directory is moved or deleted",
             )
         self._columns = self._readers(self._layout)
-        self._lookup = self._looked_up(about)
+        self._lookup = self._looked_up(self._columns, self._layout, about)
         return self._results()
 
     def _results(self) -> ReadBack:

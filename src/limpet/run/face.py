@@ -25,6 +25,7 @@ from limpet.run.request import OnEnd, OnItem, Request
 from limpet.run.results import EvaluationResult
 from limpet.run.usage import Prices, check_prices
 from limpet.run.watcher import Watcher
+from limpet.run.why import Why
 from limpet.text import did_you_mean
 from limpet.workflows import as_workflow
 
@@ -64,6 +65,7 @@ class RunOptions(TypedDict, total=False):
     watcher: Watcher | None
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
+    made_by: Mapping[str, Any] | None
     prices: Prices | None
     mask: bool
     secrets: Sequence[str]
@@ -102,7 +104,8 @@ def evaluate(
             called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
             the result when all files are written, before the run is unlocked; `watcher` is told
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
-            interrupt; `configuration` is written into `run.json`; `prices` are what a million
+            interrupt; `configuration` is written into `run.json`, and so is `made_by`, by which
+            `limpet why` finds the file that the command line ran; `prices` are what a million
             tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
             as they are; `secrets` are such as no variable or header holds; `early_stop=False` goes
             on though the first cells of a step all fail alike); and those of `AsyncExecutor`, with
@@ -201,6 +204,24 @@ def plan(
     evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
     try:
         return evaluation.look()
+    finally:
+        evaluation.close()
+        threads.close()
+
+
+def why(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    item: str | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Why:
+    """Say what each step is made of and what differs from what the run has, and do nothing."""
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        return evaluation.why(item)
     finally:
         evaluation.close()
         threads.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.copies import own_copy
+from limpet.errors import FunctionChangedError
 from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
@@ -19,6 +20,7 @@ from limpet.journal.lines import Entry
 from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
 from limpet.run.change import Fingerprint, OnChange, settle_change
+from limpet.run.explaining import Explaining
 from limpet.run.files_read import FilesRead
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
@@ -78,22 +80,7 @@ class KeptMapping(Mapping):
         project = project_of([step], [journal.layout.home, column.path])
         read = FilesRead(journal.layout)
         stale = StaleRecords(read, project, {STEP: column}, STEP, about, self._on_change)
-        fingerprints = settle_change(
-            about,
-            now,
-            lambda whole: {
-                place
-                for place, one in enumerate(self._identities)
-                if self._key(one, whole) in column
-            },
-            len(self._all),
-            self._on_change,
-            stale_under=lambda whole: {
-                place: files
-                for place, one in enumerate(self._identities)
-                if (files := stale.undecided(self._key(one, whole)))
-            },
-        )
+        fingerprints = self._settle(about, now, stale)
         self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
         places = {key: index for index, key in enumerate(self._keys)}
@@ -102,7 +89,7 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
-        self._looks.write(journal, self._clean)
+        self._looks.write(journal, self._clean_text)
         begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
@@ -130,6 +117,29 @@ class KeptMapping(Mapping):
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._keeping.executor(self._call, options)
+
+    def _settle(self, about: dict[str, Any], now: Fingerprint, stale: StaleRecords) -> list[str]:
+        def done_under(whole: str) -> set[int]:
+            keys = (self._key(one, whole) for one in self._identities)
+            return {place for place, key in enumerate(keys) if key in self._column}
+
+        def stale_under(whole: str) -> dict[int, set[str]]:
+            keys = (self._key(one, whole) for one in self._identities)
+            undecided = ((place, stale.undecided(key)) for place, key in enumerate(keys))
+            return {place: files for place, files in undecided if files}
+
+        asked, choice = len(self._all), self._on_change
+        try:
+            return settle_change(about, now, done_under, asked, choice, stale_under=stale_under)
+        except FunctionChangedError as error:
+            assert self._journal is not None
+            layout = self._journal.layout
+            explaining = Explaining(self._looks, layout, about, self._clean_text)
+            explaining.question(error, STEP, self._journal)
+            raise
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
 
     def _clean(self, data: Any) -> Any:
         return self._masking.certain.data(data)[0]

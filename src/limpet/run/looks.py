@@ -4,7 +4,6 @@ A step is looked at once per run, not once per cell: looking takes up to a tenth
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import islice
 from typing import Any
 
 from limpet.fingerprints.declared import DependsOn
@@ -12,6 +11,7 @@ from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import Look
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
+from limpet.run.identity_file import write_identity
 
 _MOST_NAMES = 5_000
 
@@ -53,6 +53,11 @@ class Looks:
         """Return what a step is."""
         return self._looks[step].identity
 
+    @property
+    def identities(self) -> dict[str, tuple[str, Identity]]:
+        """The version of each step, and what it is made of."""
+        return {name: (self._versions[name], one.identity) for name, one in self._looks.items()}
+
     def write(self, journal: Journal, clean: Callable[[Any], Any]) -> None:
         """Write down what each identity is made of, beside `run.json`.
 
@@ -63,8 +68,9 @@ class Looks:
         Raises:
             JournalError: It cannot be written.
         """
-        known = {name: _told(look.identity) for name, look in self._looks.items()}
-        journal.write_identity(clean(known))
+        write_identity(journal, self.identities, clean)
+        for look in self._looks.values():
+            look.forget()
 
     def note_end(self, about: dict[str, Any], clean: Callable[[Any], Any]) -> None:
         """Look again, and note what is state."""
@@ -73,15 +79,3 @@ class Looks:
         about.pop("state", None)
         if state:
             about["state"] = clean(state)
-
-
-def _told(identity: Identity) -> dict[str, Any]:
-    parts, left_out = identity.parts, identity.left_out
-    told: dict[str, Any] = {
-        "parts": dict(islice(parts.items(), _MOST_NAMES)),
-        "left_out": dict(islice(left_out.items(), _MOST_NAMES)),
-        "state": list(identity.state[:_MOST_NAMES]),
-    }
-    if max(len(parts), len(left_out), len(identity.state)) > _MOST_NAMES:
-        told["cut"] = True
-    return told

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from limpet.fingerprints.differences import Difference
+
 _MOST_NAMED = 8
 
 
@@ -19,6 +21,7 @@ class StepPlan:
         changed: What changed in the step itself since its results were made.
         calls: How many calls it will make.
         forced: How many are on disk, and run again because that was asked.
+        differences: What exactly changed, where that is known.
     """
 
     name: str
@@ -29,6 +32,7 @@ class StepPlan:
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

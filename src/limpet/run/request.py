@@ -37,6 +37,7 @@ class Request:
         redo_items: Of which items only, by their ids; None: of all.
         depends_on: What the workflow depends on that cannot be seen.
         dataset_files: Where the dataset was read from.
+        made_by: Which file was run by the command line, and how; None: a script asks.
     """
 
     items: Sequence[Item]
@@ -58,6 +59,7 @@ class Request:
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
+    made_by: Mapping[str, Any] | None = None
     prices: Prices | None = None
     mask: bool = True
     secrets: Sequence[str] = ()

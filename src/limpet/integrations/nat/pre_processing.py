@@ -12,7 +12,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
-from limpet.fingerprints.steps import LookedAt, code_of, declared_of, said_by
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
 
 
@@ -65,6 +65,10 @@ class PreProcessed(LookedAt):
     @property
     def said(self) -> Mapping[str, str]:
         return said_by(self._inner)
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return described_by(self._inner)
 
     async def call(self, scored: Scored) -> Scores:
         made = await asyncio.to_thread(self._function, self._item(scored))

@@ -126,11 +126,13 @@ class FunctionChangedError(LimpetError):
     Attributes:
         plan: What a redo would do, where that is known: a `Plan`.
         before: The digest of each part of what made the results.
+        files: The names of files that changed since the results were made of them.
         differences: What is different now, each a `Difference`; where that is known.
     """
 
     plan: object = None
     before: Mapping[str, str] = MappingProxyType({})
+    files: Sequence[str] = ()
     differences: Sequence[Any] = ()
 
 

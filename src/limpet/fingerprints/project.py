@@ -98,6 +98,21 @@ class Project:
         """Tell whether it does not count, or holds what does not."""
         return any(f"{one}{os.sep}".startswith(path + os.sep) for one in self._without)
 
+    def text(self, name: str, says: str, most: int) -> str | None:
+        """Return a file's text if it still says what it said; None if not, or if it is long."""
+        for folder in self.folders:
+            path = Path(folder, _as_named(name))
+            try:
+                if (
+                    path.is_file()
+                    and path.stat().st_size <= most
+                    and self.content(str(path)) == says
+                ):
+                    return path.read_text(encoding="utf-8")
+            except (OSError, ValueError):  # no text
+                return None
+        return None
+
     def content(self, path: str) -> str | None:
         """Return the digest of what a file says, or of the names in a folder.
 

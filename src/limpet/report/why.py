@@ -103,6 +103,8 @@ def _covers(step: StepWhy) -> Iterator[Text]:
     for kind, title in _GROUPS.items():
         if kind in groups:
             yield from _listed(title, sorted(groups[kind]))
+    if step.files:
+        yield from _listed("files read", list(step.files))
     if step.covers.left_out:
         yield Text("  left out", "cyan")
         yield from _left_out(step)
@@ -179,5 +181,6 @@ def _step_data(step: StepWhy) -> dict[str, Any]:
         },
         "left_out": dict(covers.left_out),
         "state": list(step.state),
+        "files_read": list(step.files),
         "cut": covers.cut,
     }

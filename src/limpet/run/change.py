@@ -110,5 +110,6 @@ def _changed(
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )
+    error.files = files
     error.before = before if before is not None else now.parts
     return error

@@ -100,7 +100,8 @@ class Evaluation:
         self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         about = read_about(layout)
-        return why_now(self._request, self._looks, layout, about, self._clean_text, item)
+        explaining = self._explaining(layout, about)
+        return why_now(self._request, self._looks, layout, about, explaining, item)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.
@@ -195,7 +196,9 @@ class Evaluation:
         steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
         steps |= {one.name: one for one in self._request.evaluators}
         last = FilesRead(self._layout).last
-        self._watched = WatchedFiles(journal, steps, self._files, last, self._looks.identity)
+        self._watched = WatchedFiles(
+            journal, steps, self._files, last, self._looks.identity, self._clean_text
+        )
         self._watched.begin()
         return self._watched
 
@@ -216,7 +219,7 @@ class Evaluation:
             raise
 
     def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:
-        return Explaining(self._looks, layout, about, self._clean_text)
+        return Explaining(self._looks, layout, about, self._clean_text, self._project(layout))
 
     def _clean_text(self, data: Any) -> Any:
         return self._masking.ours.data(data)[0]

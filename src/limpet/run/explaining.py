@@ -3,13 +3,15 @@
 import contextlib
 import dataclasses
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.differences import Difference, differences
+from limpet.fingerprints.project import Project
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
+from limpet.run.files_read import FilesRead
 from limpet.run.identity_file import KeptStep, kept_step, note_asked, read_identity
 from limpet.run.looks import Looks
 from limpet.run.plans import Plan, StepPlan
@@ -25,16 +27,24 @@ class Explaining:
         layout: Where the run is.
         about: What `run.json` says.
         clean: Takes secrets out.
+        project: Whose files the steps read.
     """
 
     def __init__(
-        self, looks: Looks, layout: Layout, about: Mapping[str, Any], clean: Callable[[Any], Any]
+        self,
+        looks: Looks,
+        layout: Layout,
+        about: Mapping[str, Any],
+        clean: Callable[[Any], Any],
+        project: Project,
     ) -> None:
         self._looks = looks
         self._about = about
         self._clean = clean
         self._kept = read_identity(layout)
         self._layout = layout
+        self.project = project
+        self.files = FilesRead(layout)
 
     def now(self, step: str) -> KeptStep:
         """Return a step as it is."""
@@ -46,6 +56,10 @@ class Explaining:
         now, kept = self.now(step), self._kept.steps.get(step, KeptStep())
         return differences(before, now.parts, kept.known | now.known)
 
+    def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
+        """Return what files say now that a step read, of those names."""
+        return self.files.differences(step, names, self.project, self._clean)
+
     def plan(self, plan: Plan) -> Plan:
         """Return a plan with the difference of each step that changed."""
         versions: dict[str, dict[str, str]] = self._about.get("functions", {})
@@ -56,9 +70,11 @@ class Explaining:
         return dataclasses.replace(plan, workflow=workflow, evaluators=tuple(evaluators))
 
     def _step(self, step: StepPlan, before: Mapping[str, str]) -> StepPlan:
-        if not step.changed or not before:
+        if not step.changed:
             return step
-        return dataclasses.replace(step, differences=self.since(step.name, before))
+        found = self.since(step.name, before) if before else ()
+        found += self.in_files(step.name, step.changed)
+        return dataclasses.replace(step, differences=found)
 
     def question(
         self, error: FunctionChangedError, step: str, journal: Journal | None = None
@@ -67,7 +83,7 @@ class Explaining:
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
                 note_asked(journal, step, *self._looks.identities[step], self._clean)
-        error.differences = self.since(step, error.before)
+        error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         place = self._layout.single or self._layout.home
         told = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
         if told:

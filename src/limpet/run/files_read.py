@@ -8,19 +8,23 @@ a record says which of them were read before it was done. Both are compared when
 import contextlib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from limpet.errors import JournalError
+from limpet.fingerprints.differences import Difference, differences
 from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.project import Project
+from limpet.fingerprints.project import ABSENT, Project
 from limpet.fingerprints.reads import Read
+from limpet.fingerprints.shown import Shown
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole
 
 FILES, SHARED = "files", "shared"
 """Our facts about a record: what its call read, and which lines of `files.jsonl` came before it."""
+LONGEST_TEXT = 10_000
+"""Up to here a file's text is kept, so that a difference can be shown."""
 LOST = "a file that was read (which one is lost)"
 
 
@@ -35,6 +39,7 @@ class FilesRead:
         self._lines: dict[int, Read] = {}
         self._afresh: set[tuple[str, str]] = set()
         self._written: set[str] = set()
+        self._texts: dict[tuple[str, str], str] = {}
         words: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         for entry in _entries(layout):
             step, record = str(entry.facts.get("step")), entry.record
@@ -45,12 +50,46 @@ class FilesRead:
             elif "file" in record:
                 one = Read(step, *(record.get(name) for name in Read._fields[1:]))
                 self._lines[entry.facts["n"]] = one
+                if "text" in record:
+                    self._texts[one.file, one.says] = record["text"]
                 if one.pattern is not None and one.word is not None:
                     words[step, one.pattern].add(one.word)
         self._numbers = sorted(self._lines)
         self.last = self._numbers[-1] if self._numbers else 0
         # A single file may be called as its row says by chance.
         self._by_row = {pattern for pattern, found in words.items() if len(found) > 1}
+
+    def names(self, step: str) -> list[str]:
+        """Return the files that a step has read, and nobody wrote."""
+        found = {one.file for one in self._lines.values() if one.step == step}
+        return sorted(found - self._written)
+
+    def differences(
+        self, step: str, names: Collection[str], project: Project, clean: Callable[[Any], Any]
+    ) -> tuple[Difference, ...]:
+        """Return what files say now that said something else when a step read them.
+
+        Args:
+            step: Which.
+            names: The files; others are left out.
+            project: Whose files they are.
+            clean: Takes secrets out of a text.
+        """
+        before: dict[str, str] = {}
+        now: dict[str, str] = {}
+        known: dict[tuple[str, str], Shown] = {}
+        for number in self._numbers:
+            one = self._lines[number]
+            says = project.says(one.file)
+            if one.step != step or one.file not in names or one.says == says:
+                continue
+            before[one.file] = one.says
+            known[one.file, one.says] = Shown("file", self._texts.get((one.file, one.says)))
+            if says != ABSENT:
+                now[one.file] = says
+                text = project.text(one.file, says, LONGEST_TEXT)
+                known[one.file, says] = Shown("file", None if text is None else clean(text))
+        return differences(before, now, known)
 
     def state(self, project: Project) -> str:
         """Return a digest of what all the files say now that some result may depend on."""

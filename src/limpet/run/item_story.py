@@ -17,6 +17,7 @@ from limpet.run.reading.whole import WholeItem
 from limpet.run.redo import Redos, read_redone
 from limpet.run.request import Request
 from limpet.run.scoring import ANSWER, STEPS, scoring_of
+from limpet.run.stale import StaleRecords
 
 Verdict = Literal["kept", "runs", "runs again", "you are asked", "not seen"]
 
@@ -55,11 +56,18 @@ class ItemStories:
         looks: The steps as they are.
         layout: Where the run is.
         about: What `run.json` says.
+        stale: What was made of files that say something else now.
     """
 
     def __init__(
-        self, request: Request, looks: Looks, layout: Layout, about: Mapping[str, Any]
+        self,
+        request: Request,
+        looks: Looks,
+        layout: Layout,
+        about: Mapping[str, Any],
+        stale: StaleRecords,
     ) -> None:
+        self._stale = stale
         self._request = request
         self._looks = looks
         self._about = about
@@ -105,7 +113,7 @@ class ItemStories:
         if entry is not None:
             at = str(entry.facts.get("at", ""))
             if answers.reaches(key, forced):
-                return Fact(WORKFLOW, "kept", "answered by the code as it is", at), entry
+                return self._answered(key, entry, at)
             return Fact(WORKFLOW, "runs again", "forced by a redo that is not done", at), None
         for version in reversed(list(self._versions)):
             entry = answers.read(asked.key(version))
@@ -116,6 +124,18 @@ class ItemStories:
             if failed is not None:
                 return failed, None
         return self._unanswered(asked, there), None
+
+    def _answered(self, key: str, entry: Entry, at: str) -> tuple[Fact, Entry | None]:
+        files = self._stale.of(WORKFLOW).get(key)
+        if files:
+            why = f"answered by the code as it is; since then {named(sorted(files))} changed"
+            if self._stale.undecided(key):
+                return Fact(WORKFLOW, "you are asked", why, at), None
+            return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
+        why = "answered by the code as it is"
+        if key in self._stale.kept:
+            why += "; a file changed since, and you chose to keep it"
+        return Fact(WORKFLOW, "kept", why, at), entry
 
     def _other(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
         at, told = str(entry.facts.get("at", "")), self._since(version)
@@ -156,6 +176,10 @@ class ItemStories:
         entry = column.read(key)
         if entry is not None:
             at = str(entry.facts.get("at", ""))
+            files = self._stale.of(name).get(key)
+            if files:
+                why = f"since it was scored, {named(sorted(files))} changed"
+                return Fact(name, "runs again", why, at)
             if column.reaches(key, self._redos.needed(name, asked.item.id, key)):
                 return Fact(name, "kept", "scored by the evaluator as it is", at)
             return Fact(name, "runs again", "forced by a redo that is not done", at)

@@ -99,7 +99,7 @@ class KeptMapping(Mapping):
             for index in self._missing
         }
         self._watched = WatchedFiles(
-            journal, {STEP: step}, project, read.last, self._looks.identity
+            journal, {STEP: step}, project, read.last, self._looks.identity, self._clean_text
         )
         self._watched.begin()
         self._keeping = Keeping(
@@ -134,7 +134,7 @@ class KeptMapping(Mapping):
         except FunctionChangedError as error:
             assert self._journal is not None
             layout = self._journal.layout
-            explaining = Explaining(self._looks, layout, about, self._clean_text)
+            explaining = Explaining(self._looks, layout, about, self._clean_text, stale.project)
             explaining.question(error, STEP, self._journal)
             raise
 

@@ -38,6 +38,7 @@ class StaleRecords:
         about: dict[str, Any],
         on_change: OnChange | None,
     ) -> None:
+        self.project = project
         self._columns = columns
         self._asked_about = asked_about
         self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})

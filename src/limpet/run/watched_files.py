@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.listening import Watch, early, listen, stop_listening
+from limpet.fingerprints.listening import Watch, early, listen, stop_listening, unheard
 from limpet.fingerprints.naming import module_name, plain_name
 from limpet.fingerprints.project import Project
 from limpet.fingerprints.reads import Call, Read, StepReads
 from limpet.fingerprints.steps import code_of
 from limpet.journal.journal import Journal
-from limpet.run.files_read import FILES, SHARED
+from limpet.run.files_read import FILES, LONGEST_TEXT, SHARED
+
+_MOST_TEXTS = 100
 
 # What a cache in this process may hold, by the code that read it.
 _in_caches: dict[str, list[Read]] = {}
@@ -40,6 +42,7 @@ class WatchedFiles:
         last: The number of the last line that is there.
         identity_of: Returns what a step is: what its modules read as they were imported, and
             what its functions read for other steps, counts for it.
+        clean: Takes secrets out of a text.
     """
 
     def __init__(
@@ -49,9 +52,12 @@ class WatchedFiles:
         project: Project,
         last: int,
         identity_of: Callable[[str], Identity],
+        clean: Callable[[Any], Any],
     ) -> None:
         self._journal = journal
         self._first = last + 1
+        self._clean = clean
+        self._texts: set[tuple[str, str]] = set()
         self._last = last
         self._marked: set[tuple[str, str]] = set()
         self._calls: dict[tuple[str, Any], Call] = {}
@@ -120,12 +126,17 @@ class WatchedFiles:
 
     def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
         """Write down what is new; return what to wait for."""
+        with unheard():
+            return self._noted(wait=wait)
+
+    def _noted(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
         notes = []
         for step in self._watch.steps.values():
             while step.new:
                 one = step.new.pop(0)
                 self._last += 1
                 record = {name: value for name, value in one._asdict().items() if value is not None}
+                record |= self._text_of(one)
                 notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
             notes += [self._mark(step.step, "afresh", one, wait) for one in self._new(step)]
         for name in sorted(self._watch.written):
@@ -133,6 +144,15 @@ class WatchedFiles:
                 self._marked.add(("", name))
                 notes.append(self._mark("", "written", name, wait))
         return [one for one in notes if one is not None]
+
+    def _text_of(self, one: Read) -> dict[str, str]:
+        """Return the text of a file that is not one of many, so that a difference can be shown."""
+        mark = (one.file, one.says)
+        if one.word is not None or mark in self._texts or len(self._texts) >= _MOST_TEXTS:
+            return {}
+        text = self._watch.project.text(one.file, one.says, LONGEST_TEXT)
+        self._texts.add(mark)
+        return {} if text is None else {"text": self._clean(text)}
 
     def _new(self, step: StepReads) -> list[str]:
         new = [name for name in sorted(step.afresh) if (step.step, name) not in self._marked]

@@ -1,21 +1,24 @@
 """What does each step's identity cover, and what is different from what a run has?"""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any, Literal
 
 from limpet.errors import LimpetError
 from limpet.fingerprints.differences import Difference, differences
+from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
 from limpet.run.explaining import Explaining
+from limpet.run.files_read import FilesRead
 from limpet.run.identity_file import KeptIdentity, KeptStep, read_identity
 from limpet.run.item_story import ItemStories, ItemStory, story_on_disk
 from limpet.run.looks import Looks
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
+from limpet.run.stale import StaleRecords
 from limpet.text import one_line
 
 _MOST_IDS = 20_000
@@ -34,6 +37,7 @@ class StepWhy:
             somebody was last "asked" about with it; the last identity with the one "before" it;
             or "nothing", for there is only one.
         differences: What differs.
+        files: The files that it read.
     """
 
     name: str
@@ -41,6 +45,7 @@ class StepWhy:
     state: tuple[str, ...]
     compared: Compared
     differences: tuple[Difference, ...] = ()
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ def why_now(
     looks: Looks,
     layout: Layout,
     about: Mapping[str, Any],
-    clean: Callable[[Any], Any],
+    explaining: Explaining,
     item: str | None = None,
 ) -> Why:
     """Compare the code as it is now with what a run has.
@@ -73,7 +78,11 @@ def why_now(
     Raises:
         LimpetError: There is no such item.
     """
-    kept, explaining = read_identity(layout), Explaining(looks, layout, about, clean)
+    kept = read_identity(layout)
+    columns = {name: ColumnReader(layout.column(name)) for name in looks.versions}
+    stale = StaleRecords(
+        explaining.files, explaining.project, columns, WORKFLOW, dict(about), request.on_change
+    )
     versions: dict[str, dict[str, str]] = about.get("functions", {})
     latest = next(reversed(versions.values()), {})
     known: Mapping[str, Any] = {WORKFLOW: latest, **about.get("evaluators", {})}
@@ -82,16 +91,19 @@ def why_now(
         now, was = explaining.now(name), known.get(name)
         state = _state(now, name, about)
         found = explaining.since(name, was) if was else ()
+        changed = {file for files in stale.of(name).values() for file in files}
+        found += explaining.in_files(name, changed)
         if found or not was:
-            steps.append(StepWhy(name, now, state, "now" if was else "nothing", found))
+            one = StepWhy(name, now, state, "now" if was else "nothing", found)
         else:
-            steps.append(_since_before(name, now, kept.steps.get(name, KeptStep()), state))
+            one = _since_before(name, now, kept.steps.get(name, KeptStep()), state)
+        steps.append(replace(one, files=tuple(explaining.files.names(name))))
     remarks = (kept.remark,) if kept.remark and versions else ()
     if item is None:
         return Why(looked=True, steps=tuple(steps), remarks=remarks)
     with RunReader(layout.single or layout.home) as reader:
         there = reader.item(item)
-    stories = ItemStories(request, looks, layout, about)
+    stories = ItemStories(request, looks, layout, about, stale)
     story = stories.of(item, there)
     if not story:
         raise _no_item(item, layout, stories.ids)
@@ -104,9 +116,9 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
     Raises:
         LimpetError: There is no such item.
     """
-    kept = read_identity(reader.layout)
+    kept, read = read_identity(reader.layout), FilesRead(reader.layout)
     steps = tuple(
-        _on_disk(name, kept, reader.about)
+        replace(_on_disk(name, kept, reader.about), files=tuple(read.names(name)))
         for name in (reader.step, *reader.evaluators)
         if name in kept.steps
     )

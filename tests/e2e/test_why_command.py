@@ -207,3 +207,28 @@ def test_no_secret_is_on_disk_or_on_the_screen(tmp_path):
     for file in files(tmp_path):
         assert b"hunter2" not in file.read_bytes()
         assert b"horse" not in file.read_bytes()
+
+
+def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_item(tmp_path):
+    make(tmp_path, rows=2)
+    read = "async def answer(question):\n    open('prompts/answer.txt').read()\n"
+    edit(tmp_path, "async def answer(question):\n", read)
+    prompt = tmp_path / "prompts" / "answer.txt"
+    prompt.parent.mkdir()
+    prompt.write_text("Be brief.\nBe kind.\npassword=hunter2-hunter2-hunter2\n", encoding="utf-8")
+    secret = {**os.environ, "ADMIN_PASSWORD": "hunter2-hunter2-hunter2"}
+    assert run(tmp_path, env=secret).returncode == 0
+    assert re.search(r"files read +prompts/answer\.txt\n", why(tmp_path))
+    prompt.write_text("Be long.\nBe kind.\npassword=hunter2-hunter2-hunter2\n", encoding="utf-8")
+    asked = run(tmp_path, env=secret)
+    assert asked.returncode == 2
+    told = "  prompts/answer.txt\n    - Be brief.\n    + Be long.\n      Be kind.\n"
+    assert "prompts/answer.txt changed since the results of 2 of 2 inputs" in asked.stderr
+    assert told in asked.stderr
+    assert told in why(tmp_path, "--item", "q1", env=secret)
+    assert "since then prompts/answer.txt" in why(tmp_path, "--item", "q1", env=secret)
+    kept = b"".join(one for one, _ in files(tmp_path).values())
+    assert b"hunter2" not in kept
+    data = json.loads(why(tmp_path, "--json", env=secret))
+    assert data["steps"]["workflow"]["files_read"] == ["prompts/answer.txt"]
+    assert data["steps"]["workflow"]["differences"][0]["lines"][0] == "- Be brief."

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import origin, scopes, source, syntax
+from limpet.fingerprints import origin, scopes, syntax
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.parsed import Parsed, assignments
+from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import chain_of
+from limpet.fingerprints.statements import assignments
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -18,7 +19,7 @@ _NEVER = (FunctionType, ModuleType, bool, type(None))
 
 def is_by_chance(walk: "Walk", expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
     """Tell whether what these give differs at every start, and for no other reason."""
-    return bool(expressions) and origin.by_chance(expressions, scope, lambda: walk.is_seeded)
+    return bool(expressions) and origin.by_chance(expressions, scope, walk)
 
 
 def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) -> bool:
@@ -26,7 +27,7 @@ def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) ->
     value = scope.get(name)
     if type(value) in _NEVER or issubclass(type(value), type):
         return False
-    parsed = walk.parsed(scope.get("__file__"))
+    parsed = walk.sources.module(scope)
     if parsed is None:
         return False
     values = parsed.assignments.get(name, [])
@@ -81,7 +82,7 @@ def _names_in_class(walk: "Walk", cls: type) -> set[str]:
     for base in cls.__mro__:
         if is_users(base):
             scope, file = scopes.home_of(base)
-            node = source.class_statement(base, file) if file is not None else None
+            node = walk.sources.class_statement(base, scope, file)
             assigned = {} if node is None else origin.assigned_to_self(node)
             found |= {one for one, values in assigned.items() if is_by_chance(walk, values, scope)}
     return found
@@ -89,11 +90,11 @@ def _names_in_class(walk: "Walk", cls: type) -> set[str]:
 
 def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:
     """Tell whether what a function closes over differs at every start."""
-    parsed = walk.parsed(function.__code__.co_filename)
+    parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
     if parsed is None or not enclosing or not is_users(function):
         return False
-    made = parsed.functions.get(enclosing, [])
+    made = parsed.functions_called(enclosing)
     if any(
         is_by_chance(walk, assignments(one.body).get(name, []), function.__globals__)
         for one in made
@@ -117,7 +118,7 @@ def _functions_in(function: FunctionType) -> list[FunctionType]:
 
 def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> bool:
     """Tell whether a parameter of a decorator of a function gets what differs at every start."""
-    node = source.definition_of(function.__code__)
+    node = walk.sources.definition_of(function.__code__)
     for one in getattr(node, "decorator_list", ()):
         chain = chain_of(one.func) if type(one) is ast.Call else None
         maker = (

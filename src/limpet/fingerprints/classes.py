@@ -3,10 +3,10 @@
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, scopes, source, syntax
+from limpet.fingerprints import chance, scopes, syntax
 from limpet.fingerprints.naming import plain_name
-from limpet.fingerprints.parsed import assignments
 from limpet.fingerprints.reading import FUNCTIONS
+from limpet.fingerprints.statements import assignments
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -32,7 +32,7 @@ _FIELDS = {"__annotations__", "__dataclass_fields__", "__pydantic_fields__", "mo
 def read_class(walk: "Walk", label: str, cls: type) -> None:
     """Let a class count."""
     scope, file = scopes.home_of(cls)
-    node = source.class_statement(cls, file) if isinstance(file, str) else None
+    node = walk.sources.class_statement(cls, scope, file)
     form: list[Any] = ["class", [walk.form(plain_name(one), one) for one in cls.__bases__]]
     if type(cls) is not type:
         form.append(walk.form(plain_name(type(cls)), type(cls)))

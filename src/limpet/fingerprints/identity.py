@@ -22,7 +22,6 @@ from typing import Any
 
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
-from limpet.fingerprints.parsed import parsed
 from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
@@ -176,7 +175,6 @@ def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) 
                 raise
         else:
             break
-    parsed.cache_clear()  # the trees of a project take tens of megabytes
     return looked
 
 

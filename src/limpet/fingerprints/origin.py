@@ -6,14 +6,16 @@ the world outside (arguments, the environment, a file, the network) counts by it
 """
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.parsed import assignments
 from limpet.fingerprints.reading import Chain, chain_of
-from limpet.fingerprints.source import definition_of
+from limpet.fingerprints.statements import assignments
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk import Walk
 
 _CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
 _CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}
@@ -29,29 +31,28 @@ _NEUTRAL = {("os", "path", one) for one in ("join", "basename", "dirname", "norm
 _DEEPEST = 6
 
 
-def by_chance(
-    expressions: list[ast.expr], scope: Mapping[str, Any], is_seeded: Callable[[], bool]
-) -> bool:
+def by_chance(expressions: list[ast.expr], scope: Mapping[str, Any], walk: "Walk") -> bool:
     """Tell whether what these give differs at every start, and for no other reason.
 
     Args:
         expressions: Syntax.
         scope: The module it stands in.
-        is_seeded: Tells whether `random` gives the same numbers at every start.
+        walk: Where syntax is found.
     """
     expressions = [one for one in expressions if type(one) is not ast.Constant]
     if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
         return False
-    finding = _Finding()
+    finding = _Finding(walk)
     for one in expressions:
         finding.look(one, scope, 0)
     if not finding.chance or finding.outside:
         return False
-    return not finding.random or not is_seeded()
+    return not finding.random or not walk.is_seeded
 
 
 class _Finding:
-    def __init__(self) -> None:
+    def __init__(self, walk: "Walk") -> None:
+        self._walk = walk
         self.chance = self.outside = self.random = False
         self._seen: set[int] = set()
 
@@ -92,7 +93,7 @@ class _Finding:
         if not is_users(function):
             self._library((function.__module__ or "", function.__name__))
             return
-        node = definition_of(function.__code__)
+        node = self._walk.sources.definition_of(function.__code__)
         if node is None:
             self.outside = True
         else:

@@ -9,7 +9,6 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import reading as read
-from limpet.fingerprints import source
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.ownership import is_users
 
@@ -64,8 +63,8 @@ class Readings:
         if read.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
         if read.SOURCE in self._noticed:
-            for label, node, code in self._functions:
-                forms[f"{label} as written"] = source.text_of(node, code.co_filename)
+            for label, node, _ in self._functions:
+                forms[f"{label} as written"] = walk.sources.text_of(node)
         if read.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]

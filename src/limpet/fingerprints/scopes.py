@@ -123,7 +123,7 @@ def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
     if label in walk.found.forms:
         return
     walk.keep(label, ["module"])
-    parsed = walk.parsed(scope.get("__file__"))
+    parsed = walk.sources.module(scope)
     if parsed is not None:
         reading = syntax.read(parsed.tree)
         walk.found.forms[label] = ["module", reading.digest]
@@ -188,7 +188,7 @@ def _file(walk: "Walk", name: str, file: str) -> None:
     label = f"file of {name}"
     if label in walk.found.forms or not is_users_file(file):
         return
-    parsed = walk.parsed(file)
+    parsed = walk.sources.file_as_it_is(file)
     if parsed is None:
         walk.keep(label, ["unreadable"])
         return
@@ -208,7 +208,7 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
     file = scope.get("__file__")
     if not isinstance(file, str) or not is_users_file(file):
         return
-    parsed = walk.parsed(file)
+    parsed = walk.sources.module(scope)
     if parsed is not None:
         if parsed.effects:
             does = syntax.read(*parsed.effects)

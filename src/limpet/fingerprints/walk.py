@@ -29,13 +29,13 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, objects, scopes, source
+from limpet.fingerprints import classes, environment, functions, objects, scopes
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
-from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import Reading
 from limpet.fingerprints.readings import Readings
+from limpet.fingerprints.source import Sources, text_of_file
 from limpet.fingerprints.values import UNKNOWN, Texts, form_of_scalar
 
 _DEEPEST = 60
@@ -55,6 +55,7 @@ class Walk:
         texts: How texts are written.
         by_chance: By the identity of an object: its attributes and keys that differ at every start.
         readings: What the code that was met looks at, beyond the things that it names.
+        sources: The files of code.
         reached: Modules of which something counts.
         chance_in_classes: Which attributes of which classes differ at every start.
     """
@@ -74,6 +75,7 @@ class Walk:
         self.texts = Texts((), self._secrets)
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
+        self.sources = Sources()
         self.reached: set[str] = set()
         self.chance_in_classes: dict[type, set[str]] = {}
         self.room = objects.Room()
@@ -81,7 +83,6 @@ class Walk:
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is used again
         self._taken: dict[str, int] = {}
-        self._files: dict[str, Parsed | None] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._deep = 0
 
@@ -249,15 +250,7 @@ class Walk:
         """Whether the user's code gives `random` a seed: then its numbers are no chance."""
         modules = [one for one in list(sys.modules.values()) if is_module(one)]
         files = [getattr(one, "__file__", None) for one in modules if is_users_module(one)]
-        return any(source.text_of_file(one).find("seed(") >= 0 for one in files if one)
-
-    def parsed(self, file: Any) -> Parsed | None:
-        """Return the syntax of a file as it is now; None if there is none."""
-        if not isinstance(file, str):
-            return None
-        if file not in self._files:
-            self._files[file] = source.file_as_it_is(file)
-        return self._files[file]
+        return any(text_of_file(one).find("seed(") >= 0 for one in files if one)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.reading import Chain, chain_of
-from limpet.fingerprints.statements import assignments
+from limpet.fingerprints.statements import assignments, statements_in
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -117,7 +117,7 @@ class _Finding:
 def assigned_to_self(cls: ast.ClassDef) -> dict[str, list[ast.expr]]:
     """Return what a class's methods and its body assign to each attribute."""
     found = {name: [*values] for name, values in assignments(cls.body).items()}
-    for node in ast.walk(cls):
+    for node in statements_in(cls):
         match node:
             case ast.Assign(targets=targets, value=value):
                 for one in targets:

@@ -55,6 +55,8 @@ class Parsed:
             self._index(statement, statement, "")
 
     def _index(self, node: Any, statement: ast.stmt, within: str) -> None:
+        if type(node) in SIMPLE:
+            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
@@ -63,8 +65,6 @@ class Parsed:
         elif isinstance(node, ast.ClassDef):
             self._classes[within + node.name] = node
             within += f"{node.name}."
-        elif isinstance(node, SIMPLE):
-            return
         for child in children(node):
             self._index(child, statement, within)
 

@@ -7,15 +7,9 @@ from typing import Any
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 _SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv", "main"}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-SIMPLE: tuple[type[ast.AST], ...] = (
-    ast.Expr,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Return,
-    ast.Import,
-)
-SIMPLE += (ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass)
+SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
+SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
+SIMPLE |= {ast.Break, ast.Continue}
 """Statements with no others in them."""
 
 
@@ -24,12 +18,20 @@ def children(node: ast.AST) -> list[Any]:
     return [child for field in _BODIES for child in getattr(node, field, ())]
 
 
+def statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in a statement, also those of functions and classes in it."""
+    for child in children(node):
+        yield child
+        if type(child) not in SIMPLE:
+            yield from statements_in(child)
+
+
 def at_import(body: list[Any]) -> Iterator[ast.stmt]:
     """Yield the statements that run when a module is imported, in their order."""
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if isinstance(node, (*SIMPLE, *_SCOPES)) or _is_for_scripts(node):
+        if type(node) in SIMPLE or isinstance(node, _SCOPES) or _is_for_scripts(node):
             continue
         yield from at_import(children(node))
 

@@ -16,6 +16,11 @@ _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 _BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _NAMING = (ast.Constant, ast.Name)
+_OPERATORS = [
+    kind
+    for family in (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+    for kind in family.__subclasses__()
+]
 _IMPORTING = {"import_module", "__import__"}
 
 
@@ -52,44 +57,61 @@ class _Reader(Names):
         return self.finish(free)
 
     def _visit(self, node: Any) -> None:
-        handler = self._handlers.get(type(node))
+        kind = type(node)
+        handler = self._handlers.get(kind)
         if handler is not None:
             handler(self, node)
             return
-        kind = type(node)
         fields = _FIELDS.get(kind)
         if fields is None:
             # Sorted: versions of Python differ in their order.
             fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
-        self.tokens.append(kind.__name__)
+        tokens = self.tokens
+        tokens.append(kind.__name__)
         for name in fields:
             value = getattr(node, name, None)
-            if value is None or value == []:
+            if value is None:
                 continue
-            self.tokens.append(name)
-            self._value(value)
+            if type(value) is list:
+                if value:
+                    tokens.append(name)
+                    self._list(value)
+                continue
+            tokens.append(name)
+            if isinstance(value, ast.AST):
+                self._visit(value)
+            else:
+                tokens.append(repr(value))
 
-    def _value(self, value: Any) -> None:
-        if type(value) is list:
-            self.tokens.append("[")
-            for one in value:
-                if type(one) is not ast.Pass:
-                    self._value(one)
-            self.tokens.append("]")
-        elif isinstance(value, ast.AST):
-            self._visit(value)
-        else:
-            self.tokens.append(repr(value))
+    def _list(self, values: list[Any]) -> None:
+        tokens, handlers = self.tokens, self._handlers
+        tokens.append("[")
+        for one in values:
+            kind = type(one)
+            handler = handlers.get(kind)
+            if handler is not None:
+                handler(self, one)
+            elif isinstance(one, ast.AST):
+                if kind is not ast.Pass:
+                    self._visit(one)
+            else:  # None: the value of `{**others}`, a parameter without a default
+                tokens.append(repr(one))
+        tokens.append("]")
 
     def _constant(self, node: ast.Constant) -> None:
         self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
 
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
+        name, chain = node.id, None
         if type(node.ctx) is ast.Load:
-            self._notice(node.id)
-            self.use(node.id, (node.id,), called=called)
+            chain = (name,)
+            if name in NOTICED:
+                self._notice(name)
         else:
-            self.bind(node.id)
+            self.scope.bound.add(name)
+        # As `use` does: half of all that code is made of are names.
+        self.scope.uses.append((len(self.tokens), name, chain, called))
+        self.tokens.append("")
 
     def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
         self._notice(node.attr)
@@ -102,6 +124,9 @@ class _Reader(Names):
             self._notice(*chain[1:-1])
             # Writing `x.y = 1` reads x, and hands it to nobody.
             self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
+
+    def _operator(self, node: ast.AST) -> None:
+        self.tokens.append(type(node).__name__)
 
     def _notice(self, *names: str) -> None:
         for name in names:
@@ -123,8 +148,8 @@ class _Reader(Names):
             self.found.imports.append(node)
         if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
             self._looked_up(function, node.args[0])
-        self._value(node.args)
-        self._value(node.keywords)
+        self._list(node.args)
+        self._list(node.keywords)
 
     def _subscript(self, node: ast.Subscript) -> None:
         self.tokens.append("Subscript")
@@ -138,8 +163,8 @@ class _Reader(Names):
             self._looked_up(node.comparators[0], node.left)
         self.tokens.append("Compare")
         self._visit(node.left)
-        self._value(node.ops)
-        self._value(node.comparators)
+        self._list(node.ops)
+        self._list(node.comparators)
 
     def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
         chain = chain_of(where)
@@ -194,7 +219,7 @@ class _Reader(Names):
             self._visit(node.type)
         if node.name is not None:
             self.bind(node.name)
-        self._value(node.body)
+        self._list(node.body)
 
     def _match_name(self, node: Any) -> None:
         self.tokens.append(type(node).__name__)
@@ -217,10 +242,10 @@ class _Reader(Names):
     # ---- scopes ---------------------------------------------------------------------------------
 
     def _function(self, node: Any) -> None:
-        self._value(getattr(node, "decorator_list", []))
+        self._list(getattr(node, "decorator_list", []))
         given = node.args
-        self._value(given.defaults)
-        self._value(given.kw_defaults)
+        self._list(given.defaults)
+        self._list(given.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
@@ -236,18 +261,18 @@ class _Reader(Names):
         if type(node) is ast.Lambda:
             self._visit(node.body)
         else:
-            self._value(node.body[1:] if docstring(node) is not None else node.body)
+            self._list(node.body[1:] if docstring(node) is not None else node.body)
         self.leave()
 
     def _class(self, node: ast.ClassDef) -> None:
-        self._value(node.decorator_list)
-        self._value(node.bases)
-        self._value(node.keywords)
+        self._list(node.decorator_list)
+        self._list(node.bases)
+        self._list(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
-        self._value(node.body[1:] if docstring(node) is not None and not self._hints else node.body)
+        self._list(node.body[1:] if docstring(node) is not None and not self._hints else node.body)
         self._hints = outer
         self.leave()
 
@@ -258,7 +283,7 @@ class _Reader(Names):
             self.tokens.append(f"for {one.is_async}")
             self._visit(one.target)
             self._visit(one.iter)
-            self._value(one.ifs)
+            self._list(one.ifs)
         if type(node) is ast.DictComp:
             self._visit(node.key)
             self._visit(node.value)
@@ -295,4 +320,5 @@ class _Reader(Names):
         **dict.fromkeys((ast.ListComp, ast.SetComp), _comprehension),
         **dict.fromkeys((ast.DictComp, ast.GeneratorExp), _comprehension),
         ast.NamedExpr: _named,
+        **dict.fromkeys(_OPERATORS, _operator),
     }

@@ -6,6 +6,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import origin, scopes, syntax
+from limpet.fingerprints.asking import bases_of
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import chain_of
@@ -71,15 +72,15 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Mapping[str,
 
 def is_in_class(walk: "Walk", cls: type, name: str) -> bool:
     """Tell whether a class gives an attribute a value that differs at every start."""
-    known = walk.chance_in_classes.get(cls)
+    known = walk.chance_in_classes.get(id(cls))
     if known is None:
-        known = walk.chance_in_classes[cls] = _names_in_class(walk, cls)
+        known = walk.chance_in_classes[id(cls)] = _names_in_class(walk, cls)
     return name in known
 
 
 def _names_in_class(walk: "Walk", cls: type) -> set[str]:
     found = set()
-    for base in cls.__mro__:
+    for base in bases_of(cls):
         if is_users(base):
             scope, file = scopes.home_of(base)
             node = walk.sources.class_statement(base, scope, file)

@@ -4,6 +4,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, scopes, syntax
+from limpet.fingerprints.asking import bases_of, held_by, text_at
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.reading import FUNCTIONS
 from limpet.fingerprints.statements import assignments
@@ -33,7 +34,10 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     """Let a class count."""
     scope, file = scopes.home_of(cls)
     node = walk.sources.class_statement(cls, scope, file)
-    form: list[Any] = ["class", [walk.form(plain_name(one), one) for one in cls.__bases__]]
+    form: list[Any] = [
+        "class",
+        [walk.form(plain_name(one), one) for one in type.__dict__["__bases__"].__get__(cls)],
+    ]
     if type(cls) is not type:
         form.append(walk.form(plain_name(type(cls)), type(cls)))
     if node is not None:
@@ -41,15 +45,15 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         form.append(reading.digest)
         received = bool(node.decorator_list or node.bases or node.keywords)
         walk.readings.document(walk, label, node, counts=received)
-        walk.follow(label, reading, cls.__module__, scope, str(file))
+        walk.follow(label, reading, text_at(cls, "__module__") or "", scope, str(file))
     walk.keep(label, form)
     walk.readings.met_class(label, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
-        if issubclass(cls, Enum) and cls in type(member).__mro__:
-            held = walk.form(f"{place}.value", member._value_)
-            walk.keep(place, [member._name_, held])
+        if issubclass(cls, Enum) and any(one is cls for one in bases_of(type(member))):
+            held = walk.form(f"{place}.value", member.__dict__["_value_"])
+            walk.keep(place, [member.__dict__["_name_"], held])
         elif chance.is_by_chance(walk, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
@@ -59,11 +63,11 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return what a class holds and a user, or its metaclass, put there."""
     written = {one.name for one in node.body if isinstance(one, FUNCTIONS)} if node else ()
-    made = any(name in vars(cls) for name in _MAKERS)
+    made = any(name in held_by(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [
         (name, member)
-        for name, member in sorted(vars(cls).items())
+        for name, member in sorted(held_by(cls).items())
         if name not in left_out
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
         and not (made and name in _GENERATED and name not in written)

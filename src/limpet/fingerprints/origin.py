@@ -7,9 +7,11 @@ the world outside (arguments, the environment, a file, the network) counts by it
 
 import ast
 from collections.abc import Mapping
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from limpet.fingerprints.asking import names_of, text_at
+from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.reading import Chain, chain_of
 from limpet.fingerprints.statements import assignments, statements_in
@@ -76,18 +78,19 @@ class _Finding:
             return
         value, place = scope.get(chain[0]), chain[1:]
         while type(value) is ModuleType and place:
-            if not is_users(value) and self._library((*value.__name__.split("."), *place)):
+            if not is_users(value) and self._library(
+                (*(text_at(value, "__name__") or "").split("."), *place)
+            ):
                 return
-            value, place = vars(value).get(place[0]), place[1:]
+            value, place = names_of(value).get(place[0]), place[1:]
         if type(value) is FunctionType and id(value) not in self._seen:
             self._seen.add(id(value))
             self._function(value, depth)
         elif value is not None and type(value) is not ModuleType:
-            home = getattr(value, "__module__", None)
-            if home is None:  # random.random is a method of an object that nobody sees
-                home = type(getattr(value, "__self__", value)).__module__
-            if isinstance(home, str):
-                self._library((home, getattr(value, "__name__", ""), *place))
+            # random.random is a method of an object that nobody sees.
+            bound = type(value) is BuiltinFunctionType and not value.__module__
+            home = module_name(value.__self__ if bound else value)
+            self._library((home, text_at(value, "__name__") or "", *place))
 
     def _function(self, function: FunctionType, depth: int) -> None:
         if not is_users(function):

@@ -9,6 +9,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, syntax
+from limpet.fingerprints.asking import held_by, names_of, text_at
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.reading import Chain, Reading
@@ -70,7 +71,7 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
             _library(walk, path, value, rest)
             return
         name = rest.pop(0)
-        owner, where = vars(value), value.__name__
+        owner, where = names_of(value), text_at(value, "__name__") or name
         _reach(walk, where, owner)
         if name not in owner:
             use_module(walk, value)
@@ -81,28 +82,29 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
 
 
 def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> None:
-    full = ".".join([module.__name__, *rest])
+    full = ".".join([text_at(module, "__name__") or "", *rest])
     walk.keep(path, ["library", full])
     value: Any = module
     for name in rest:
         if not is_module(value):
             return
-        value = vars(value).get(name)
+        value = names_of(value).get(name)
     if is_users(value) or is_users(type(value)):  # the user put it there
         walk.use(full, value)
 
 
 def home_of(cls: type) -> tuple[Scope, str | None]:
     """Return the module that a class was made in, and its file."""
-    module = sys.modules.get(cls.__module__)
+    home = text_at(cls, "__module__") or ""
+    module = sys.modules.get(home)
     if module is not None and is_module(module):
-        file = getattr(module, "__file__", None)
-        return vars(module), file if isinstance(file, str) else _file_of_methods(cls)
-    return {}, _file_of_methods(cls) or file_of_module(cls.__module__, "")
+        file = names_of(module).get("__file__")
+        return names_of(module), file if isinstance(file, str) else _file_of_methods(cls)
+    return {}, _file_of_methods(cls) or file_of_module(home, "")
 
 
 def _file_of_methods(cls: type) -> str | None:
-    methods = (one for one in vars(cls).values() if type(one) is FunctionType)
+    methods = (one for one in held_by(cls).values() if type(one) is FunctionType)
     return next((one.__code__.co_filename for one in methods), None)
 
 
@@ -112,9 +114,10 @@ def _file_of_methods(cls: type) -> str | None:
 def use_module(walk: "Walk", module: ModuleType) -> Any:
     """Let a whole module count: it is handed around, and anything in it may be used."""
     if not is_users_module(module):
-        return ["library", module.__name__]
-    use_scope(walk, module.__name__, vars(module))
-    return ["module", walk.short(module.__name__, "") or "its own"]
+        return ["library", text_at(module, "__name__")]
+    name = text_at(module, "__name__") or ""
+    use_scope(walk, name, names_of(module))
+    return ["module", walk.short(name, "") or "its own"]
 
 
 def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
@@ -178,7 +181,7 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
-        use_scope(walk, name, vars(loaded))
+        use_scope(walk, name, names_of(loaded))
     found = file_of_module(name, importer)
     if found is not None:
         _file(walk, name, found)
@@ -224,7 +227,7 @@ def _reach(walk: "Walk", module: str, scope: Scope) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
-        _reach(walk, above, vars(package))
+        _reach(walk, above, names_of(package))
 
 
 def _is_a_librarys(module: str) -> bool:

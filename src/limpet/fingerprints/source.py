@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.parsed import Definition, Parsed, parsed
 from limpet.fingerprints.unchanged import Unchanged
@@ -69,7 +70,7 @@ class Sources:
         found = self.module(scope)
         if found is None and file is not None:
             found = self._read(file)
-        return None if found is None else found.class_called(cls.__qualname__)
+        return None if found is None else found.class_called(text_at(cls, "__qualname__") or "")
 
     def module(self, scope: Mapping[str, Any]) -> Parsed | None:
         """Return the syntax of a module as it was when it was looked at first since its import."""

@@ -9,18 +9,11 @@ import ast
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.binding import Names
 from limpet.fingerprints.reading import FUNCTIONS, NOTICED, Reading, chain_of, docstring
+from limpet.fingerprints.writing import Writer
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-_BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _NAMING = (ast.Constant, ast.Name)
-_OPERATORS = [
-    kind
-    for family in (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-    for kind in family.__subclasses__()
-]
 _IMPORTING = {"import_module", "__import__"}
 
 
@@ -46,60 +39,15 @@ def read_class_body(node: ast.ClassDef) -> Reading:
     return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
 
 
-class _Reader(Names):
+class _Reader(Writer):
     def __init__(self, *, hints: bool) -> None:
         super().__init__()
         self._hints = hints
 
     def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
         for node in nodes:
-            self._visit(node)
+            self.visit(node)
         return self.finish(free)
-
-    def _visit(self, node: Any) -> None:
-        kind = type(node)
-        handler = self._handlers.get(kind)
-        if handler is not None:
-            handler(self, node)
-            return
-        fields = _FIELDS.get(kind)
-        if fields is None:
-            # Sorted: versions of Python differ in their order.
-            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
-        tokens = self.tokens
-        tokens.append(kind.__name__)
-        for name in fields:
-            value = getattr(node, name, None)
-            if value is None:
-                continue
-            if type(value) is list:
-                if value:
-                    tokens.append(name)
-                    self._list(value)
-                continue
-            tokens.append(name)
-            if isinstance(value, ast.AST):
-                self._visit(value)
-            else:
-                tokens.append(repr(value))
-
-    def _list(self, values: list[Any]) -> None:
-        tokens, handlers = self.tokens, self._handlers
-        tokens.append("[")
-        for one in values:
-            kind = type(one)
-            handler = handlers.get(kind)
-            if handler is not None:
-                handler(self, one)
-            elif isinstance(one, ast.AST):
-                if kind is not ast.Pass:
-                    self._visit(one)
-            else:  # None: the value of `{**others}`, a parameter without a default
-                tokens.append(repr(one))
-        tokens.append("]")
-
-    def _constant(self, node: ast.Constant) -> None:
-        self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
 
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
         name, chain = node.id, None
@@ -118,15 +66,12 @@ class _Reader(Names):
         chain = chain_of(node)
         if chain is None:
             self.tokens.append(f".{node.attr}")
-            self._visit(node.value)
+            self.visit(node.value)
         else:
             self.tokens.append("." + ".".join(chain[1:]))
             self._notice(*chain[1:-1])
             # Writing `x.y = 1` reads x, and hands it to nobody.
             self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
-
-    def _operator(self, node: ast.AST) -> None:
-        self.tokens.append(type(node).__name__)
 
     def _notice(self, *names: str) -> None:
         for name in names:
@@ -143,28 +88,28 @@ class _Reader(Names):
             last = function.attr
             self._attribute(function, called=True)
         else:
-            self._visit(function)
+            self.visit(function)
         if last in _IMPORTING:
             self.found.imports.append(node)
         if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
             self._looked_up(function, node.args[0])
-        self._list(node.args)
-        self._list(node.keywords)
+        self.write_all(node.args)
+        self.write_all(node.keywords)
 
     def _subscript(self, node: ast.Subscript) -> None:
         self.tokens.append("Subscript")
         if type(node.ctx) is ast.Load:
             self._looked_up(node.value, node.slice)
-        self._visit(node.value)
-        self._visit(node.slice)
+        self.visit(node.value)
+        self.visit(node.slice)
 
     def _compare(self, node: ast.Compare) -> None:
         if type(node.ops[0]) in (ast.In, ast.NotIn):
             self._looked_up(node.comparators[0], node.left)
         self.tokens.append("Compare")
-        self._visit(node.left)
-        self._list(node.ops)
-        self._list(node.comparators)
+        self.visit(node.left)
+        self.write_all(node.ops)
+        self.write_all(node.comparators)
 
     def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
         chain = chain_of(where)
@@ -183,49 +128,34 @@ class _Reader(Names):
             else:
                 self.bind(one.asname)
 
-    def _joined(self, node: ast.JoinedStr) -> None:
-        """Write an f-string; versions of Python cut its text in different places."""
-        self.tokens.append("JoinedStr")
-        text = ""
-        for one in node.values:
-            if type(one) is ast.Constant:
-                text += str(one.value)
-                continue
-            if text:
-                self.tokens.append(f"={text!r}")
-                text = ""
-            self._visit(one)
-        if text:
-            self.tokens.append(f"={text!r}")
-
     def _annotated(self, node: ast.AnnAssign) -> None:
         if self._hints and self.scope.kind != "function":
             self.tokens.append("AnnAssign")
-            self._visit(node.target)
-            self._visit(node.annotation)
+            self.visit(node.target)
+            self.visit(node.annotation)
             if node.value is not None:
-                self._visit(node.value)
+                self.visit(node.value)
         elif node.value is not None:
             self.tokens += ("Assign", "targets", "[")
-            self._visit(node.target)
+            self.visit(node.target)
             self.tokens += ("]", "value")
-            self._visit(node.value)
+            self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         self.tokens.append("ExceptHandler")
         if node.type is not None:
-            self._visit(node.type)
+            self.visit(node.type)
         if node.name is not None:
             self.bind(node.name)
-        self._list(node.body)
+        self.write_all(node.body)
 
     def _match_name(self, node: Any) -> None:
         self.tokens.append(type(node).__name__)
         name = node.rest if type(node) is ast.MatchMapping else node.name
         for child in ast.iter_child_nodes(node):
-            self._visit(child)
+            self.visit(child)
         if name is not None:
             self.bind(name)
 
@@ -242,10 +172,10 @@ class _Reader(Names):
     # ---- scopes ---------------------------------------------------------------------------------
 
     def _function(self, node: Any) -> None:
-        self._list(getattr(node, "decorator_list", []))
+        self.write_all(getattr(node, "decorator_list", []))
         given = node.args
-        self._list(given.defaults)
-        self._list(given.kw_defaults)
+        self.write_all(given.defaults)
+        self.write_all(given.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
@@ -259,20 +189,22 @@ class _Reader(Names):
                     self.scope.bound.add(one.arg)
                     self.scope.fixed.add(one.arg)
         if type(node) is ast.Lambda:
-            self._visit(node.body)
+            self.visit(node.body)
         else:
-            self._list(node.body[1:] if docstring(node) is not None else node.body)
+            self.write_all(node.body[1:] if docstring(node) is not None else node.body)
         self.leave()
 
     def _class(self, node: ast.ClassDef) -> None:
-        self._list(node.decorator_list)
-        self._list(node.bases)
-        self._list(node.keywords)
+        self.write_all(node.decorator_list)
+        self.write_all(node.bases)
+        self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
-        self._list(node.body[1:] if docstring(node) is not None and not self._hints else node.body)
+        self.write_all(
+            node.body[1:] if docstring(node) is not None and not self._hints else node.body
+        )
         self._hints = outer
         self.leave()
 
@@ -281,27 +213,27 @@ class _Reader(Names):
         self.enter("comprehension")
         for one in node.generators:
             self.tokens.append(f"for {one.is_async}")
-            self._visit(one.target)
-            self._visit(one.iter)
-            self._list(one.ifs)
+            self.visit(one.target)
+            self.visit(one.iter)
+            self.write_all(one.ifs)
         if type(node) is ast.DictComp:
-            self._visit(node.key)
-            self._visit(node.value)
+            self.visit(node.key)
+            self.visit(node.value)
         else:
-            self._visit(node.elt)
+            self.visit(node.elt)
         self.leave()
 
     def _named(self, node: ast.NamedExpr) -> None:
         self.tokens.append("NamedExpr")
-        self._visit(node.value)
+        self.visit(node.value)
         scope = self.scope
         while scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
         scope.bound.add(node.target.id)
         self.use(node.target.id, None)
 
-    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
-        ast.Constant: _constant,
+    handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        **Writer.handlers,
         ast.Name: _name,
         ast.Attribute: _attribute,
         ast.Call: _call,
@@ -309,7 +241,6 @@ class _Reader(Names):
         ast.Compare: _compare,
         ast.Import: _import,
         ast.ImportFrom: _import,
-        ast.JoinedStr: _joined,
         ast.AnnAssign: _annotated,
         ast.ExceptHandler: _handler,
         **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _match_name),
@@ -320,5 +251,4 @@ class _Reader(Names):
         **dict.fromkeys((ast.ListComp, ast.SetComp), _comprehension),
         **dict.fromkeys((ast.DictComp, ast.GeneratorExp), _comprehension),
         ast.NamedExpr: _named,
-        **dict.fromkeys(_OPERATORS, _operator),
     }

@@ -19,6 +19,8 @@ from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
+from limpet.fingerprints.asking import text_at
+
 _LONGEST_INT = 8_000
 _LONG = 8
 _NOTHING: dict[str, str] = {}
@@ -41,11 +43,10 @@ def form_of_scalar(value: Any, texts: "Texts") -> Any:
         texts: How texts and paths are written.
     """
     kind = type(value)
-    make = _FORMS.get(kind)
+    make = _FORMS.get(id(kind))  # by its id: a metaclass may have a hash of its own
     if make is not None:
         return [kind.__name__, *make(value, texts)]
-    home = kind.__module__
-    if type(home) is str and home.startswith("numpy") and hasattr(kind, "tobytes"):
+    if (text_at(kind, "__module__") or "").startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
     return UNKNOWN
 
@@ -128,7 +129,7 @@ def _base_iter(value: Any, kind: type) -> Any:
     raise AssertionError(kind)
 
 
-_FORMS: dict[type, Callable[[Any, Texts], list[Any]]] = {
+_BY_TYPE: dict[type, Callable[[Any, Texts], list[Any]]] = {
     **dict.fromkeys(_WRITTEN, lambda value, _: [repr(value)]),
     **dict.fromkeys((bytes, bytearray), lambda value, _: [_bytes(value)]),
     **dict.fromkeys(
@@ -141,3 +142,4 @@ _FORMS: dict[type, Callable[[Any, Texts], list[Any]]] = {
     re.Pattern: _of_pattern,
     string.Template: lambda value, texts: [texts.of(value.template)],
 }
+_FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}

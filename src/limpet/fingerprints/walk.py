@@ -30,6 +30,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
 from limpet.fingerprints import classes, environment, functions, objects, scopes
+from limpet.fingerprints.asking import names_of, text_at
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
@@ -77,7 +78,7 @@ class Walk:
         self.readings = Readings()
         self.sources = Sources()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[type, set[str]] = {}
+        self.chance_in_classes: dict[int, set[str]] = {}
         self.room = objects.Room()
         self._home = ""
         self._labels: dict[int, str] = {}
@@ -90,7 +91,8 @@ class Walk:
         """Return what counts for an object: a function, a class, an instance."""
         self._home = module_name(root)
         home = sys.modules.get(self._home)
-        folder = os.path.dirname(os.path.abspath(getattr(home, "__file__", None) or "."))  # noqa: PTH100, PTH120 - text in, text out
+        file = names_of(home).get("__file__") if is_module(home) else None
+        folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - text in, text out
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.found.forms["function"] = ["function", full_name(root)]
         self.use(plain_name(root), root, documented=False)
@@ -171,12 +173,24 @@ class Walk:
         self.label(path, value)
         self._deep += 1
         try:
-            return self._compound(path, value, named=named and self._deep <= 3, depth=depth)  # noqa: PLR2004
+            return self._surely(path, value, named=named and self._deep <= 3, depth=depth)  # noqa: PLR2004
         finally:
             self._deep -= 1
 
     def _deeper(self, label: str, value: Any, depth: int) -> None:
-        self.keep(label, self._compound(label, value, named=False, depth=depth))
+        self.keep(label, self._surely(label, value, named=False, depth=depth))
+
+    def _surely(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
+        try:
+            return self._compound(path, value, named=named, depth=depth)
+        except RuntimeError:  # a thread changed what was being read: the look begins anew
+            raise
+        except Exception as error:  # noqa: BLE001 - no object of a stranger's ends a run
+            name = full_name(type(value))
+            self.leave_out(
+                path, f"{type(error).__name__} on reading it: counts by its class, {name}"
+            )
+            return ["a", name]
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
         kind = type(value)
@@ -225,7 +239,7 @@ class Walk:
         return label
 
     def _later(self, path: str, value: Any, read: Callable[..., None], **how: Any) -> Any:
-        own = self.short(module_name(value), getattr(value, "__qualname__", path))
+        own = self.short(module_name(value), text_at(value, "__qualname__") or path)
         if "<lambda>" in own or "<locals>" in own:
             own = path
         label = self.label(own, value)
@@ -249,8 +263,8 @@ class Walk:
     def is_seeded(self) -> bool:
         """Whether the user's code gives `random` a seed: then its numbers are no chance."""
         modules = [one for one in list(sys.modules.values()) if is_module(one)]
-        files = [getattr(one, "__file__", None) for one in modules if is_users_module(one)]
-        return any(text_of_file(one).find("seed(") >= 0 for one in files if one)
+        files = [names_of(one).get("__file__") for one in modules if is_users_module(one)]
+        return any(text_of_file(one).find("seed(") >= 0 for one in files if type(one) is str)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

@@ -27,6 +27,12 @@ _held = type.__dict__["__dict__"].__get__
 _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
+def is_a(thing: Any, *kinds: type) -> bool:
+    """Tell whether something is of one of these kinds, and not of one below; nobody is asked."""
+    kind = type(thing)
+    return any(kind is one for one in kinds)
+
+
 def bases_of(cls: type) -> tuple[type, ...]:
     """Return a class and all that it is made from."""
     found: tuple[type, ...] = _bases(cls)
@@ -67,7 +73,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
     attributes: dict[str, Any] = {}
     for cls in bases_of(type(value)):
         slots = held_by(cls).get("__slots__", ())
-        if type(slots) not in _LISTS:
+        if not is_a(slots, *_LISTS):
             continue
         for name in [slots] if type(slots) is str else tuple(slots):
             if type(name) is not str:

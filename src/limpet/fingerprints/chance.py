@@ -6,7 +6,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import origin, scopes, syntax
-from limpet.fingerprints.asking import bases_of
+from limpet.fingerprints.asking import bases_of, is_a
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import chain_of
@@ -26,7 +26,7 @@ def is_by_chance(walk: "Walk", expressions: list[ast.expr], scope: Mapping[str, 
 def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) -> bool:
     """Tell whether a global differs at every start; then its source counts."""
     value = scope.get(name)
-    if type(value) in _NEVER or issubclass(type(value), type):
+    if is_a(value, *_NEVER) or issubclass(type(value), type):
         return False
     parsed = walk.sources.module(scope)
     if parsed is None:

@@ -1,10 +1,11 @@
 """What counts of a class: its bases, its body, its methods and attributes."""
 
 from enum import Enum
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, scopes, syntax
-from limpet.fingerprints.asking import bases_of, held_by, text_at
+from limpet.fingerprints.asking import bases_of, held_by, is_a, text_at
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.reading import FUNCTIONS
 from limpet.fingerprints.statements import assignments
@@ -71,5 +72,5 @@ def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
         if name not in left_out
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
         and not (made and name in _GENERATED and name not in written)
-        and type(member).__name__ not in ("member_descriptor", "getset_descriptor")
+        and not is_a(member, MemberDescriptorType, GetSetDescriptorType)
     ]

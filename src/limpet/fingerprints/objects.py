@@ -7,6 +7,7 @@ import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, opaque
@@ -122,7 +123,7 @@ def _beside(value: Any) -> list[Any]:
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
         return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
-    if issubclass(type(value), dict) or type(value).__name__ == "mappingproxy":
+    if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.by_chance.get(id(value), ())
         return [
             [

@@ -8,10 +8,16 @@ import contextlib
 import gc
 import io
 import warnings
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodType,
+)
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.asking import held_by
+from limpet.fingerprints.asking import held_by, is_a
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users
 
@@ -20,7 +26,6 @@ if TYPE_CHECKING:
 
 # What is written in C: asking an abstract class runs code of its subclasses.
 _STREAM: type = io.IOBase.__base__ or io.IOBase
-_OF_C = {"getset_descriptor", "member_descriptor"}
 
 
 def form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: int) -> Any:
@@ -56,14 +61,18 @@ def _is_worth_a_look(one: Any) -> bool:
     kind = type(one)
     if issubclass(kind, type):
         return False
-    return kind in (FunctionType, MethodType, BuiltinFunctionType) or is_users(kind)
+    return is_a(one, FunctionType, MethodType, BuiltinFunctionType) or is_users(kind)
 
 
 def _texts(value: Any) -> list[Any]:
     """Return texts that C shows. No numbers: they may be addresses."""
     found = []
     for name, member in sorted(held_by(type(value)).items()):
-        if type(member).__name__ in _OF_C and name not in ("__doc__", "__module__", "__dict__"):
+        if is_a(member, GetSetDescriptorType, MemberDescriptorType) and name not in (
+            "__doc__",
+            "__module__",
+            "__dict__",
+        ):
             with contextlib.suppress(Exception):
                 one = member.__get__(value)
                 if type(one) is str and " at 0x" not in one:

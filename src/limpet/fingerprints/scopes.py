@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, syntax
-from limpet.fingerprints.asking import held_by, names_of, text_at
+from limpet.fingerprints.asking import held_by, is_a, names_of, text_at
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.reading import Chain, Reading
@@ -146,7 +146,7 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
         return True
     if is_module(value) and not is_users_module(value):
         return True
-    plain = type(value) in _PLAIN or type(value) is FunctionType or issubclass(type(value), type)
+    plain = is_a(value, *_PLAIN, FunctionType) or issubclass(type(value), type)
     return in_notebook and (name in _OF_NOTEBOOKS or name.startswith("_") or not plain)
 
 

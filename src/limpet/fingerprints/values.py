@@ -17,9 +17,10 @@ from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import Any
 
-from limpet.fingerprints.asking import text_at
+from limpet.fingerprints.asking import is_a, text_at
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -114,9 +115,9 @@ def contents_of(value: Any) -> list[Any] | None:
         return [[key, one] for key, one in dict.items(value)]
     if issubclass(kind, (set, frozenset)):
         return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
-    if kind in _VIEWS:
+    if is_a(value, *_VIEWS):
         return list(value)
-    if kind.__name__ == "mappingproxy":
+    if kind is MappingProxyType:
         return [[key, one] for key, one in value.items()]
     return None
 

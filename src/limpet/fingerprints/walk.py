@@ -30,7 +30,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
 from limpet.fingerprints import classes, environment, functions, objects, scopes
-from limpet.fingerprints.asking import names_of, text_at
+from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
@@ -194,13 +194,13 @@ class Walk:
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
         kind = type(value)
-        if kind in functions.GENERATORS:
+        if is_a(value, *functions.GENERATORS):
             return functions.form_of_generator(self, path, value)
         if kind is MethodType:
             inner = {"__func__": value.__func__, "__self__": value.__self__}
         elif kind is functools.partial:
             inner = {"func": value.func, "args": value.args, "keywords": value.keywords}
-        elif kind in (staticmethod, classmethod):
+        elif kind is staticmethod or kind is classmethod:
             inner = {"__func__": value.__func__}
         elif kind is property:
             inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}

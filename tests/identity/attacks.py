@@ -515,7 +515,8 @@ RERUN: list[Edit] = [
         '"a"',
         '"b"',
         file="models.py",
-        fields="import models\n\nclass Field:\n    def __init__(self, key):\n        self.key = key\n\n"
+        fields="import models\n\nclass Field:\n"
+        "    def __init__(self, key):\n        self.key = key\n\n"
         "    def __get__(self, owner, cls):\n        return models.NAMES[self.key]\n",
         models='NAMES = {"name": "a"}\n',
     ),
@@ -673,7 +674,8 @@ KEEP: list[Edit] = [
                 return model + question
             return ask
 
-        answer = make("a")
+        def answer(question):
+            return make("a")(question)
         """,
         """
         def make(model):
@@ -681,7 +683,8 @@ KEEP: list[Edit] = [
                 return model + question
             return inner
 
-        answer = make("a")
+        def answer(question):
+            return make("a")(question)
         """,
     ),
     app(

@@ -96,11 +96,13 @@ def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:
     if parsed is None or not enclosing or not is_users(function):
         return False
     made = parsed.functions_called(enclosing)
-    if any(
-        is_by_chance(walk, assignments(one.body).get(name, []), function.__globals__)
-        for one in made
-    ):
-        return True
+    for one in made:
+        values = assignments(one.body).get(name, [])
+        given = origin.parameters(one)
+        if not any(origin.uses_parameters(value, given) for value in values) and is_by_chance(
+            walk, values, function.__globals__
+        ):
+            return True
     return any(_is_given_to_decorator(walk, one, name) for one in _functions_in(function))
 
 

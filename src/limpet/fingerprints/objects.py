@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import weakref
 from collections import defaultdict, deque
 from enum import Enum
@@ -19,7 +20,7 @@ from limpet.fingerprints.values import contents_of
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
-_DEEPEST_IN_LIBRARY = 8
+_DEEPEST_IN_LIBRARY = 20
 _MOST_IN_LIBRARY = 5_000
 # What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
 # that goes on, a logger every other logger and who listens.
@@ -28,6 +29,10 @@ _OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "asyncio.transports.Base
 _OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events.Handle"}
 _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
+# What it does, for those who have it do something.
+_GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
+_GIVEN_TO_IT += ["_initializer", "_initargs"]
+_PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
@@ -48,13 +53,15 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     kind = type(value)
     users = is_users(kind)
     home = text_at(kind, "__module__") or ""
-    builtin = home == "builtins"
+    builtin = home in _PLAIN_HOMES
     if not users and not builtin and not walk.room.has_room(depth):
         walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
         return ["a", full_name(kind)]
     if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
-        return ["a", full_name(kind)]
+        held = attributes_of(value)
+        given = [(name, held[name]) for name in _GIVEN_TO_IT if name in held]
+        return ["a", full_name(kind), [walk.form(f"{path}.{name}", one) for name, one in given]]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:
         walk.leave_out(path, "a secret")
@@ -125,6 +132,7 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
         return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.by_chance.get(id(value), ())
+        content = _without_environment(content)
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
@@ -133,6 +141,18 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
             for key, one in content
         ]
     return [walk.form(f"{path}[{n}]", one, depth=depth) for n, one in enumerate(content)]
+
+
+def _without_environment(content: list[Any]) -> list[Any]:
+    """Leave the environment out of a dict that holds all of it: `{**os.environ, "MODE": "x"}`."""
+    held = {key for key, one in content if type(key) is str and type(one) is str}
+    if not os.environ or any(name not in held for name in os.environ):
+        return content
+    return [
+        [key, one]
+        for key, one in content
+        if type(key) is not str or type(one) is not str or os.environ.get(key) != one
+    ]
 
 
 def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs: bool) -> Any:

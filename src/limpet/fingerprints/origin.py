@@ -6,14 +6,14 @@ the world outside (arguments, the environment, a file, the network) counts by it
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.asking import names_of, text_at
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.reading import Chain, chain_of
+from limpet.fingerprints.reading import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.statements import assignments, statements_in
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _OUTSIDE_ENDS |= {"rglob", "stat", "exists", "is_file", "is_dir", "cwd", "home",
 _OUTSIDE_ENDS |= {"resolve", "absolute", "readlink"}
 _NEUTRAL = {("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
 _DEEPEST = 6
+_OUTSIDE = ast.Name("open", ast.Load())  # stands for what comes from outside
 
 
 def by_chance(expressions: list[ast.expr], scope: Mapping[str, Any], walk: "Walk") -> bool:
@@ -120,12 +121,42 @@ class _Finding:
 def assigned_to_self(cls: ast.ClassDef) -> dict[str, list[ast.expr]]:
     """Return what a class's methods and its body assign to each attribute."""
     found = {name: [*values] for name, values in assignments(cls.body).items()}
-    for node in statements_in(cls):
-        match node:
-            case ast.Assign(targets=targets, value=value):
-                for one in targets:
-                    if isinstance(one, ast.Attribute):
-                        found.setdefault(one.attr, []).append(value)
-            case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
-                found.setdefault(attr, []).append(value)
+    for method in cls.body:
+        if isinstance(method, FUNCTIONS):
+            given = parameters(method)[1:]
+            for node in statements_in(method):
+                for attribute, value in _attributes_set(node):
+                    # What is given to it counts by its value.
+                    values = [value, _OUTSIDE] if uses_parameters(value, given) else [value]
+                    found.setdefault(attribute, []).extend(values)
     return found
+
+
+def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    match node:
+        case ast.Assign(targets=targets, value=value):
+            yield from ((one.attr, value) for one in targets if isinstance(one, ast.Attribute))
+        case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
+            yield attr, value
+
+
+def parameters(function: Function) -> list[str]:
+    """Return the names of what a function is given."""
+    given = function.args
+    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    return [one.arg for one in every if one is not None]
+
+
+def uses_parameters(node: ast.AST, given: list[str]) -> bool:
+    """Tell whether a value depends on what a function is given.
+
+    In `name or uuid4()` it is one or the other: made by chance where nothing is given.
+    """
+    if isinstance(node, ast.Name):
+        return node.id in given
+    inner: list[ast.AST] = [*ast.iter_child_nodes(node)]
+    if isinstance(node, ast.BoolOp):
+        inner = [one for one in node.values if not isinstance(one, ast.Name)]
+    elif isinstance(node, ast.IfExp):
+        inner = [one for one in (node.body, node.orelse) if not isinstance(one, ast.Name)]
+    return any(uses_parameters(one, given) for one in inner)

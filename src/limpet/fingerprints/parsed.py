@@ -6,7 +6,15 @@ from typing import Any
 
 from limpet.fingerprints.bytecode import compiled
 from limpet.fingerprints.pieces import Cut, Piece, cut
-from limpet.fingerprints.statements import SIMPLE, assignments, at_import, children, has_effect
+from limpet.fingerprints.statements import (
+    SIMPLE,
+    assignments,
+    at_import,
+    children,
+    does_something,
+    has_effect,
+    registered_by,
+)
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
 _FAILS = (SyntaxError, ValueError, RecursionError)
@@ -148,7 +156,15 @@ class Parsed:
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """What the module does beyond giving values to names: it calls, and changes others."""
-        return [one for one in self._statements if has_effect(one)]
+        does = [
+            one for one in self._rest if not isinstance(one, ast.ClassDef) and does_something(one)
+        ]
+        for piece in self._cut.pieces:
+            if piece.may_do_something:
+                self._open(piece)
+        classes = [one for name, one in self._classes.items() if "." not in name]
+        does += [one for each in classes for one in each.body if has_effect(one)]
+        return does + [one for one in [*self._rest, *self._opened.values()] if registered_by(one)]
 
     def uses(self, name: str) -> bool:
         """Tell whether a name that the module imports is used anywhere in it."""

@@ -8,6 +8,8 @@ import bisect
 import re
 from dataclasses import dataclass, field
 
+from limpet.fingerprints.statements import REGISTERING
+
 _STRING_OR_COMMENT = re.compile(
     r'"""(?:[^"\\]+|\\.|"(?!""))*+"""'
     r"|'''(?:[^'\\]+|\\.|'(?!''))*+'''"
@@ -19,6 +21,9 @@ _STRING_OR_COMMENT = re.compile(
 # A closing bracket in the first column ends what was begun above.
 _BEGINS = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_CLASS = re.compile(r"^class\b", re.MULTILINE)
+_INDENTED = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
+_REGISTERING = re.compile(rf"^@[\w.]*\b(?:{REGISTERING})\b", re.MULTILINE)
 _MOST_LINES = 5_000  # a piece is parsed with as many empty lines before it
 
 
@@ -35,6 +40,15 @@ class Piece:
     name: str
     first: int
     text: str
+
+    @property
+    def may_do_something(self) -> bool:
+        """Whether more than names may be given values while it is made."""
+        if self.text.startswith("@") and _REGISTERING.search(self.text):
+            return True
+        body = _INDENTED.findall(self.text) if _CLASS.search(self.text) else []
+        calls = re.compile(rf"^{min(body, key=len)}\w+[.(\[]", re.MULTILINE) if body else None
+        return calls is not None and calls.search(self.text) is not None
 
 
 @dataclass(slots=True)

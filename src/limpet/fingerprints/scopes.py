@@ -8,7 +8,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, environment, names, syntax
+from limpet.fingerprints import chance, effects, environment, names, syntax
 from limpet.fingerprints.asking import held_by, is_a, names_of, text_at
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
@@ -26,7 +26,7 @@ def follow(
     walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
 ) -> None:
     """Go on with all that a piece of code names."""
-    _reach(walk, module, scope)
+    effects.reach(walk, module, scope)
     use_variables(walk, label, reading, scope)
     for name in names.imports_in(reading.imports, scope.get("__package__")):
         use_import(walk, name, file)
@@ -72,7 +72,7 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
             return
         name = rest.pop(0)
         owner, where = names_of(value), text_at(value, "__name__") or name
-        _reach(walk, where, owner)
+        effects.reach(walk, where, owner)
         if name not in owner:
             use_module(walk, value)
             return
@@ -177,17 +177,18 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
     """Let a module count that code imports when it runs, with all that it imports in turn."""
     if name.endswith("*"):
         for file in files_below(name[:-2], importer):
-            _file(walk, Path(file).stem, file)
+            use_file(walk, Path(file).stem, file)
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
         use_scope(walk, name, names_of(loaded))
     found = file_of_module(name, importer)
     if found is not None:
-        _file(walk, name, found)
+        use_file(walk, name, found)
 
 
-def _file(walk: "Walk", name: str, file: str) -> None:
+def use_file(walk: "Walk", name: str, file: str) -> None:
+    """Let a file of code count, with all that it imports."""
     label = f"file of {name}"
     if label in walk.found.forms or not is_users_file(file):
         return
@@ -201,49 +202,6 @@ def _file(walk: "Walk", name: str, file: str) -> None:
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
     for one in sorted(set(names.imports_in(reading.imports, package))):
         use_import(walk, one, file)
-
-
-def _reach(walk: "Walk", module: str, scope: Scope) -> None:
-    """Let count what a module did when it was imported, beyond giving values to names."""
-    if module in walk.reached:
-        return
-    walk.reached.add(module)
-    file = scope.get("__file__")
-    if not isinstance(file, str) or not is_users_file(file):
-        return
-    parsed = walk.sources.module(scope)
-    if parsed is not None:
-        if parsed.effects:
-            does = syntax.read(*parsed.effects)
-            walk.keep(f"module {module}: what it does", ["code", does.digest])
-            changes = [one for one in parsed.effects if not isinstance(one, ast.Expr)]
-            use_chains(walk, module, scope, syntax.read(*changes).chains, set())
-        for one in parsed.imports:
-            found = names.imports_in([one], scope.get("__package__"))
-            users = [name for name in found if not _is_a_librarys(name)]
-            if users and not any(parsed.uses(_bound(alias)) for alias in one.names):
-                for name in users:
-                    _for_its_effect(walk, name, file)
-    above = module.rpartition(".")[0]
-    package = sys.modules.get(above)
-    if above and is_module(package):
-        _reach(walk, above, names_of(package))
-
-
-def _is_a_librarys(module: str) -> bool:
-    loaded = sys.modules.get(module)
-    return is_module(loaded) and not is_users_module(loaded)
-
-
-def _bound(alias: ast.alias) -> str:
-    return (alias.asname or alias.name).partition(".")[0]
-
-
-def _for_its_effect(walk: "Walk", name: str, importer: str) -> None:
-    """Let a module count whose name nobody uses: it is imported for what that does."""
-    found = file_of_module(name, importer)
-    if found is not None:
-        walk.defer(_file, walk, name, found)
 
 
 def _is_our_command() -> bool:

@@ -1,11 +1,15 @@
 """What do the statements of a scope do: assign, import, call?"""
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import Any
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv", "main"}
+_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv"}
+REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
+"""Decorators that put what they get into a registry."""
+
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
@@ -44,11 +48,31 @@ def _is_for_scripts(node: ast.AST) -> bool:
     return False
 
 
+def registered_by(statement: ast.stmt) -> list[str]:
+    """Return the first names of decorators that put a function or class into a registry."""
+    found = []
+    for one in getattr(statement, "decorator_list", ()):
+        function = one.func if isinstance(one, ast.Call) else one
+        last = function.attr if isinstance(function, ast.Attribute) else _first_name(function)
+        if re.fullmatch(REGISTERING, last):
+            found.append(_first_name(function))
+    return found
+
+
+def does_something(statement: ast.stmt) -> bool:
+    """Tell whether a statement, with all that runs in it at import, has an effect."""
+    return any(has_effect(one) for one in at_import([statement]))
+
+
 def has_effect(statement: ast.stmt) -> bool:
     """Tell whether a statement calls something, or changes what is not its module's own."""
     match statement:
-        case ast.Expr(value=ast.Call(func=function)):
-            return _first_name(function) not in _SILENT
+        case ast.Expr(value=ast.Call(func=function, args=given)):
+            # Warnings may become errors.
+            fails = any(isinstance(one, ast.Constant) and one.value == "error" for one in given)
+            return fails or _first_name(function) not in _SILENT
+        case ast.Delete(targets=targets):
+            return any(isinstance(one, ast.Attribute) for one in targets)
         case ast.Assign(targets=targets):
             return any(_is_foreign(one) for one in targets)
         case ast.AugAssign(target=target):

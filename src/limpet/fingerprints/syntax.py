@@ -6,6 +6,7 @@ Python; and, from the same pass, what the code reads from its module.
 """
 
 import ast
+import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -133,6 +134,7 @@ class _Reader(Writer):
             self.tokens.append("AnnAssign")
             self.visit(node.target)
             self.visit(node.annotation)
+            self._hints_in_texts(node.annotation)
             if node.value is not None:
                 self.visit(node.value)
         elif node.value is not None:
@@ -142,6 +144,12 @@ class _Reader(Writer):
             self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
+
+    def _hints_in_texts(self, hint: ast.expr) -> None:
+        for one in ast.walk(hint):
+            if type(one) is ast.Constant and type(one.value) is str:
+                with contextlib.suppress(SyntaxError, ValueError):
+                    self.visit(ast.parse(one.value, mode="eval").body)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         self.tokens.append("ExceptHandler")
@@ -158,6 +166,13 @@ class _Reader(Writer):
             self.visit(child)
         if name is not None:
             self.bind(name)
+
+    def _return(self, node: ast.Return) -> None:
+        self.tokens.append("Return")
+        if node.value is not None:
+            if type(node.value) is ast.Name:
+                self.returned.add(len(self.tokens))
+            self.visit(node.value)
 
     def _global(self, node: ast.Global) -> None:
         self.scope.of_module.update(node.names)
@@ -179,6 +194,7 @@ class _Reader(Writer):
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
+            (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
         self.enter("function")
         kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
         kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
@@ -200,6 +216,8 @@ class _Reader(Writer):
         self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
+        received = node.decorator_list or node.bases or node.keywords
+        (self.scope.fixed if received else self.scope.defined).add(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
         self.write_all(
@@ -244,6 +262,7 @@ class _Reader(Writer):
         ast.AnnAssign: _annotated,
         ast.ExceptHandler: _handler,
         **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _match_name),
+        ast.Return: _return,
         ast.Global: _global,
         ast.Nonlocal: _nonlocal,
         **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
-_SETS = re.compile(r"^[ \t]*(\w+)\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)", re.MULTILINE)
+_SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
@@ -45,6 +45,8 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
 
 
 def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
+    if not parsed.effects:
+        return
     at = _line_that_runs(scope)
     done = [
         one
@@ -85,10 +87,13 @@ def _line_that_runs(scope: Scope) -> int | None:
 
 def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
-    for name, attribute in sorted(set(_SETS.findall(parsed.text))):
+    imported = {_bound(alias) for one in parsed.imports for alias in one.names}
+    for name in sorted(imported):
         library = scope.get(name)
-        if is_module(library) and not is_users_module(library):
-            held = names_of(library)
+        if f"{name}." not in parsed.text or not is_module(library) or is_users_module(library):
+            continue
+        held = names_of(library)
+        for attribute in sorted({*re.findall(_SETS % name, parsed.text, re.MULTILINE)}):
             path = f"{text_at(library, '__name__')}.{attribute}"
             if attribute in held:
                 walk.use(path, held[attribute])

@@ -156,9 +156,7 @@ class Parsed:
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """What the module does beyond giving values to names: it calls, and changes others."""
-        does = [
-            one for one in self._rest if not isinstance(one, ast.ClassDef) and does_something(one)
-        ]
+        does = [one for one in self._rest if does_something(one)]
         for piece in self._cut.pieces:
             if piece.may_do_something:
                 self._open(piece)

@@ -21,7 +21,6 @@ _STRING_OR_COMMENT = re.compile(
 # A closing bracket in the first column ends what was begun above.
 _BEGINS = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_CLASS = re.compile(r"^class\b", re.MULTILINE)
 _INDENTED = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
 _REGISTERING = re.compile(rf"^@[\w.]*\b(?:{REGISTERING})\b", re.MULTILINE)
 _MOST_LINES = 5_000  # a piece is parsed with as many empty lines before it
@@ -35,20 +34,23 @@ class Piece:
         name: What it is called.
         first: The number of its first line.
         text: As it is written.
+        is_class: Whether it is one.
     """
 
     name: str
     first: int
     text: str
+    is_class: bool
 
     @property
     def may_do_something(self) -> bool:
         """Whether more than names may be given values while it is made."""
         if self.text.startswith("@") and _REGISTERING.search(self.text):
             return True
-        body = _INDENTED.findall(self.text) if _CLASS.search(self.text) else []
-        calls = re.compile(rf"^{min(body, key=len)}\w+[.(\[]", re.MULTILINE) if body else None
-        return calls is not None and calls.search(self.text) is not None
+        body = _INDENTED.findall(self.text) if self.is_class else []
+        if not body:
+            return False
+        return re.search(rf"^{min(body, key=len)}\w+[.(\[]", self.text, re.MULTILINE) is not None
 
 
 @dataclass(slots=True)
@@ -97,7 +99,7 @@ def cut(text: str) -> Cut:
         end = begins[at + 1]
         rest.append(text[done:begin])
         line += rest[-1].count("\n")
-        piece = Piece(header[1], line, text[begin:end])
+        piece = Piece(header[1], line, text[begin:end], header[0].startswith("class"))
         found.pieces.append(piece)
         empty = "\n" * piece.text.count("\n")
         rest.append(empty)

@@ -11,6 +11,7 @@ REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
 """Decorators that put what they get into a registry."""
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
 SIMPLE |= {ast.Break, ast.Continue}
@@ -61,11 +62,18 @@ def registered_by(statement: ast.stmt) -> list[str]:
 
 def does_something(statement: ast.stmt) -> bool:
     """Tell whether a statement, with all that runs in it at import, has an effect."""
+    kind = type(statement)
+    if kind in _SCOPES or kind in _IMPORTS:
+        return False
+    if kind in SIMPLE:
+        return has_effect(statement)
     return any(has_effect(one) for one in at_import([statement]))
 
 
 def has_effect(statement: ast.stmt) -> bool:
     """Tell whether a statement calls something, or changes what is not its module's own."""
+    if type(statement) is ast.Assign:
+        return any(type(one) is not ast.Name and _is_foreign(one) for one in statement.targets)
     match statement:
         case ast.Expr(value=ast.Call(func=function, args=given)):
             # Warnings may become errors.
@@ -73,8 +81,6 @@ def has_effect(statement: ast.stmt) -> bool:
             return fails or _first_name(function) not in _SILENT
         case ast.Delete(targets=targets):
             return any(isinstance(one, ast.Attribute) for one in targets)
-        case ast.Assign(targets=targets):
-            return any(_is_foreign(one) for one in targets)
         case ast.AugAssign(target=target):
             return _is_foreign(target)
     return False

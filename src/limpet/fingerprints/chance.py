@@ -20,7 +20,9 @@ _NEVER = (FunctionType, ModuleType, bool, type(None))
 
 def is_by_chance(walk: "Walk", expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
     """Tell whether what these give differs at every start, and for no other reason."""
-    return bool(expressions) and origin.by_chance(expressions, scope, walk)
+    if all(type(one) is ast.Constant for one in expressions):
+        return False
+    return origin.by_chance(expressions, scope, walk)
 
 
 def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) -> bool:

@@ -62,7 +62,7 @@ class Parsed:
         for statement in tree.body:
             self._index(statement, statement, "")
 
-    def _index(self, node: Any, statement: ast.stmt, within: str) -> None:
+    def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
         if type(node) in SIMPLE:
             return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -73,8 +73,9 @@ class Parsed:
         elif isinstance(node, ast.ClassDef):
             self._classes[within + node.name] = node
             within += f"{node.name}."
-        for child in children(node):
-            self._index(child, statement, within)
+        if deeper:
+            for child in children(node):
+                self._index(child, statement, within)
 
     def _open(self, piece: Piece) -> ast.stmt | None:
         """Parse a piece; return its statement, or None if it was cut in the wrong place."""
@@ -89,7 +90,7 @@ class Parsed:
             self._take_whole(self.tree)
             return None
         self._opened[piece.first] = body[0]
-        self._index(body[0], body[0], "")
+        self._index(body[0], body[0], "", deeper=piece.holds_others)
         return body[0]
 
     def _open_named(self, name: str) -> None:
@@ -171,8 +172,9 @@ class Parsed:
         at, count = self.text.find(name), 0
         while at >= 0 and count < 2:  # noqa: PLR2004 - where it is imported, and once more
             end = at + len(name)
-            around = self.text[at - 1 : at] + self.text[end : end + 1]
-            count += not any(one == "_" or one.isalnum() for one in around)
+            before, after = self.text[at - 1 : at], self.text[end : end + 1]
+            part_of_another = before == "_" or after == "_" or before.isalnum() or after.isalnum()
+            count += not part_of_another
             at = self.text.find(name, end)
         return count > 1
 

@@ -19,7 +19,8 @@ _STRING_OR_COMMENT = re.compile(
     re.DOTALL,
 )
 # A closing bracket in the first column ends what was begun above.
-_BEGINS = re.compile(r"^[^\s#)\]}]", re.MULTILINE)
+_BEGINS = re.compile(r"\n(?=[^\s#)\]}])")
+_NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _INDENTED = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
 _REGISTERING = re.compile(rf"^@[\w.]*\b(?:{REGISTERING})\b", re.MULTILINE)
@@ -41,6 +42,11 @@ class Piece:
     first: int
     text: str
     is_class: bool
+
+    @property
+    def holds_others(self) -> bool:
+        """Whether there may be functions or classes in it."""
+        return self.is_class or _NESTED.search(self.text) is not None
 
     @property
     def may_do_something(self) -> bool:
@@ -118,8 +124,8 @@ def _begins(text: str) -> list[int] | None:
     strings = iter(inside)
     start, end = next(strings)
     begins: list[int] = []
-    for found in _BEGINS.finditer(text):
-        at = found.start()
+    for found in _BEGINS.finditer("\n" + text):
+        at = found.start()  # without the line that was put before it
         while at >= end and end < len(text):
             start, end = next(strings)
         if start < at < end:  # a line of a text

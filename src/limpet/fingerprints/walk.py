@@ -67,7 +67,7 @@ class Walk:
         secrets: frozenset[str] = frozenset(),
     ) -> None:
         self.found = Looked()
-        self.is_secret = is_secret
+        self.is_secret = functools.cache(is_secret)
         self._secrets = secrets | {
             value
             for name, value in os.environ.items()

@@ -541,6 +541,45 @@ RERUN: list[Edit] = [
         'mark = "b"',
     ),
     swap(
+        "a class that only the hint of a tool names, from which a schema is made",
+        """
+        import typing
+
+        class Tone:
+            mark = "a"
+
+        def tool(function):
+            function.hints = typing.get_type_hints(function)
+            return function
+
+        @tool
+        def speak(text: Tone):
+            return text
+
+        def answer(question):
+            return speak.hints["text"].mark + question
+        """,
+        'mark = "a"',
+        'mark = "b"',
+    ),
+    swap(
+        "a class that only a hint names, which is read when it is called",
+        """
+        import typing
+
+        class Tone:
+            mark = "a"
+
+        def speak(text: "Tone"):
+            return text
+
+        def answer(question):
+            return typing.get_type_hints(speak)["text"].mark + question
+        """,
+        'mark = "a"',
+        'mark = "b"',
+    ),
+    swap(
         "a warning that becomes an error",
         """
         import warnings

@@ -45,7 +45,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         reading = syntax.read_class_body(node)
         form.append(reading.digest)
         received = bool(node.decorator_list or node.bases or node.keywords)
-        walk.readings.document(walk, label, node, counts=received)
+        walk.readings.document(walk, label, node, scope, counts=received)
         walk.follow(label, reading, text_at(cls, "__module__") or "", scope, str(file))
     walk.keep(label, form)
     walk.readings.met_class(label, cls)

@@ -29,7 +29,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         reading = read_code(walk, label, code, node, scope)
         if node is not None:
             received = documented or bool(getattr(node, "decorator_list", ()))
-            walk.readings.document(walk, label, node, counts=received)
+            walk.readings.document(walk, label, node, scope, counts=received)
         numbers = {} if reading is None else reading.free
     else:
         walk.keep(label, ["library", full_name(function)])

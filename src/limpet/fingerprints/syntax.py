@@ -29,6 +29,11 @@ def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset(
     return _Reader(hints=hints).read(nodes, free)
 
 
+def read_hints(hints: list[ast.expr]) -> Reading:
+    """Read type hints, also those that are written as texts."""
+    return _Reader(hints=True).read_hints(hints)
+
+
 def read_class_body(node: ast.ClassDef) -> Reading:
     """Read a class statement but for its methods.
 
@@ -144,6 +149,12 @@ class _Reader(Writer):
             self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
+
+    def read_hints(self, hints: list[ast.expr]) -> Reading:
+        for one in hints:
+            self.visit(one)
+            self._hints_in_texts(one)
+        return self.finish(frozenset())
 
     def _hints_in_texts(self, hint: ast.expr) -> None:
         for one in ast.walk(hint):

@@ -9,19 +9,22 @@ import ast
 import re
 import sys
 from collections.abc import Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import names, scopes, syntax
-from limpet.fingerprints.asking import names_of, text_at
+from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.modules import file_of_module
+from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed
-from limpet.fingerprints.statements import registered_by
+from limpet.fingerprints.statements import changed_by, registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
+_US = __name__.partition(".")[0]
 _SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
 
 
@@ -53,6 +56,7 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
         for one in parsed.effects
         if (at is None or (one.end_lineno or 0) < at)
         and all(_is_of_a_library(scope.get(name)) for name in registered_by(one))
+        and not _stays_within(one, scope)
     ]
     if not done:
         return
@@ -61,6 +65,30 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
     walk.keep(label, ["code", reading.digest])
     reading.handed.clear()  # nobody who is called then counts on a docstring
     walk.follow(label, reading, module, scope, file)
+
+
+def _stays_within(statement: ast.stmt, scope: Scope) -> bool:
+    """Tell whether a statement changes a list or dict of the module's own, or makes a run.
+
+    The first counts where the list is used. A script may make two runs, one after the other.
+    """
+    changed = changed_by(statement)
+    if changed and all(is_a(scope.get(name), list, dict, set) for name in changed):
+        return True
+    chains = syntax.read(statement).chains
+    return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
+
+
+def _makes_runs(thing: Any) -> bool:
+    if is_a(thing, FunctionType) and is_users(thing):
+        named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
+        return any(_is_ours(one) for one in named)
+    return _is_ours(thing)
+
+
+def _is_ours(thing: Any) -> bool:
+    name = text_at(thing, "__name__") if is_module(thing) else module_name(thing)
+    return (name or "").partition(".")[0] == _US
 
 
 def _is_of_a_library(registry: Any) -> bool:

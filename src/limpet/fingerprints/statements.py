@@ -86,6 +86,27 @@ def has_effect(statement: ast.stmt) -> bool:
     return False
 
 
+def changed_by(statement: ast.stmt) -> list[str]:
+    """Return the first names of what a simple statement changes: `rows[0]["a"] = 1`, `rows.pop()`.
+
+    Where a call is on the way, nobody knows what it gives.
+    """
+    changed: list[ast.expr] = []
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
+            changed = [function]
+        case ast.Assign(targets=targets):
+            changed = targets
+        case ast.AugAssign(target=target):
+            changed = [target]
+    names = []
+    for one in changed:
+        while isinstance(one, (ast.Attribute, ast.Subscript)):
+            one = one.value  # noqa: PLW2901
+        names.append(one.id if isinstance(one, ast.Name) else "")
+    return names
+
+
 def _is_foreign(target: ast.expr) -> bool:
     """Tell whether an assignment may change what is not the module's own.
 

@@ -126,13 +126,13 @@ RERUN: list[Edit] = [
     Edit(
         "a value of a library's that is set from the arguments",
         {
-            "app.py": "import string\nimport sys\n"
-            "def configure():\n    string.punctuation = sys.argv[1]\n"
-            "def answer(question):\n    return string.capwords(question)\n"
+            "app.py": "import sys\nimport tempfile\n"
+            "def configure():\n    tempfile.tempdir = sys.argv[1]\n"
+            "def answer(question):\n    return tempfile.gettempdir() + question\n"
             "def build():\n    configure()\n    return answer\n"
         },
         entry="app:build",
-        arguments=(("!",), ("?",)),
+        arguments=(("/a",), ("/b",)),
     ),
     app(
         "a value of a library's that is taken away",
@@ -219,7 +219,7 @@ RERUN: list[Edit] = [
         def answer(question):
             def shout(text):
                 return text.upper()
-            return str(inspect.Signature.from_callable(shout)) + repr([shout][0])[:18] + question
+            return str(inspect.Signature.from_callable(shout)) + repr([shout]).split(" at ")[0] + question
         """,
         """
         import inspect
@@ -227,7 +227,7 @@ RERUN: list[Edit] = [
         def answer(question):
             def yell(text):
                 return text.upper()
-            return str(inspect.Signature.from_callable(yell)) + repr([yell][0])[:18] + question
+            return str(inspect.Signature.from_callable(yell)) + repr([yell]).split(" at ")[0] + question
         """,
     ),
     app(

@@ -2,11 +2,15 @@
 
 Projects of 50 and of 500 modules, 200 lines each: docstrings, comments, classes, constants. The
 workflow reaches a few functions and a class of each module, as real ones do. Each is looked at in
-a process of its own, as when a run is planned; reading and parsing the same files is the measure
-of what this machine can do.
+a process of its own, as when a run is planned.
+
+Seconds say as much about the machine, and who else is using it, as about the look. So the same
+process also parses all files, as Python itself does, and the look is measured in that: the limits
+are those in seconds, on a machine that parses 100,000 lines in 0.45 s.
 """
 
 import ast
+import gc
 import json
 import subprocess
 import sys
@@ -17,7 +21,7 @@ from pathlib import Path
 from machine import describe, print_table, verdict
 
 MODULES = {50: 0.150, 500: 1.0}
-MOST_TIMES_PARSING = 2.5
+PARSING_A_MODULE = 0.45 / 500
 
 _FUNCTION = '''
 def step_{n}(question, limit=3):
@@ -83,6 +87,7 @@ def look(folder: Path) -> None:
     begun = time.process_time()
     found = identity_of(part_0.agent.run)
     took = time.process_time() - begun
+    gc.disable()  # as during a look
     begun = time.process_time()
     for file in folder.glob("*.py"):
         ast.parse(file.read_text(encoding="utf-8"))
@@ -96,12 +101,12 @@ def measure(modules: int) -> dict[str, float]:
         lines = sum(len(one.read_text().splitlines()) for one in Path(name).glob("*.py"))
         time.sleep(3)  # a file as old as the process may have been edited since it was imported
         runs = []
-        for _ in range(3):
+        for _ in range(5):
             done = subprocess.run(  # noqa: S603 - this very script
                 [sys.executable, __file__, name], check=True, capture_output=True, text=True
             )
             runs.append(json.loads(done.stdout))
-    best: dict[str, float] = min(runs, key=lambda one: one["look"])
+    best = {name: min(one[name] for one in runs) for name in runs[0]}
     return {**best, "lines": lines}
 
 
@@ -110,7 +115,7 @@ def main() -> None:
     rows = []
     for modules, most in MODULES.items():
         found = measure(modules)
-        times = found["look"] / found["parse"]
+        times, most_times = found["look"] / found["parse"], most / (modules * PARSING_A_MODULE)
         rows.append(
             [
                 f"{modules}",
@@ -120,12 +125,12 @@ def main() -> None:
                 f"{most * 1000:,.0f} ms",
                 verdict(found["look"] <= most),
                 f"{times:.1f} ×",
-                verdict(times <= MOST_TIMES_PARSING),
+                f"{most_times:.1f} ×",
+                verdict(times <= most_times),
             ]
         )
-    ratio = f"≤ {MOST_TIMES_PARSING}?"
-    header = ["modules", "lines", "parts", "a look", "wanted", "reached", "of parsing", ratio]
-    print_table(header, rows)
+    header = ["modules", "lines", "parts", "a look", "wanted", "reached"]
+    print_table([*header, "of parsing", "wanted", "reached"], rows)
 
 
 if __name__ == "__main__":

@@ -294,7 +294,6 @@ def test_a_file_that_was_edited_after_its_import_is_not_believed(tmp_path, monke
     sys.modules.pop("edited_later")
 
 
-@pytest.mark.xfail(reason="the walk asks mock.call for its name, and gets no text", strict=False)
 def test_objects_that_answer_to_everything_are_survived(parts_of):
     code = (
         "from unittest import mock\n"

@@ -21,12 +21,13 @@ _place = operator.itemgetter(0)
 class Scope:
     """Names in one function, class or comprehension: who binds them is known at its end."""
 
-    __slots__ = ("bound", "fixed", "kind", "of_module", "outer", "parent", "uses")
+    __slots__ = ("bound", "defined", "fixed", "kind", "of_module", "outer", "parent", "uses")
 
     def __init__(self, kind: str, parent: "Scope | None") -> None:
         self.kind = kind
         self.parent = parent
         self.bound: set[str] = set()
+        self.defined: set[str] = set()  # bound by a def: it keeps its name if others get it
         self.fixed: set[str] = set()  # bound, and keeps its name: a parameter, an import
         self.of_module: set[str] = set()  # declared global
         self.outer: set[str] = set()  # declared nonlocal
@@ -40,6 +41,7 @@ class Names:
         self.tokens: list[str] = []
         self.found = Reading()
         self.module = self.scope = Scope("module", None)
+        self.returned: set[int] = set()  # at which tokens a name is handed back
         self._locals = 0
 
     def use(self, name: str, chain: Chain | None, *, called: bool = False) -> None:
@@ -65,6 +67,12 @@ class Names:
         self.scope = scope.parent
         named = scope.kind == "class" or any(use[1] in _READS_LOCALS for use in scope.uses)
         numbers: dict[str, str] = {}
+        if scope.defined:
+            scope.fixed |= {
+                name
+                for at, name, chain, called in scope.uses
+                if name in scope.defined and chain and not called and at not in self.returned
+            }
         for use in scope.uses:
             at, name, _, _ = use
             if name in scope.of_module:

@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import origin, scopes, source, syntax
+from limpet.fingerprints import origin, scopes, syntax
+from limpet.fingerprints.asking import bases_of, is_a
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.parsed import Parsed, assignments
+from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import chain_of
+from limpet.fingerprints.statements import assignments
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -18,15 +20,17 @@ _NEVER = (FunctionType, ModuleType, bool, type(None))
 
 def is_by_chance(walk: "Walk", expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
     """Tell whether what these give differs at every start, and for no other reason."""
-    return bool(expressions) and origin.by_chance(expressions, scope, lambda: walk.is_seeded)
+    if all(type(one) is ast.Constant for one in expressions):
+        return False
+    return origin.by_chance(expressions, scope, walk)
 
 
 def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) -> bool:
     """Tell whether a global differs at every start; then its source counts."""
     value = scope.get(name)
-    if type(value) in _NEVER or issubclass(type(value), type):
+    if is_a(value, *_NEVER) or issubclass(type(value), type):
         return False
-    parsed = walk.parsed(scope.get("__file__"))
+    parsed = walk.sources.module(scope)
     if parsed is None:
         return False
     values = parsed.assignments.get(name, [])
@@ -70,18 +74,18 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Mapping[str,
 
 def is_in_class(walk: "Walk", cls: type, name: str) -> bool:
     """Tell whether a class gives an attribute a value that differs at every start."""
-    known = walk.chance_in_classes.get(cls)
+    known = walk.chance_in_classes.get(id(cls))
     if known is None:
-        known = walk.chance_in_classes[cls] = _names_in_class(walk, cls)
+        known = walk.chance_in_classes[id(cls)] = _names_in_class(walk, cls)
     return name in known
 
 
 def _names_in_class(walk: "Walk", cls: type) -> set[str]:
     found = set()
-    for base in cls.__mro__:
+    for base in bases_of(cls):
         if is_users(base):
             scope, file = scopes.home_of(base)
-            node = source.class_statement(base, file) if file is not None else None
+            node = walk.sources.class_statement(base, scope, file)
             assigned = {} if node is None else origin.assigned_to_self(node)
             found |= {one for one, values in assigned.items() if is_by_chance(walk, values, scope)}
     return found
@@ -89,16 +93,18 @@ def _names_in_class(walk: "Walk", cls: type) -> set[str]:
 
 def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:
     """Tell whether what a function closes over differs at every start."""
-    parsed = walk.parsed(function.__code__.co_filename)
+    parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
     if parsed is None or not enclosing or not is_users(function):
         return False
-    made = parsed.functions.get(enclosing, [])
-    if any(
-        is_by_chance(walk, assignments(one.body).get(name, []), function.__globals__)
-        for one in made
-    ):
-        return True
+    made = parsed.functions_called(enclosing)
+    for one in made:
+        values = assignments(one.body).get(name, [])
+        given = origin.parameters(one)
+        if not any(origin.uses_parameters(value, given) for value in values) and is_by_chance(
+            walk, values, function.__globals__
+        ):
+            return True
     return any(_is_given_to_decorator(walk, one, name) for one in _functions_in(function))
 
 
@@ -117,7 +123,7 @@ def _functions_in(function: FunctionType) -> list[FunctionType]:
 
 def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> bool:
     """Tell whether a parameter of a decorator of a function gets what differs at every start."""
-    node = source.definition_of(function.__code__)
+    node = walk.sources.definition_of(function.__code__)
     for one in getattr(node, "decorator_list", ()):
         chain = chain_of(one.func) if type(one) is ast.Call else None
         maker = (

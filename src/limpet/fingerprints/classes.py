@@ -2,12 +2,15 @@
 
 import ast
 from enum import Enum
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, scopes, source, syntax
+from limpet.fingerprints import chance, scopes, syntax
+from limpet.fingerprints.asking import bases_of, held_by, is_a, text_at
 from limpet.fingerprints.naming import plain_name
-from limpet.fingerprints.parsed import assignments, lines_of
+from limpet.fingerprints.parsed import lines_of
 from limpet.fingerprints.reading import FUNCTIONS
+from limpet.fingerprints.statements import assignments
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -33,8 +36,11 @@ _FIELDS = {"__annotations__", "__dataclass_fields__", "__pydantic_fields__", "mo
 def read_class(walk: "Walk", label: str, cls: type) -> None:
     """Let a class count."""
     scope, file = scopes.home_of(cls)
-    node = source.class_statement(cls, file) if isinstance(file, str) else None
-    form: list[Any] = ["class", [walk.form(plain_name(one), one) for one in cls.__bases__]]
+    node = walk.sources.class_statement(cls, scope, file)
+    form: list[Any] = [
+        "class",
+        [walk.form(plain_name(one), one) for one in type.__dict__["__bases__"].__get__(cls)],
+    ]
     if type(cls) is not type:
         form.append(walk.form(plain_name(type(cls)), type(cls)))
     if node is not None:
@@ -42,16 +48,16 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         form.append(reading.digest)
         walk.found.written[label] = (str(file), _lines(node))
         received = bool(node.decorator_list or node.bases or node.keywords)
-        walk.readings.document(walk, label, node, counts=received)
-        walk.follow(label, reading, cls.__module__, scope, str(file))
+        walk.readings.document(walk, label, node, scope, counts=received)
+        walk.follow(label, reading, text_at(cls, "__module__") or "", scope, str(file))
     walk.keep(label, form)
     walk.readings.met_class(label, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
-        if issubclass(cls, Enum) and cls in type(member).__mro__:
-            held = walk.form(f"{place}.value", member._value_)
-            walk.keep(place, [member._name_, held])
+        if issubclass(cls, Enum) and any(one is cls for one in bases_of(type(member))):
+            held = walk.form(f"{place}.value", member.__dict__["_value_"])
+            walk.keep(place, [member.__dict__["_name_"], held])
         elif chance.is_by_chance(walk, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
@@ -71,13 +77,13 @@ def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return what a class holds and a user, or its metaclass, put there."""
     written = {one.name for one in node.body if isinstance(one, FUNCTIONS)} if node else ()
-    made = any(name in vars(cls) for name in _MAKERS)
+    made = any(name in held_by(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [
         (name, member)
-        for name, member in sorted(vars(cls).items())
+        for name, member in sorted(held_by(cls).items())
         if name not in left_out
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
         and not (made and name in _GENERATED and name not in written)
-        and type(member).__name__ not in ("member_descriptor", "getset_descriptor")
+        and not is_a(member, MemberDescriptorType, GetSetDescriptorType)
     ]

@@ -5,7 +5,7 @@ import contextlib
 from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, environment, names, scopes, source, syntax
+from limpet.fingerprints import chance, environment, names, scopes, syntax
 from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users_file
@@ -24,13 +24,13 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
     numbers: dict[str, int] = {}
     if is_users_file(code.co_filename):
         walk.found.code.add((code.co_filename, code.co_firstlineno))
-        node = source.definition_of(code)
+        node = walk.sources.definition_of(code)
         _defaults(walk, label, function, node)
         scope = function.__globals__
         reading = read_code(walk, label, code, node, scope)
         if node is not None:
             received = documented or bool(getattr(node, "decorator_list", ()))
-            walk.readings.document(walk, label, node, counts=received)
+            walk.readings.document(walk, label, node, scope, counts=received)
         numbers = {} if reading is None else reading.free
     else:
         walk.keep(label, ["library", full_name(function)])
@@ -77,7 +77,7 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
         form: list[Any] = ["generator", code.co_qualname]
     else:
         label = f"{path}.code"
-        node = source.definition_of(code)
+        node = walk.sources.definition_of(code)
         if node is None:  # an expression
             scopes.use_scope(walk, str(frame.f_globals.get("__name__")), frame.f_globals)
         else:

@@ -6,14 +6,9 @@ for this step and for every other that uses it. What changed between two runs is
 second look never comes, because the process was killed, the first alone counts.
 """
 
-import asyncio
-import contextvars
 import gc
-import logging
 import os
-import socket
 import sys
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,21 +17,11 @@ from typing import Any
 
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
-from limpet.fingerprints.parsed import parsed
 from limpet.fingerprints.shown import Showing, Shown, shown_parts
 from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5
-_OF_THE_PROCESS = (
-    asyncio.AbstractEventLoop,
-    asyncio.BaseTransport,
-    asyncio.Future,
-    asyncio.Handle,
-    contextvars.Context,
-    socket.socket,
-    threading.Thread,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,29 +176,14 @@ def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) 
     for left in reversed(range(_TRIES)):
         try:
             with _without_collections():
-                looked = _Walk(is_secret, hidden).look(thing)
+                looked = Walk(is_secret, hidden).look(thing)
                 looked.parts  # noqa: B018 - made while it lasts
         except RuntimeError:  # a thread put something into a dict that was being read
             if not left:
                 raise
         else:
             break
-    parsed.cache_clear()  # the trees of a project take tens of megabytes
     return looked
-
-
-class _Walk(Walk):
-    def form(self, path: str, value: Any, **how: Any) -> Any:
-        kind = type(value)
-        if issubclass(kind, logging.Logger):
-            # What it holds is every other logger, and who listens: that is the process's affair.
-            return ["logger", value.name]
-        if issubclass(kind, _OF_THE_PROCESS):
-            # A semaphore holds its loop, and a loop holds all that goes on in the process.
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            self.leave_out(path, f"no stable form: counts by its class, {name}")
-            return ["a", name]
-        return super().form(path, value, **how)
 
 
 def _absolute(name: str, home: str) -> str:

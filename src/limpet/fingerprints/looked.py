@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass
 class Looked:
@@ -33,5 +35,5 @@ class Looked:
 
 def digest_of(form: Any) -> str:
     """Return 32 hex digits that are the same for the same form."""
-    content = json.dumps(form, separators=(",", ":")).encode(errors="surrogatepass")
+    content = _encode(form).encode(errors="surrogatepass")
     return blake2b(content, digest_size=16).hexdigest()

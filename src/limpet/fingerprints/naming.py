@@ -4,6 +4,7 @@ import functools
 from types import FunctionType
 from typing import Any
 
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.ownership import is_users
 
 
@@ -13,18 +14,14 @@ def module_name(thing: Any) -> str:
         thing = thing.func
     if type(thing) is FunctionType:
         return str(thing.__globals__.get("__name__") or thing.__module__ or "")
-    module = getattr(thing, "__module__", None)
-    if not isinstance(module, str):
-        module = getattr(type(thing), "__module__", "")
-    return str(module)
+    return text_at(thing, "__module__") or text_at(type(thing), "__module__") or ""
 
 
 def plain_name(thing: Any) -> str:
     """Return the name of a function or a class; of an object, that of its class."""
     while type(thing) is functools.partial:
         thing = thing.func
-    name = getattr(thing, "__qualname__", None)
-    return name if isinstance(name, str) else type(thing).__qualname__
+    return text_at(thing, "__qualname__") or text_at(type(thing), "__qualname__") or "?"
 
 
 def full_name(thing: Any) -> str:

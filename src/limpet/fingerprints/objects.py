@@ -3,14 +3,16 @@
 import contextlib
 import io
 import json
+import os
 import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
-from threading import local
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, opaque
+from limpet.fingerprints.asking import attributes_of, bases_of, text_at
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.values import contents_of
@@ -18,12 +20,19 @@ from limpet.fingerprints.values import contents_of
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
-_DEEPEST_IN_LIBRARY = 8
+_DEEPEST_IN_LIBRARY = 20
 _MOST_IN_LIBRARY = 5_000
-# What belongs to the process and not to the answer: it holds half of the machine.
+# What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
+# that goes on, a logger every other logger and who listens.
 _OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
-_OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "concurrent.futures._base.Executor"}
-_OF_THE_PROCESS |= {"rich.console.Console"}
+_OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "asyncio.transports.BaseTransport"}
+_OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events.Handle"}
+_OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
+_OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
+# What it does, for those who have it do something.
+_GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
+_GIVEN_TO_IT += ["_initializer", "_initargs"]
+_PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
@@ -43,20 +52,23 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     """Return the form of an instance or a container."""
     kind = type(value)
     users = is_users(kind)
-    builtin = kind.__module__ == "builtins"
+    home = text_at(kind, "__module__") or ""
+    builtin = home in _PLAIN_HOMES
     if not users and not builtin and not walk.room.has_room(depth):
         walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
         return ["a", full_name(kind)]
-    if not users and any(full_name(base) in _OF_THE_PROCESS for base in kind.__mro__):
+    if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
-        return ["a", full_name(kind)]
+        held = attributes_of(value)
+        given = [(name, held[name]) for name in _GIVEN_TO_IT if name in held]
+        return ["a", full_name(kind), [walk.form(f"{path}.{name}", one) for name, one in given]]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
-    if kind.__name__ in _SECRET_TYPES and kind.__module__.startswith("pydantic"):
+    if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:
         walk.leave_out(path, "a secret")
         return ["a", what]
     if issubclass(kind, Enum):
-        held = walk.form(f"{path}.value", value._value_, depth=depth + 1)
-        return ["member", what, value._name_, held]
+        held = walk.form(f"{path}.value", value.__dict__["_value_"], depth=depth + 1)
+        return ["member", what, value.__dict__["_name_"], held]
     deeper = depth + (not users and not builtin)
     form: list[Any] = ["a", what]
     content = contents_of(value)
@@ -101,23 +113,26 @@ def _beside(value: Any) -> list[Any]:
     if issubclass(kind, BaseException):
         beside.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
     elif issubclass(kind, defaultdict):
-        beside.append(value.default_factory)
+        beside.append(vars(defaultdict)["default_factory"].__get__(value))
     elif issubclass(kind, deque):
-        beside.append(value.maxlen)
+        beside.append(vars(deque)["maxlen"].__get__(value))
     elif issubclass(kind, PurePath):
         beside.append(PurePath.__str__(value))
     elif issubclass(kind, weakref.ref):
         beside.append(weakref.ref.__call__(value))
-    elif issubclass(kind, (io.StringIO, io.BytesIO)) and not value.closed:
-        beside += [value.getvalue(), value.tell()]
+    elif issubclass(kind, (io.StringIO, io.BytesIO)):
+        base: Any = io.StringIO if issubclass(kind, io.StringIO) else io.BytesIO
+        with contextlib.suppress(ValueError):  # closed
+            beside += [base.getvalue(value), base.tell(value)]
     return beside
 
 
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
         return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
-    if issubclass(type(value), dict) or type(value).__name__ == "mappingproxy":
+    if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.by_chance.get(id(value), ())
+        content = _without_environment(content)
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
@@ -126,6 +141,18 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
             for key, one in content
         ]
     return [walk.form(f"{path}[{n}]", one, depth=depth) for n, one in enumerate(content)]
+
+
+def _without_environment(content: list[Any]) -> list[Any]:
+    """Leave the environment out of a dict that holds all of it: `{**os.environ, "MODE": "x"}`."""
+    held = {key for key, one in content if type(key) is str and type(one) is str}
+    if not os.environ or any(name not in held for name in os.environ):
+        return content
+    return [
+        [key, one]
+        for key, one in content
+        if type(key) is not str or type(one) is not str or os.environ.get(key) != one
+    ]
 
 
 def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs: bool) -> Any:
@@ -139,21 +166,3 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
     else:
         return walk.form(at, value, depth=depth)
     return None
-
-
-def attributes_of(value: Any) -> dict[str, Any]:
-    """Return what an object holds, without running any code of its own."""
-    attributes: dict[str, Any] = {}
-    for cls in type(value).__mro__:
-        slots = vars(cls).get("__slots__", ())
-        for name in [slots] if isinstance(slots, str) else tuple(slots):
-            if name in ("__dict__", "__weakref__"):
-                continue
-            with contextlib.suppress(AttributeError, TypeError, KeyError):
-                private = name.startswith("__") and not name.endswith("__")
-                mangled = f"_{cls.__name__.lstrip('_')}{name}" if private else name
-                attributes[name] = vars(cls)[mangled].__get__(value)
-    with contextlib.suppress(AttributeError, TypeError):
-        read = local.__getattribute__ if issubclass(type(value), local) else object.__getattribute__
-        attributes.update(read(value, "__dict__"))
-    return {str(name): one for name, one in attributes.items()}

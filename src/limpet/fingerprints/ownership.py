@@ -5,19 +5,21 @@ User code is what does not lie in an installed package, nor in Python, nor in th
 
 import functools
 import os
-import site
 import sys
 import sysconfig
 from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
+from limpet.fingerprints.asking import names_of, text_at
 from limpet.fingerprints.modules import file_of_module
+
+_FOR_PACKAGES = {"site-packages", "dist-packages"}
 
 
 def is_module(thing: Any) -> TypeGuard[ModuleType]:
     """Tell whether something is a module, also one of a library's own kind."""
-    return ModuleType in type(thing).__mro__
+    return issubclass(type(thing), ModuleType)
 
 
 def is_users(thing: Any) -> bool:
@@ -28,8 +30,8 @@ def is_users(thing: Any) -> bool:
     if kind is FunctionType:
         # Not by its module: a wrapper from a library borrows the name of what it wraps.
         return is_users_file(thing.__code__.co_filename)
-    name = getattr(thing, "__module__", None)
-    if not isinstance(name, str):
+    name = text_at(thing, "__module__")
+    if name is None:
         return False
     module = sys.modules.get(name)
     if module is not None and is_module(module):
@@ -46,26 +48,52 @@ def _is_users_by_name(name: str) -> bool:
 
 def is_users_module(module: ModuleType) -> bool:
     """Tell whether a module is the user's own."""
-    if module.__name__ == "__main__":
+    names = names_of(module)
+    if names.get("__name__") == "__main__":
         return True
-    file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
-    if isinstance(file, str):
+    file = names.get("__file__")
+    if type(file) is not str:
+        file = _first_of(names.get("__path__"))
+    if type(file) is str:
         return is_users_file(file)
     # Python's own have a spec; one without was made by hand.
-    return getattr(module, "__spec__", None) is None and type(module) is ModuleType
+    return names.get("__spec__") is None and type(module) is ModuleType
+
+
+def _first_of(paths: Any) -> Any:
+    """Return the first folder of a package; it has no file of its own, or is not loaded yet."""
+    try:
+        return next(iter(paths), None)
+    except TypeError:
+        return None
 
 
 @functools.lru_cache(maxsize=4096)
 def is_users_file(file: str) -> bool:
-    """Tell whether a file of code is the user's own: not Python's, not a package's."""
+    """Tell whether a file of code is the user's own: not Python's, not a package's.
+
+    What lies below a folder for packages is one's, however it is reached: by PYTHONPATH, by a .pth
+    file, in a virtual environment within the project. A project that is installed as editable lies
+    in its own folder.
+    """
     if file.startswith("<frozen"):
         return False
-    return not os.path.normpath(file).startswith(_libraries())
+    path = os.path.normpath(file)
+    folders = Path(path).parts[:-1]
+    for at, name in enumerate(folders):
+        if name in _FOR_PACKAGES:
+            return _is_linked(Path(*folders[: at + 2]))
+    return not path.startswith(_pythons_own())
+
+
+def _is_linked(package: Path) -> bool:
+    """Tell whether a package is a link to a folder of the user's: a kind of editable install."""
+    return package.is_symlink() and not _FOR_PACKAGES & {*Path(os.path.realpath(package)).parts}
 
 
 @functools.cache
-def _libraries() -> tuple[str, ...]:
-    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    places |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(__file__).parents[1])}
-    places |= {one for one in sys.path if Path(one).name in ("site-packages", "dist-packages")}
+def _pythons_own() -> tuple[str, ...]:
+    """Return the folders of Python itself, and of this package."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
+    places.add(str(Path(__file__).parents[1]))
     return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with the last slash

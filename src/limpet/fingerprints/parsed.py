@@ -2,65 +2,129 @@
 
 import ast
 import functools
-import itertools
-import re
-from collections.abc import Iterator
 from typing import Any
 
 from limpet.fingerprints.bytecode import compiled
-
-_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv", "main"}
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_SIMPLE: tuple[type[ast.AST], ...] = (
-    ast.Expr,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Return,
-    ast.Import,
+from limpet.fingerprints.pieces import Cut, Piece, cut
+from limpet.fingerprints.statements import (
+    SIMPLE,
+    assignments,
+    at_import,
+    children,
+    does_something,
+    has_effect,
+    registered_by,
 )
-_SIMPLE += (ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass)
+
 _IMPORTS = (ast.Import, ast.ImportFrom)
-Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_FAILS = (SyntaxError, ValueError, RecursionError)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.Lambda
+_Found = list[tuple[ast.stmt, Definition]]
 
 
 class Parsed:
-    """A file: its tree, and where each function and class stands in it."""
+    """A file: its syntax, and where each function and class stands in it.
 
-    def __init__(self, tree: ast.Module, text: str) -> None:
-        self.tree = tree
+    Functions and classes at its top level are parsed when they are asked for.
+
+    Args:
+        text: The file.
+
+    Raises:
+        SyntaxError: It is no Python; so are ValueError and RecursionError.
+    """
+
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.classes: dict[str, ast.ClassDef] = {}
-        self.functions: dict[str, list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
-        self._lines: dict[int, list[tuple[ast.stmt, Definition]]] = {}
+        self._cut = cut(text)
+        self._classes: dict[str, ast.ClassDef] = {}
+        self._functions: dict[str, list[Function]] = {}
+        self._lines: dict[int, _Found] = {}
         self._shapes: dict[tuple[int, int], dict[str, list[Any]]] = {}
-        self._lambdas: dict[int, list[tuple[ast.stmt, Definition]]] | None = None
+        self._lambdas: dict[int, dict[int, list[ast.Lambda]]] = {}
+        self._opened: dict[int, ast.stmt] = {}
+        try:
+            self._take(ast.parse(self._cut.rest))
+        except SyntaxError:
+            self._take_whole(ast.parse(text))
+
+    def _take_whole(self, tree: ast.Module) -> None:
+        """Take all of it: it was cut in the wrong place."""
+        self._cut = Cut(self.text)
+        self._classes, self._functions, self._lines = {}, {}, {}
+        for name in ("_statements", "assignments", "places", "effects", "imports"):
+            vars(self).pop(name, None)
+        self._take(tree)
+
+    def _take(self, tree: ast.Module) -> None:
+        self._rest = tree.body
         for statement in tree.body:
             self._index(statement, statement, "")
 
-    def _index(self, node: Any, statement: ast.stmt, within: str) -> None:
+    def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
+        if type(node) in SIMPLE:
+            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
-            self.functions.setdefault(within + node.name, []).append(node)
+            self._functions.setdefault(within + node.name, []).append(node)
             within += f"{node.name}.<locals>."
         elif isinstance(node, ast.ClassDef):
-            self.classes[within + node.name] = node
+            self._classes[within + node.name] = node
             within += f"{node.name}."
-        elif isinstance(node, _SIMPLE):
-            return
-        for child in _children(node):
-            self._index(child, statement, within)
+        if deeper:
+            for child in children(node):
+                self._index(child, statement, within)
+
+    def _open(self, piece: Piece) -> ast.stmt | None:
+        """Parse a piece; return its statement, or None if it was cut in the wrong place."""
+        known = self._opened.get(piece.first)
+        if known is not None:
+            return known
+        try:
+            body = ast.parse("\n" * (piece.first - 1) + piece.text).body
+        except SyntaxError:
+            body = []
+        if len(body) != 1:
+            self._take_whole(self.tree)
+            return None
+        self._opened[piece.first] = body[0]
+        self._index(body[0], body[0], "", deeper=piece.holds_others)
+        return body[0]
+
+    def _open_named(self, name: str) -> None:
+        first = name.partition(".")[0]
+        for piece in self._cut.pieces:
+            if piece.name == first:
+                self._open(piece)
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        """All of it."""
+        try:
+            return ast.parse(self.text)
+        except _FAILS:  # in a function that nobody asked for
+            return ast.Module([ast.Expr(ast.Constant(self.text))], [])
+
+    def class_called(self, name: str) -> ast.ClassDef | None:
+        """Return a class by its qualified name; the last, if there are several."""
+        self._open_named(name)
+        return self._classes.get(name)
+
+    def functions_called(self, name: str) -> list[Function]:
+        """Return functions by their qualified name."""
+        self._open_named(name)
+        return self._functions.get(name, [])
 
     @functools.cached_property
     def _statements(self) -> list[ast.stmt]:
-        return list(_at_import(self.tree.body))
+        return list(at_import(self._rest))
 
     @functools.cached_property
     def assignments(self) -> dict[str, list[ast.expr]]:
         """What the module assigns to each of its names."""
-        return assignments(self.tree.body)
+        return assignments(self._rest)
 
     @functools.cached_property
     def places(self) -> dict[str, dict[str, list[ast.expr]]]:
@@ -93,14 +157,26 @@ class Parsed:
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """What the module does beyond giving values to names: it calls, and changes others."""
-        return [one for one in self._statements if _has_effect(one)]
+        does = [one for one in self._rest if does_something(one)]
+        for piece in self._cut.pieces:
+            if piece.may_do_something:
+                self._open(piece)
+        classes = [one for name, one in self._classes.items() if "." not in name]
+        does += [one for each in classes for one in each.body if has_effect(one)]
+        return does + [one for one in [*self._rest, *self._opened.values()] if registered_by(one)]
 
     def uses(self, name: str) -> bool:
         """Tell whether a name that the module imports is used anywhere in it."""
         if name == "*":  # who knows which
             return True
-        found = re.finditer(rf"\b{name}\b", self.text)
-        return len(list(itertools.islice(found, 2))) > 1
+        at, count = self.text.find(name), 0
+        while at >= 0 and count < 2:  # noqa: PLR2004 - where it is imported, and once more
+            end = at + len(name)
+            before, after = self.text[at - 1 : at], self.text[end : end + 1]
+            part_of_another = before == "_" or after == "_" or before.isalnum() or after.isalnum()
+            count += not part_of_another
+            at = self.text.find(name, end)
+        return count > 1
 
     @functools.cached_property
     def imports(self) -> list[ast.Import | ast.ImportFrom]:
@@ -121,29 +197,40 @@ class Parsed:
             self._shapes[known] = compiled(ast.Module(body, []), flags)
         return self._shapes[known]
 
-    def at_line(self, line: int, name: str) -> list[tuple[ast.stmt, Definition]]:
+    def at_line(self, line: int, name: str) -> _Found:
         """Return the functions that begin on a line, each with the statement it stands in."""
+        piece = self._cut.at_line(line)
+        opened = None if piece is None else self._open(piece)
         if name != "<lambda>":
             return self._lines.get(line, [])
-        if self._lambdas is None:
-            self._lambdas = {}
-            for statement in self.tree.body:
-                for node in ast.walk(statement):
-                    if isinstance(node, ast.Lambda):
-                        self._lambdas.setdefault(node.lineno, []).append((statement, node))
+        within = self._rest if opened is None else [opened]
+        found: _Found = [
+            (one, node)
+            for one in within
+            if one.lineno <= line <= (one.end_lineno or line)
+            or any(each.lineno <= line for each in getattr(one, "decorator_list", ()))
+            for node in self._lambdas_in(one).get(line, [])
+        ]
         # Of several on a line, the last that begins before the code is its own.
-        found = self._lambdas.get(line, [])
         return sorted(found, key=lambda one: -one[1].col_offset)
 
+    def _lambdas_in(self, statement: ast.stmt) -> dict[int, list[ast.Lambda]]:
+        known = self._lambdas.get(id(statement))
+        if known is None:
+            known = self._lambdas[id(statement)] = {}
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Lambda):
+                    known.setdefault(node.lineno, []).append(node)
+        return known
 
-@functools.lru_cache(maxsize=1024)
+
 def parsed(text: str) -> Parsed | None:
     """Return the syntax of a file; None if it is empty or no Python."""
     if not text:
         return None
     try:
-        return Parsed(ast.parse(text), text)
-    except (SyntaxError, ValueError, RecursionError):
+        return Parsed(text)
+    except _FAILS:
         return None
 
 
@@ -151,89 +238,3 @@ def lines_of(node: Any) -> tuple[int, int]:
     """Return the first and the last line of a statement, with its decorators."""
     first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
     return first, node.end_lineno
-
-
-def _children(node: ast.AST) -> list[Any]:
-    """Return the statements, handlers and cases in a statement."""
-    return [child for field in _BODIES for child in getattr(node, field, ())]
-
-
-def _at_import(body: list[Any]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when a module is imported, in their order."""
-    for node in body:
-        if isinstance(node, ast.stmt):
-            yield node
-        if isinstance(node, (*_SIMPLE, *_SCOPES)) or _is_for_scripts(node):
-            continue
-        yield from _at_import(_children(node))
-
-
-def _is_for_scripts(node: ast.AST) -> bool:
-    """Tell whether it is `if __name__ == "__main__":`."""
-    match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
-            return True
-    return False
-
-
-def _has_effect(statement: ast.stmt) -> bool:
-    match statement:
-        case ast.Expr(value=ast.Call(func=function)):
-            return _first_name(function) not in _SILENT
-        case ast.Assign(targets=targets):
-            return any(_is_foreign(one) for one in targets)
-        case ast.AugAssign(target=target):
-            return _is_foreign(target)
-    return False
-
-
-def _is_foreign(target: ast.expr) -> bool:
-    """Tell whether an assignment may change what is not the module's own.
-
-    What a call gave, `getcontext().prec = 3`, or what lies deeper, `json.JSONEncoder.default = f`.
-    """
-    if isinstance(target, ast.Name):
-        return False
-    within = target.value if isinstance(target, (ast.Attribute, ast.Subscript)) else target
-    return not isinstance(within, ast.Name)
-
-
-def _first_name(node: ast.AST) -> str:
-    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
-
-
-def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
-    """Return what a scope assigns to each name, wherever in it; not in the functions inside."""
-    found: dict[str, list[ast.expr]] = {}
-    todo: list[ast.AST] = list(body)
-    while todo:
-        node = todo.pop()
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-                continue
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _note(found, target, value)
-                continue
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                _note(found, target, value)
-            case ast.AugAssign(target=target, value=value):
-                _note(found, target, value)
-            case ast.NamedExpr(target=target, value=value):
-                _note(found, target, value)
-        if not isinstance(node, ast.expr):
-            todo += ast.iter_child_nodes(node)
-    return found
-
-
-def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
-    match target:
-        case ast.Name(id=name):
-            found.setdefault(name, []).append(value)
-        case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for one in targets:
-                _note(found, one, value)
-        case ast.Starred(value=one):
-            _note(found, one, value)

@@ -55,13 +55,24 @@ def documentation_of(node: ast.AST) -> Any:
     """Return what a reader of `__doc__` and of the type hints would see; None if nothing."""
     hints: list[Any] = []
     if isinstance(node, FUNCTIONS):
-        given = node.args
-        every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-        every += [one for one in (given.vararg, given.kwarg) if one is not None]
-        hints = [[one.arg, ast.unparse(one.annotation)] for one in every if one.annotation]
+        hints = [[one.arg, ast.unparse(one.annotation)] for one in _given(node) if one.annotation]
         hints += [["return", ast.unparse(node.returns)]] if node.returns else []
     text = docstring(node)
     return [text, hints] if text is not None or hints else None
+
+
+def hints_of(node: ast.AST) -> list[ast.expr]:
+    """Return the hints of a function's parameters and of what it returns."""
+    if not isinstance(node, FUNCTIONS):
+        return []
+    hints = [one.annotation for one in _given(node) if one.annotation is not None]
+    return hints if node.returns is None else [*hints, node.returns]
+
+
+def _given(node: Function) -> list[ast.arg]:
+    given = node.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+    return every + [one for one in (given.vararg, given.kwarg) if one is not None]
 
 
 def docstring(node: ast.AST) -> str | None:

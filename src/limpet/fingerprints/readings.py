@@ -5,11 +5,12 @@ does is known when all code was met.
 """
 
 import ast
+from collections.abc import Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import reading as read
-from limpet.fingerprints import source
+from limpet.fingerprints import scopes, syntax
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.ownership import is_users
 
@@ -28,6 +29,7 @@ class Readings:
         self.getters: set[str] = set()
         self._noticed: set[str] = set()
         self._documentation: dict[str, Any] = {}
+        self._hinted: list[tuple[ast.AST, Mapping[str, Any]]] = []
         self._functions: list[tuple[str, ast.AST, CodeType]] = []
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
@@ -51,21 +53,29 @@ class Readings:
         """Remember a class."""
         self._classes.append((label, cls))
 
-    def document(self, walk: "Walk", label: str, node: ast.AST, *, counts: bool) -> None:
-        """Let a docstring and hints count; else remember them."""
+    def document(
+        self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
+    ) -> None:
+        """Let a docstring and hints count, with what the hints name; else remember them."""
         text = read.documentation_of(node)
-        if text is not None:
-            into = walk.found.forms if counts else self._documentation
-            into[f"{label}.__doc__"] = text
+        if text is None:
+            return
+        if counts:
+            walk.found.forms[f"{label}.__doc__"] = text
+            _follow_hints(walk, node, scope)
+        else:
+            self._documentation[f"{label}.__doc__"] = text
+            self._hinted.append((node, scope))
 
     def finish(self, walk: "Walk") -> None:
         """Let count what follows; what that reaches in turn waits in the walk's queue."""
         forms = walk.found.forms
         if read.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
+            self._follow_all_hints(walk)
         if read.SOURCE in self._noticed:
-            for label, node, code in self._functions:
-                forms[f"{label} as written"] = source.text_of(node, code.co_filename)
+            for label, node, _ in self._functions:
+                forms[f"{label} as written"] = walk.sources.text_of(node)
         if read.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
@@ -80,3 +90,15 @@ class Readings:
         for getter, name in sorted(self._calls):
             if getter in self.getters:
                 walk.use_variable(name)
+
+    def _follow_all_hints(self, walk: "Walk") -> None:
+        hinted, self._hinted = self._hinted, []
+        for node, scope in hinted:
+            _follow_hints(walk, node, scope)
+
+
+def _follow_hints(walk: "Walk", node: ast.AST, scope: Mapping[str, Any]) -> None:
+    hints = read.hints_of(node)
+    if hints:
+        found = syntax.read_hints(hints)
+        scopes.use_chains(walk, str(scope.get("__name__", "")), scope, found.chains, set())

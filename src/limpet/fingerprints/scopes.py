@@ -8,10 +8,10 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, environment, names, syntax
+from limpet.fingerprints import chance, effects, environment, names, syntax
+from limpet.fingerprints.asking import held_by, is_a, names_of, text_at
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
-from limpet.fingerprints.parsed import lines_of
 from limpet.fingerprints.reading import Chain, Reading
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def follow(
     walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
 ) -> None:
     """Go on with all that a piece of code names."""
-    _reach(walk, module, scope)
+    effects.reach(walk, module, scope)
     use_variables(walk, label, reading, scope)
     for name in names.imports_in(reading.imports, scope.get("__package__")):
         use_import(walk, name, file)
@@ -72,8 +72,8 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
             _library(walk, path, value, rest)
             return
         name = rest.pop(0)
-        owner, where = vars(value), value.__name__
-        _reach(walk, where, owner)
+        owner, where = names_of(value), text_at(value, "__name__") or name
+        effects.reach(walk, where, owner)
         if name not in owner:
             use_module(walk, value)
             return
@@ -83,28 +83,29 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
 
 
 def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> None:
-    full = ".".join([module.__name__, *rest])
+    full = ".".join([text_at(module, "__name__") or "", *rest])
     walk.keep(path, ["library", full])
     value: Any = module
     for name in rest:
         if not is_module(value):
             return
-        value = vars(value).get(name)
+        value = names_of(value).get(name)
     if is_users(value) or is_users(type(value)):  # the user put it there
         walk.use(full, value)
 
 
 def home_of(cls: type) -> tuple[Scope, str | None]:
     """Return the module that a class was made in, and its file."""
-    module = sys.modules.get(cls.__module__)
+    home = text_at(cls, "__module__") or ""
+    module = sys.modules.get(home)
     if module is not None and is_module(module):
-        file = getattr(module, "__file__", None)
-        return vars(module), file if isinstance(file, str) else _file_of_methods(cls)
-    return {}, _file_of_methods(cls) or file_of_module(cls.__module__, "")
+        file = names_of(module).get("__file__")
+        return names_of(module), file if isinstance(file, str) else _file_of_methods(cls)
+    return {}, _file_of_methods(cls) or file_of_module(home, "")
 
 
 def _file_of_methods(cls: type) -> str | None:
-    methods = (one for one in vars(cls).values() if type(one) is FunctionType)
+    methods = (one for one in held_by(cls).values() if type(one) is FunctionType)
     return next((one.__code__.co_filename for one in methods), None)
 
 
@@ -114,9 +115,10 @@ def _file_of_methods(cls: type) -> str | None:
 def use_module(walk: "Walk", module: ModuleType) -> Any:
     """Let a whole module count: it is handed around, and anything in it may be used."""
     if not is_users_module(module):
-        return ["library", module.__name__]
-    use_scope(walk, module.__name__, vars(module))
-    return ["module", walk.short(module.__name__, "") or "its own"]
+        return ["library", text_at(module, "__name__")]
+    name = text_at(module, "__name__") or ""
+    use_scope(walk, name, names_of(module))
+    return ["module", walk.short(name, "") or "its own"]
 
 
 def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
@@ -125,7 +127,7 @@ def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
     if label in walk.found.forms:
         return
     walk.keep(label, ["module"])
-    parsed = walk.parsed(scope.get("__file__"))
+    parsed = walk.sources.module(scope)
     if parsed is not None:
         reading = syntax.read(parsed.tree)
         walk.found.forms[label] = ["module", reading.digest]
@@ -146,7 +148,7 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
         return True
     if is_module(value) and not is_users_module(value):
         return True
-    plain = type(value) in _PLAIN or type(value) is FunctionType or issubclass(type(value), type)
+    plain = is_a(value, *_PLAIN, FunctionType) or issubclass(type(value), type)
     return in_notebook and (name in _OF_NOTEBOOKS or name.startswith("_") or not plain)
 
 
@@ -177,21 +179,22 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
     """Let a module count that code imports when it runs, with all that it imports in turn."""
     if name.endswith("*"):
         for file in files_below(name[:-2], importer):
-            _file(walk, Path(file).stem, file)
+            use_file(walk, Path(file).stem, file)
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
-        use_scope(walk, name, vars(loaded))
+        use_scope(walk, name, names_of(loaded))
     found = file_of_module(name, importer)
     if found is not None:
-        _file(walk, name, found)
+        use_file(walk, name, found)
 
 
-def _file(walk: "Walk", name: str, file: str) -> None:
+def use_file(walk: "Walk", name: str, file: str) -> None:
+    """Let a file of code count, with all that it imports."""
     label = f"file of {name}"
     if label in walk.found.forms or not is_users_file(file):
         return
-    parsed = walk.parsed(file)
+    parsed = walk.sources.file_as_it_is(file)
     if parsed is None:
         walk.keep(label, ["unreadable"])
         return
@@ -202,51 +205,6 @@ def _file(walk: "Walk", name: str, file: str) -> None:
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
     for one in sorted(set(names.imports_in(reading.imports, package))):
         use_import(walk, one, file)
-
-
-def _reach(walk: "Walk", module: str, scope: Scope) -> None:
-    """Let count what a module did when it was imported, beyond giving values to names."""
-    if module in walk.reached:
-        return
-    walk.reached.add(module)
-    file = scope.get("__file__")
-    if not isinstance(file, str) or not is_users_file(file):
-        return
-    parsed = walk.parsed(file)
-    if parsed is not None:
-        if parsed.effects:
-            does = syntax.read(*parsed.effects)
-            label = f"module {module}: what it does"
-            walk.keep(label, ["code", does.digest])
-            walk.found.written[label] = (file, tuple(map(lines_of, parsed.effects)))
-            changes = [one for one in parsed.effects if not isinstance(one, ast.Expr)]
-            use_chains(walk, module, scope, syntax.read(*changes).chains, set())
-        for one in parsed.imports:
-            found = names.imports_in([one], scope.get("__package__"))
-            users = [name for name in found if not _is_a_librarys(name)]
-            if users and not any(parsed.uses(_bound(alias)) for alias in one.names):
-                for name in users:
-                    _for_its_effect(walk, name, file)
-    above = module.rpartition(".")[0]
-    package = sys.modules.get(above)
-    if above and is_module(package):
-        _reach(walk, above, vars(package))
-
-
-def _is_a_librarys(module: str) -> bool:
-    loaded = sys.modules.get(module)
-    return is_module(loaded) and not is_users_module(loaded)
-
-
-def _bound(alias: ast.alias) -> str:
-    return (alias.asname or alias.name).partition(".")[0]
-
-
-def _for_its_effect(walk: "Walk", name: str, importer: str) -> None:
-    """Let a module count whose name nobody uses: it is imported for what that does."""
-    found = file_of_module(name, importer)
-    if found is not None:
-        walk.defer(_file, walk, name, found)
 
 
 def _is_our_command() -> bool:

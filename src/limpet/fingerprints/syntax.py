@@ -6,14 +6,13 @@ Python; and, from the same pass, what the code reads from its module.
 """
 
 import ast
+import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.binding import Names
 from limpet.fingerprints.reading import FUNCTIONS, NOTICED, Reading, chain_of, docstring
+from limpet.fingerprints.writing import Writer
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-_BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _NAMING = (ast.Constant, ast.Name)
 _IMPORTING = {"import_module", "__import__"}
@@ -30,6 +29,11 @@ def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset(
     return _Reader(hints=hints).read(nodes, free)
 
 
+def read_hints(hints: list[ast.expr]) -> Reading:
+    """Read type hints, also those that are written as texts."""
+    return _Reader(hints=True).read_hints(hints)
+
+
 def read_class_body(node: ast.ClassDef) -> Reading:
     """Read a class statement but for its methods.
 
@@ -41,62 +45,34 @@ def read_class_body(node: ast.ClassDef) -> Reading:
     return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
 
 
-class _Reader(Names):
+class _Reader(Writer):
     def __init__(self, *, hints: bool) -> None:
         super().__init__()
         self._hints = hints
 
     def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
         for node in nodes:
-            self._visit(node)
+            self.visit(node)
         return self.finish(free)
 
-    def _visit(self, node: Any) -> None:
-        handler = self._handlers.get(type(node))
-        if handler is not None:
-            handler(self, node)
-            return
-        kind = type(node)
-        fields = _FIELDS.get(kind)
-        if fields is None:
-            # Sorted: versions of Python differ in their order.
-            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
-        self.tokens.append(kind.__name__)
-        for name in fields:
-            value = getattr(node, name, None)
-            if value is None or value == []:
-                continue
-            self.tokens.append(name)
-            self._value(value)
-
-    def _value(self, value: Any) -> None:
-        if type(value) is list:
-            self.tokens.append("[")
-            for one in value:
-                if type(one) is not ast.Pass:
-                    self._value(one)
-            self.tokens.append("]")
-        elif isinstance(value, ast.AST):
-            self._visit(value)
-        else:
-            self.tokens.append(repr(value))
-
-    def _constant(self, node: ast.Constant) -> None:
-        self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
-
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
+        name, chain = node.id, None
         if type(node.ctx) is ast.Load:
-            self._notice(node.id)
-            self.use(node.id, (node.id,), called=called)
+            chain = (name,)
+            if name in NOTICED:
+                self._notice(name)
         else:
-            self.bind(node.id)
+            self.scope.bound.add(name)
+        # As `use` does: half of all that code is made of are names.
+        self.scope.uses.append((len(self.tokens), name, chain, called))
+        self.tokens.append("")
 
     def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
         self._notice(node.attr)
         chain = chain_of(node)
         if chain is None:
             self.tokens.append(f".{node.attr}")
-            self._visit(node.value)
+            self.visit(node.value)
         else:
             self.tokens.append("." + ".".join(chain[1:]))
             self._notice(*chain[1:-1])
@@ -118,28 +94,28 @@ class _Reader(Names):
             last = function.attr
             self._attribute(function, called=True)
         else:
-            self._visit(function)
+            self.visit(function)
         if last in _IMPORTING:
             self.found.imports.append(node)
         if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
             self._looked_up(function, node.args[0])
-        self._value(node.args)
-        self._value(node.keywords)
+        self.write_all(node.args)
+        self.write_all(node.keywords)
 
     def _subscript(self, node: ast.Subscript) -> None:
         self.tokens.append("Subscript")
         if type(node.ctx) is ast.Load:
             self._looked_up(node.value, node.slice)
-        self._visit(node.value)
-        self._visit(node.slice)
+        self.visit(node.value)
+        self.visit(node.slice)
 
     def _compare(self, node: ast.Compare) -> None:
         if type(node.ops[0]) in (ast.In, ast.NotIn):
             self._looked_up(node.comparators[0], node.left)
         self.tokens.append("Compare")
-        self._visit(node.left)
-        self._value(node.ops)
-        self._value(node.comparators)
+        self.visit(node.left)
+        self.write_all(node.ops)
+        self.write_all(node.comparators)
 
     def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
         chain = chain_of(where)
@@ -158,51 +134,56 @@ class _Reader(Names):
             else:
                 self.bind(one.asname)
 
-    def _joined(self, node: ast.JoinedStr) -> None:
-        """Write an f-string; versions of Python cut its text in different places."""
-        self.tokens.append("JoinedStr")
-        text = ""
-        for one in node.values:
-            if type(one) is ast.Constant:
-                text += str(one.value)
-                continue
-            if text:
-                self.tokens.append(f"={text!r}")
-                text = ""
-            self._visit(one)
-        if text:
-            self.tokens.append(f"={text!r}")
-
     def _annotated(self, node: ast.AnnAssign) -> None:
         if self._hints and self.scope.kind != "function":
             self.tokens.append("AnnAssign")
-            self._visit(node.target)
-            self._visit(node.annotation)
+            self.visit(node.target)
+            self.visit(node.annotation)
+            self._hints_in_texts(node.annotation)
             if node.value is not None:
-                self._visit(node.value)
+                self.visit(node.value)
         elif node.value is not None:
             self.tokens += ("Assign", "targets", "[")
-            self._visit(node.target)
+            self.visit(node.target)
             self.tokens += ("]", "value")
-            self._visit(node.value)
+            self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
+
+    def read_hints(self, hints: list[ast.expr]) -> Reading:
+        for one in hints:
+            self.visit(one)
+            self._hints_in_texts(one)
+        return self.finish(frozenset())
+
+    def _hints_in_texts(self, hint: ast.expr) -> None:
+        for one in ast.walk(hint):
+            if type(one) is ast.Constant and type(one.value) is str:
+                with contextlib.suppress(SyntaxError, ValueError):
+                    self.visit(ast.parse(one.value, mode="eval").body)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         self.tokens.append("ExceptHandler")
         if node.type is not None:
-            self._visit(node.type)
+            self.visit(node.type)
         if node.name is not None:
             self.bind(node.name)
-        self._value(node.body)
+        self.write_all(node.body)
 
     def _match_name(self, node: Any) -> None:
         self.tokens.append(type(node).__name__)
         name = node.rest if type(node) is ast.MatchMapping else node.name
         for child in ast.iter_child_nodes(node):
-            self._visit(child)
+            self.visit(child)
         if name is not None:
             self.bind(name)
+
+    def _return(self, node: ast.Return) -> None:
+        self.tokens.append("Return")
+        if node.value is not None:
+            if type(node.value) is ast.Name:
+                self.returned.add(len(self.tokens))
+            self.visit(node.value)
 
     def _global(self, node: ast.Global) -> None:
         self.scope.of_module.update(node.names)
@@ -217,13 +198,14 @@ class _Reader(Names):
     # ---- scopes ---------------------------------------------------------------------------------
 
     def _function(self, node: Any) -> None:
-        self._value(getattr(node, "decorator_list", []))
+        self.write_all(getattr(node, "decorator_list", []))
         given = node.args
-        self._value(given.defaults)
-        self._value(given.kw_defaults)
+        self.write_all(given.defaults)
+        self.write_all(given.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
+            (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
         self.enter("function")
         kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
         kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
@@ -234,20 +216,24 @@ class _Reader(Names):
                     self.scope.bound.add(one.arg)
                     self.scope.fixed.add(one.arg)
         if type(node) is ast.Lambda:
-            self._visit(node.body)
+            self.visit(node.body)
         else:
-            self._value(node.body[1:] if docstring(node) is not None else node.body)
+            self.write_all(node.body[1:] if docstring(node) is not None else node.body)
         self.leave()
 
     def _class(self, node: ast.ClassDef) -> None:
-        self._value(node.decorator_list)
-        self._value(node.bases)
-        self._value(node.keywords)
+        self.write_all(node.decorator_list)
+        self.write_all(node.bases)
+        self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
+        received = node.decorator_list or node.bases or node.keywords
+        (self.scope.fixed if received else self.scope.defined).add(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
-        self._value(node.body[1:] if docstring(node) is not None and not self._hints else node.body)
+        self.write_all(
+            node.body[1:] if docstring(node) is not None and not self._hints else node.body
+        )
         self._hints = outer
         self.leave()
 
@@ -256,27 +242,27 @@ class _Reader(Names):
         self.enter("comprehension")
         for one in node.generators:
             self.tokens.append(f"for {one.is_async}")
-            self._visit(one.target)
-            self._visit(one.iter)
-            self._value(one.ifs)
+            self.visit(one.target)
+            self.visit(one.iter)
+            self.write_all(one.ifs)
         if type(node) is ast.DictComp:
-            self._visit(node.key)
-            self._visit(node.value)
+            self.visit(node.key)
+            self.visit(node.value)
         else:
-            self._visit(node.elt)
+            self.visit(node.elt)
         self.leave()
 
     def _named(self, node: ast.NamedExpr) -> None:
         self.tokens.append("NamedExpr")
-        self._visit(node.value)
+        self.visit(node.value)
         scope = self.scope
         while scope.kind == "comprehension" and scope.parent is not None:
             scope = scope.parent
         scope.bound.add(node.target.id)
         self.use(node.target.id, None)
 
-    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
-        ast.Constant: _constant,
+    handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        **Writer.handlers,
         ast.Name: _name,
         ast.Attribute: _attribute,
         ast.Call: _call,
@@ -284,10 +270,10 @@ class _Reader(Names):
         ast.Compare: _compare,
         ast.Import: _import,
         ast.ImportFrom: _import,
-        ast.JoinedStr: _joined,
         ast.AnnAssign: _annotated,
         ast.ExceptHandler: _handler,
         **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _match_name),
+        ast.Return: _return,
         ast.Global: _global,
         ast.Nonlocal: _nonlocal,
         **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),

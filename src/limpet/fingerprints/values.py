@@ -17,7 +17,10 @@ from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import MappingProxyType
 from typing import Any
+
+from limpet.fingerprints.asking import is_a, text_at
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -41,11 +44,10 @@ def form_of_scalar(value: Any, texts: "Texts") -> Any:
         texts: How texts and paths are written.
     """
     kind = type(value)
-    make = _FORMS.get(kind)
+    make = _FORMS.get(id(kind))  # by its id: a metaclass may have a hash of its own
     if make is not None:
         return [kind.__name__, *make(value, texts)]
-    home = kind.__module__
-    if type(home) is str and home.startswith("numpy") and hasattr(kind, "tobytes"):
+    if (text_at(kind, "__module__") or "").startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
     return UNKNOWN
 
@@ -113,9 +115,9 @@ def contents_of(value: Any) -> list[Any] | None:
         return [[key, one] for key, one in dict.items(value)]
     if issubclass(kind, (set, frozenset)):
         return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
-    if kind in _VIEWS:
+    if is_a(value, *_VIEWS):
         return list(value)
-    if kind.__name__ == "mappingproxy":
+    if kind is MappingProxyType:
         return [[key, one] for key, one in value.items()]
     return None
 
@@ -128,7 +130,7 @@ def _base_iter(value: Any, kind: type) -> Any:
     raise AssertionError(kind)
 
 
-_FORMS: dict[type, Callable[[Any, Texts], list[Any]]] = {
+_BY_TYPE: dict[type, Callable[[Any, Texts], list[Any]]] = {
     **dict.fromkeys(_WRITTEN, lambda value, _: [repr(value)]),
     **dict.fromkeys((bytes, bytearray), lambda value, _: [_bytes(value)]),
     **dict.fromkeys(
@@ -141,3 +143,4 @@ _FORMS: dict[type, Callable[[Any, Texts], list[Any]]] = {
     re.Pattern: _of_pattern,
     string.Template: lambda value, texts: [texts.of(value.template)],
 }
+_FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}

@@ -29,13 +29,14 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, objects, scopes, source
+from limpet.fingerprints import classes, environment, functions, objects, scopes
+from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
-from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import Reading
 from limpet.fingerprints.readings import Readings
+from limpet.fingerprints.source import Sources, text_of_file
 from limpet.fingerprints.values import UNKNOWN, Texts, form_of_scalar
 
 _DEEPEST = 60
@@ -55,6 +56,7 @@ class Walk:
         texts: How texts are written.
         by_chance: By the identity of an object: its attributes and keys that differ at every start.
         readings: What the code that was met looks at, beyond the things that it names.
+        sources: The files of code.
         reached: Modules of which something counts.
         chance_in_classes: Which attributes of which classes differ at every start.
     """
@@ -65,7 +67,7 @@ class Walk:
         secrets: frozenset[str] = frozenset(),
     ) -> None:
         self.found = Looked()
-        self.is_secret = is_secret
+        self.is_secret = functools.cache(is_secret)
         self._secrets = secrets | {
             value
             for name, value in os.environ.items()
@@ -74,14 +76,14 @@ class Walk:
         self.texts = Texts((), self._secrets)
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
+        self.sources = Sources()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[type, set[str]] = {}
+        self.chance_in_classes: dict[int, set[str]] = {}
         self.room = objects.Room()
         self._home = ""
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is used again
         self._taken: dict[str, int] = {}
-        self._files: dict[str, Parsed | None] = {}
         self._todo: deque[Callable[[], None]] = deque()
         self._deep = 0
 
@@ -89,7 +91,8 @@ class Walk:
         """Return what counts for an object: a function, a class, an instance."""
         self._home = module_name(root)
         home = sys.modules.get(self._home)
-        folder = os.path.dirname(os.path.abspath(getattr(home, "__file__", None) or "."))  # noqa: PTH100, PTH120 - text in, text out
+        file = names_of(home).get("__file__") if is_module(home) else None
+        folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - text in, text out
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.found.forms["function"] = ["function", full_name(root)]
         self.use(plain_name(root), root, documented=False)
@@ -171,22 +174,34 @@ class Walk:
         self.label(path, value)
         self._deep += 1
         try:
-            return self._compound(path, value, named=named and self._deep <= 3, depth=depth)  # noqa: PLR2004
+            return self._surely(path, value, named=named and self._deep <= 3, depth=depth)  # noqa: PLR2004
         finally:
             self._deep -= 1
 
     def _deeper(self, label: str, value: Any, depth: int) -> None:
-        self.keep(label, self._compound(label, value, named=False, depth=depth))
+        self.keep(label, self._surely(label, value, named=False, depth=depth))
+
+    def _surely(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
+        try:
+            return self._compound(path, value, named=named, depth=depth)
+        except RuntimeError:  # a thread changed what was being read: the look begins anew
+            raise
+        except Exception as error:  # noqa: BLE001 - no object of a stranger's ends a run
+            name = full_name(type(value))
+            self.leave_out(
+                path, f"{type(error).__name__} on reading it: counts by its class, {name}"
+            )
+            return ["a", name]
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
         kind = type(value)
-        if kind in functions.GENERATORS:
+        if is_a(value, *functions.GENERATORS):
             return functions.form_of_generator(self, path, value)
         if kind is MethodType:
             inner = {"__func__": value.__func__, "__self__": value.__self__}
         elif kind is functools.partial:
             inner = {"func": value.func, "args": value.args, "keywords": value.keywords}
-        elif kind in (staticmethod, classmethod):
+        elif kind is staticmethod or kind is classmethod:
             inner = {"__func__": value.__func__}
         elif kind is property:
             inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
@@ -225,7 +240,7 @@ class Walk:
         return label
 
     def _later(self, path: str, value: Any, read: Callable[..., None], **how: Any) -> Any:
-        own = self.short(module_name(value), getattr(value, "__qualname__", path))
+        own = self.short(module_name(value), text_at(value, "__qualname__") or path)
         if "<lambda>" in own or "<locals>" in own:
             own = path
         label = self.label(own, value)
@@ -249,16 +264,8 @@ class Walk:
     def is_seeded(self) -> bool:
         """Whether the user's code gives `random` a seed: then its numbers are no chance."""
         modules = [one for one in list(sys.modules.values()) if is_module(one)]
-        files = [getattr(one, "__file__", None) for one in modules if is_users_module(one)]
-        return any(source.text_of_file(one).find("seed(") >= 0 for one in files if one)
-
-    def parsed(self, file: Any) -> Parsed | None:
-        """Return the syntax of a file as it is now; None if there is none."""
-        if not isinstance(file, str):
-            return None
-        if file not in self._files:
-            self._files[file] = source.file_as_it_is(file)
-        return self._files[file]
+        files = [names_of(one).get("__file__") for one in modules if is_users_module(one)]
+        return any(text_of_file(one).find("seed(") >= 0 for one in files if type(one) is str)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

@@ -214,20 +214,16 @@ RERUN: list[Edit] = [
     app(
         "the name of a nested function that a library gets",
         """
-        import inspect
-
         def answer(question):
             def shout(text):
                 return text.upper()
-            return str(inspect.Signature.from_callable(shout)) + repr([shout]).split(" at ")[0] + question
+            return repr([shout]).split(" at ")[0] + question
         """,
         """
-        import inspect
-
         def answer(question):
             def yell(text):
                 return text.upper()
-            return str(inspect.Signature.from_callable(yell)) + repr([yell]).split(" at ")[0] + question
+            return repr([yell]).split(" at ")[0] + question
         """,
     ),
     app(

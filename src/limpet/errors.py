@@ -22,7 +22,8 @@ The first three are also for raising: a function under an executor says with the
 failure means. All of them survive pickling.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 
@@ -124,9 +125,15 @@ class FunctionChangedError(LimpetError):
 
     Attributes:
         plan: What a redo would do, where that is known: a `Plan`.
+        before: The digest of each part of what made the results.
+        files: The names of files that changed since the results were made of them.
+        differences: What is different now, each a `Difference`; where that is known.
     """
 
     plan: object = None
+    before: Mapping[str, str] = MappingProxyType({})
+    files: Sequence[str] = ()
+    differences: Sequence[Any] = ()
 
 
 class JournalError(LimpetError):

@@ -12,7 +12,12 @@ import textwrap
 
 import pytest
 
-from limpet.journal.code import code_parts
+from limpet.fingerprints.identity import identity_of, note_end
+
+
+def parts(thing):
+    return dict(identity_of(thing).parts)
+
 
 PREAMBLE = """
 import functools, json
@@ -75,7 +80,7 @@ def parts_of(tmp_path, monkeypatch):
             patch.syspath_prepend(folder)
             for name in ("app", "prompts"):
                 sys.modules.pop(name, None)
-            return code_parts(importlib.import_module("app").shown)
+            return parts(importlib.import_module("app").shown)
 
     yield read
     for name in ("app", "prompts"):
@@ -89,8 +94,6 @@ def parts_of(tmp_path, monkeypatch):
         ('"""Answer it."""', '"""Answer the question."""'),
         ("return text[:10]", "return (text\n        [:10])"),
         ('"""Make it short."""', ""),
-        ("calls = 0", "calls = 7"),
-        ("seen = []", "seen = ['x']"),
         ("self.asked = 0", "self.asked = 0  # count"),
     ],
 )
@@ -110,8 +113,10 @@ def test_an_edit_of_something_it_does_not_use_changes_nothing(parts_of):
         ("text[:10]", "text[:20]", "shorten"),
         ("RETRIES = 3", "RETRIES = 4", "RETRIES"),
         ('"Answer: "', '"A: "', "TEMPLATES"),
-        ("temperature=0.5", "temperature=0.7", "answer"),
-        ("self.name + shorten", "shorten", "Bot"),
+        ("temperature=0.5", "temperature=0.7", "answer(temperature)"),
+        ("self.name + shorten", "shorten", "Bot.ask"),
+        ("calls = 0", "calls = 7", "calls"),
+        ("seen = []", "seen = ['x']", "seen"),
     ],
 )
 def test_an_edit_that_does_something_is_named(parts_of, old, new, named):
@@ -137,8 +142,8 @@ def test_a_callable_object_counts_with_what_it_was_made_with(parts_of):
     app = BASE + "\nclass Caller(Bot):\n    def __call__(self, x):\n        return self.ask(x)\n"
     one = parts_of(app, show="Caller('a')")
     assert one != parts_of(app, show="Caller('b')")
-    # What its methods change is state.
-    assert one == parts_of(app, show="it", before="it = Caller('a')\nit('x')")
+    # Nobody saw that a run changed it: then it is an edit.
+    assert one != parts_of(app, show="it", before="it = Caller('a')\nit('x')")
     assert "shorten" in one
 
 
@@ -163,19 +168,19 @@ def test_a_lambda_counts_and_the_line_around_it_does_not(parts_of):
 
 
 def test_libraries_and_builtins_are_not_read():
-    assert list(code_parts(len)) == ["function"]
-    assert code_parts(len) != code_parts(abs)
-    assert code_parts(str.upper) != code_parts(str.lower)
-    assert code_parts(operator.itemgetter(0)) != code_parts(operator.itemgetter(1))
-    assert code_parts(posixpath.basename) != code_parts(posixpath.dirname)
-    assert code_parts(functools.partial(int, base=2)) != code_parts(functools.partial(int, base=3))
+    assert list(parts(len)) == ["function", "len"]
+    assert parts(len) != parts(abs)
+    assert parts(str.upper) != parts(str.lower)
+    assert parts(operator.itemgetter(0)) != parts(operator.itemgetter(1))
+    assert parts(posixpath.basename) != parts(posixpath.dirname)
+    assert parts(functools.partial(int, base=2)) != parts(functools.partial(int, base=3))
 
 
 def test_a_function_without_source_counts_by_its_bytecode():
     def made(source):
         scope = {"__name__": "made"}
         exec(source, scope)  # noqa: S102 - how a shell or a notebook makes functions
-        return code_parts(scope["f"])
+        return parts(scope["f"])
 
     assert made("def f(x): return x + 1") == made("def f(x):\n\n    return x + 1")
     assert made("def f(x): return x + 1") != made("def f(x): return x + 2")
@@ -248,19 +253,29 @@ def test_what_is_imported_inside_a_function_counts(parts_of):
         "n = 0\ndef count():\n    global n\n    n += 1\ndef shown(x):\n    count()\n    return n",
         "CACHE = {}\ndef shown(x): CACHE[x] = 1",
         "seen = set()\ndef shown(x): seen.add(x)",
-        (
-            "API_KEY = 'k'\nTIMEOUT = 3\ndef shown(x): return API_KEY, TIMEOUT\n"
-            "def change():\n    globals().update(API_KEY='other', TIMEOUT=4)"
-        ),
     ],
 )
-def test_what_the_code_changes_itself_is_state_and_secrets_do_not_count(parts_of, code):
+def test_what_changes_while_a_run_goes_on_is_state(parts_of, code):
     parts_of("", show="shown", before=code)
     app = sys.modules["app"]
+    planned = identity_of(app.shown)
+    app.shown("x")
+    assert note_end(app.shown, planned)
+    assert parts(app.shown) == planned.parts
 
-    before = code_parts(app.shown)
-    getattr(app, "change", lambda: app.shown("x"))()
-    assert code_parts(app.shown) == before
+
+def test_a_secret_does_not_count_and_a_time_out_does(parts_of):
+    code = "API_KEY = 'k'\nTIMEOUT = 3\ndef shown(x): return API_KEY, TIMEOUT"
+    one = parts_of("", show="shown", before=code)
+    assert one == parts_of("", show="shown", before=code.replace("'k'", "'other'"))
+    assert one != parts_of("", show="shown", before=code.replace("3", "4"))
+
+
+def test_a_path_counts_from_the_project_on(parts_of):
+    code = "from pathlib import Path\nP = Path(__file__).parent / '¤'\ndef shown(x): return P"
+    one = parts_of("", show="shown", before=code.replace("¤", "a"))
+    assert one == parts_of("", show="shown", before=code.replace("¤", "a"))  # another folder
+    assert one != parts_of("", show="shown", before=code.replace("¤", "b"))
 
 
 def test_a_file_that_was_edited_after_its_import_is_not_believed(tmp_path, monkeypatch):
@@ -268,12 +283,12 @@ def test_a_file_that_was_edited_after_its_import_is_not_believed(tmp_path, monke
     module = tmp_path / "edited_later.py"
     module.write_text("def f(x):\n    return 'old'\n")
     old = importlib.import_module("edited_later").f
-    in_memory = code_parts(old)
+    in_memory = parts(old)
     module.write_text("def f(x):\n    return 'newer'\n")
-    stale = code_parts(old)
+    stale = parts(old)
     sys.modules.pop("edited_later")
     importlib.invalidate_caches()
-    new = code_parts(importlib.import_module("edited_later").f)
+    new = parts(importlib.import_module("edited_later").f)
     assert new != stale
     assert new != in_memory
     sys.modules.pop("edited_later")
@@ -294,10 +309,11 @@ def test_objects_that_answer_to_everything_are_survived(parts_of):
 
 def test_the_fingerprint_is_the_same_in_every_process():
     script = (
-        "from limpet.journal.code import code_parts\n"
+        "from limpet.fingerprints.identity import identity_of\n"
+        "parts = lambda thing: dict(identity_of(thing).parts)\n"
         "S = frozenset('abcdef')\n"
         "f, g = (lambda x: x in {'a', 'b', 'c', 'd'}), (lambda x: x in S)\n"
-        "print(code_parts(f), code_parts(g))\n"
+        "print(parts(f), parts(g))\n"
     )
     shown = {
         subprocess.check_output(

@@ -36,7 +36,7 @@ REFUSED = {
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
-        "did you mean 'version'?  (known here: python, nat, http, version)",
+        "did you mean 'version'?  (known here: python, nat, http, version, depends_on)",
     ),
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",

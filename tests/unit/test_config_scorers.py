@@ -74,7 +74,7 @@ REFUSED = {
     "an unknown key of a function": (
         GOOD + "evaluators: {a: {python: 'a:b', verson: '2'}}\n",
         "eval.yml:3: evaluators.a: unknown key 'verson'",
-        "did you mean 'version'?  (known here: python, version, endpoint)",
+        "did you mean 'version'?  (known here: python, version, endpoint, depends_on)",
     ),
     "an evaluator's version that is a number": (
         GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",

@@ -9,6 +9,7 @@ import pytest
 
 import limpet
 from limpet.errors import JournalError
+from limpet.evaluators import as_evaluator
 from limpet.journal import verify
 from limpet.run.reading import RunReader
 
@@ -33,8 +34,10 @@ class Project:
             self.scored.append(output)
             return output == expected
 
+        # By version: what it closes over, this object, is changed between runs.
+        scorer = as_evaluator(correct, version="1")
         return limpet.evaluate(
-            rows, answer, [correct], self.home, version="1", concurrency=2, **options
+            rows, answer, [scorer], self.home, version="1", concurrency=2, **options
         )
 
     def forget(self):

@@ -68,6 +68,7 @@ def test_the_journal_is_the_column_itself_with_its_notes_beside_it(tmp_path):
         "LOCK",
         "events.jsonl",
         "failures.jsonl",
+        "identity.json",
         "index",
         "run.json",
     }
@@ -198,7 +199,9 @@ def test_a_changed_function_is_an_error_that_says_what_changed(tmp_path):
     path = tmp_path / "out.jsonl"
     limpet.map(version_one, ["a", "b"], journal=path)
     before = path.read_bytes()
-    with pytest.raises(limpet.FunctionChangedError, match="version_one, version_two") as caught:
+    with pytest.raises(
+        limpet.FunctionChangedError, match=r"version_one \(no longer used\), version_two \(new\)"
+    ) as caught:
         limpet.map(version_two, ["a", "b", "c"], journal=path)
     assert "2 of 3 inputs" in str(caught.value)
     assert 'on_change="redo"' in caught.value.hint

@@ -254,7 +254,8 @@ def test_what_is_hardly_a_secret_is_never_masked_in_a_result(tmp_path, monkeypat
     failed = evaluate(PermanentError(f"no {value}"), tmp_path / "failed", row=row)
     assert failed.items[0].error["message"] == f"no {value}"
     assert (result.summary["masked"], failed.summary["masked"]) == (0, 0)
-    assert found_in(tmp_path, MASK) == []
+    # What the code is made of is written of our own accord: there, a doubt is enough.
+    assert {*found_in(tmp_path, MASK)} <= {"identity.json"}
 
 
 def test_evaluators_see_the_original_and_the_disk_does_not(tmp_path, monkeypatch, caplog):

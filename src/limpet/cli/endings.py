@@ -74,9 +74,9 @@ def say_users_traceback(error: BaseException) -> None:
         root = root.__cause__
     if root is error or isinstance(root, LimpetError):
         return
-    is_users_file = import_module("limpet.journal.source").is_users_file  # heavy, seldom needed
+    ownership = import_module("limpet.fingerprints.ownership")  # heavy, seldom needed
     frames = traceback.walk_tb(root.__traceback__)
-    if any(is_users_file(frame.f_code.co_filename) for frame, _ in frames):
+    if any(ownership.is_users_file(frame.f_code.co_filename) for frame, _ in frames):
         told: str = import_module("limpet.run.tracebacks").user_traceback(root)
     elif isinstance(root, SyntaxError):
         told = "".join(traceback.format_exception_only(root))

@@ -28,6 +28,7 @@ COMMANDS = {
     "import": "Take over the answers of a workflow_output.json.",
     "status": "Say how far a run is, from its files alone.",
     "show": "Show the items of a run.",
+    "why": "Say what a run's steps are made of, and what changed.",
     "list": "List the runs in a directory.",
     "export": "Write the results of a run as a table.",
     "verify": "Check the files of a run; change nothing.",

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from rich.text import Text
 
 from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
 from limpet.cli.logs import log_to_talk
+from limpet.cli.made_by import noted
 from limpet.cli.nat_flags import SPELLINGS, nat_flags, read_config
 from limpet.cli.verdict import (
     EARLY_STOP_HINT,
@@ -34,6 +36,7 @@ from limpet.report.live import LineView, LiveView, TalkingView, View
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import stdout_for_data, talk
+from limpet.run.explaining import few_lines
 from limpet.run.face import EvaluationOptions, evaluate
 from limpet.run.face import plan as plan_of
 from limpet.run.forcing import forced
@@ -113,9 +116,10 @@ def command(
         )
         _check_skipped(given, redo_steps, forces=forces)
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
+        made_by = noted(config.path, config.run, given, trials, overrides)
         least = read_floors(floors, prepared.evaluators)
         options = prepared.options | _flags(keep=keep, limit=limit, early_stop=early_stop)
-        options["retry_failed"] = retry_failed
+        options |= {"retry_failed": retry_failed, "made_by": made_by}
         if forces:
             options |= {"redo": redo_steps, "redo_items": redo_items or None}
         if forces and isinstance(config, NatConfig):  # before anything is moved
@@ -123,16 +127,16 @@ def command(
             forced(options, list(prepared.evaluators), items, Selection(limit=limit))
         view = _view(out, quiet=quiet, as_json=as_json)
         try:
-            with _kept_in():
+            with kept_in():
                 if only_plan:
                     with _busy(quiet=quiet, as_json=as_json):
                         plan = _plan(config, prepared, options)
                 else:
                     ended = _run(config, prepared, options, view, least, here)
         except FunctionChangedError as changed:
-            raise _choose(changed) from changed
+            raise _choose(changed, file) from changed
     if only_plan:
-        return _say_plan(plan, as_json=as_json)
+        return _say_plan(plan, file, as_json=as_json)
     return _say_ended(ended, view)
 
 
@@ -168,7 +172,7 @@ def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepa
     notes = config.notes if isinstance(config, NatConfig) and not quiet else []
     for note in notes:
         _say(note)
-    with _kept_in(), _busy(quiet=quiet, as_json=as_json):
+    with kept_in(), _busy(quiet=quiet, as_json=as_json):
         prepared = config.prepare()
     if isinstance(config, NatConfig) and not quiet:
         _say_left_out(prepared.dataset.bad_rows)
@@ -176,7 +180,7 @@ def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepa
 
 
 @contextmanager
-def _kept_in() -> Iterator[None]:
+def kept_in() -> Iterator[None]:
     """Take user code's wish to end the process for the fault it is."""
     try:
         yield
@@ -206,11 +210,13 @@ def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOpt
         )
 
 
-def _say_plan(plan: Plan, *, as_json: bool) -> int:
+def _say_plan(plan: Plan, file: Path, *, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
     else:
         put(Text(harmless(str(plan))))
+        for line in _changes(plan, file):
+            put(Text(harmless(line)))
     return DONE
 
 
@@ -313,10 +319,24 @@ def _put_summary(result: EvaluationResult) -> OSError | None:
     return None
 
 
-def _choose(changed: FunctionChangedError) -> LimpetError:
-    plan = "" if changed.plan is None else f"\n{changed.plan}"
+def _changes(plan: Plan, file: Path) -> Iterator[str]:
+    """Yield what changed in each step, a few lines of each."""
+    for step in (plan.workflow, *plan.evaluators):
+        told = few_lines(step.differences, _why(file))
+        if told:
+            yield f"{step.name} changed:"
+            yield from (f"  {line}" for line in told)
+
+
+def _why(file: Path) -> str:
+    return shlex.join(["limpet", "why", str(file)])
+
+
+def _choose(changed: FunctionChangedError, file: Path) -> LimpetError:
+    told = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
+    told += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
     return LimpetError(
-        f"{changed}{plan}",
+        "\n".join(told),
         hint="--redo runs the workflow anew, --keep keeps what it gave before",
     )
 

@@ -10,7 +10,12 @@ from limpet.config.credentials import without_credentials
 from limpet.config.findings import Findings
 from limpet.config.options import options_of
 from limpet.config.places import located
-from limpet.config.preparing import prepared_dataset, prepared_evaluators, prepared_workflow
+from limpet.config.preparing import (
+    prepared_dataset,
+    prepared_declaration,
+    prepared_evaluators,
+    prepared_workflow,
+)
 from limpet.config.shape import Shape
 from limpet.config.tree import Tree
 from limpet.run.face import EvaluationOptions
@@ -72,8 +77,11 @@ class Config:
         dataset = prepared_dataset(self._shape.dataset, folder, findings)
         workflow = prepared_workflow(self._shape.workflow, folder, findings)
         evaluators = prepared_evaluators(self._scorers, folder, findings)
+        declared = prepared_declaration(self._shape.workflow, folder, findings)
         findings.raise_any()
         options = options_of(self._shape, self._keep)
+        if declared is not None:
+            options["depends_on"] = declared
         if self._secrets:
             options["secrets"] = self._secrets
         return Prepared(dataset, workflow, evaluators, options)

@@ -13,6 +13,7 @@ from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
 from limpet.config.problems import did_you_mean, quoted
+from limpet.fingerprints.listening import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 
@@ -67,7 +68,8 @@ def _check_namesake(top: str, folder: Path) -> None:
 
 def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
     try:
-        return importlib.import_module(name)
+        with importing():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise NotImportedError(*_failure(shown, error, folder)) from error

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from limpet.config.remote import remote_workflow
 from limpet.config.scorers import PythonScorer
 from limpet.config.shape import DatasetShape, WorkflowShape
 from limpet.config.tree import Path as KeyPath
-from limpet.errors import DatasetError
+from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
+from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 
@@ -65,6 +67,29 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         return None
 
 
+def prepared_declaration(
+    asked: WorkflowShape, folder: Path, findings: Findings
+) -> DependsOn | None:
+    """Return what the workflow is declared to depend on; a version stands for all of it."""
+    told = asked.depends_on
+    if told is None or asked.version is not None:
+        return None
+    files, env, packages = (
+        tuple(map(str, names or ())) for names in (told.files, told.env, told.packages)
+    )
+    declared = DependsOn(files, env, packages, folder)
+    return _checked(declared, ("workflow", "depends_on"), findings)
+
+
+def _checked(declared: DependsOn, path: KeyPath, findings: Findings) -> DependsOn | None:
+    try:
+        declared.look()
+    except LimpetError as error:
+        findings.add(path, str(error.args[0]).removeprefix("depends_on: "), error.hint)
+        return None
+    return declared
+
+
 def prepared_evaluators(
     scorers: Mapping[str, Any], folder: Path, findings: Findings
 ) -> Mapping[str, Any]:
@@ -83,13 +108,17 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     version, endpoint = (
         None if one is None else str(one) for one in (asked.version, asked.endpoint)
     )
+    declared = as_declared(asked.depends_on)
+    if declared is not None and version is None:
+        at = ("evaluators", name, "depends_on")
+        declared = _checked(replace(declared, folder=folder), at, findings)
     try:
-        made = as_evaluator(found, name, version, endpoint=endpoint)
+        made = as_evaluator(found, name, version, endpoint=endpoint, depends_on=declared)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
         return findings.add(path, text, cause=error)
     # A function goes on as it is, so that it runs in the threads of the run.
-    return found if version is None and endpoint is None else made
+    return found if version is None and endpoint is None and declared is None else made
 
 
 def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

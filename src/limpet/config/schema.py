@@ -72,7 +72,8 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    texts = {key: {"type": "string"} for key in PYTHON_KEYS}
+    texts: dict[str, Any] = {key: {"type": "string"} for key in PYTHON_KEYS}
+    texts["depends_on"] = {"$ref": "#/$defs/DependsOnShape"}
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},

@@ -19,6 +19,7 @@ from limpet.config.tree import Path
 from limpet.config.values import RefusedError, reference
 from limpet.errors import LimpetError
 from limpet.evaluators.naming import checked_name
+from limpet.fingerprints.declared import as_declared
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
@@ -34,7 +35,7 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
         evaluators.trajectory,
     )
 }
-PYTHON_KEYS = ("python", "version", "endpoint")
+PYTHON_KEYS = ("python", "version", "endpoint", "depends_on")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class PythonScorer:
     python: str
     version: str | None = None
     endpoint: str | None = None
+    depends_on: Mapping[str, Any] | None = None
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
@@ -107,6 +109,8 @@ def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any
     for key, value in given.items():
         if key not in PYTHON_KEYS:
             findings.add_key((*path, key), *unknown_key((*path, key), list(PYTHON_KEYS)))
+        elif key == "depends_on":
+            _check_declared(value, (*path, key), findings)
         elif key != "python" and not isinstance(value, (str, type(None))):
             findings.add((*path, key), f"must be a text, not {shown(value)}", "put it in quotes")
     try:
@@ -114,7 +118,18 @@ def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any
     except RefusedError as error:
         said = f"{error}, not {shown(given['python'])}"
         return findings.add((*path, "python"), said, error.hint)
-    return PythonScorer(target, given.get("version"), given.get("endpoint"))
+    depends_on = given.get("depends_on")
+    if not isinstance(depends_on, Mapping):
+        depends_on = None  # said already
+    return PythonScorer(target, given.get("version"), given.get("endpoint"), depends_on)
+
+
+def _check_declared(value: Any, path: Path, findings: Findings) -> None:
+    try:
+        as_declared(settled(value))
+    except (TypeError, ValueError) as error:
+        said = text_of(error).removeprefix("depends_on: ")
+        findings.add(path, said if not said.startswith("depends_on=") else "must be a mapping")
 
 
 def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:

@@ -84,6 +84,16 @@ class HttpShape(RemoteShape):
     statuses: Statuses | None = Field(default=None, description="Those that are a success.")
 
 
+class DependsOnShape(Section):
+    """What results depend on that the code does not show."""
+
+    files: Texts | None = Field(
+        default=None, description="Files that are read, relative to this one; * and ** match many."
+    )
+    env: Texts | None = Field(default=None, description="Variables, by their values.")
+    packages: Texts | None = Field(default=None, description="Packages, by their versions.")
+
+
 class WorkflowShape(Section):
     """What is evaluated. Each kind of workflow has a key of its own, and exactly one is given."""
 
@@ -91,6 +101,9 @@ class WorkflowShape(Section):
     nat: NatShape | None = Field(default=None, description="An agent that `nat serve` serves.")
     http: HttpShape | None = Field(default=None, description="A server that answers with JSON.")
     version: Text | None = Field(default=None, description="What it is, in place of its code.")
+    depends_on: DependsOnShape | None = Field(
+        default=None, description="What its answers depend on that its code does not show."
+    )
 
 
 class PaceShape(Section):

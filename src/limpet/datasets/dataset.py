@@ -1,6 +1,7 @@
 """What does a loaded dataset hand out?"""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from limpet.datasets.columns import Roles
 from limpet.datasets.rows import BadRow
@@ -17,6 +18,7 @@ class Dataset:
         bad_rows: The rows that were skipped, with the reasons.
         filtered: How many rows the filter left out.
         items: The items; each may be made anew whenever it is asked for.
+        path: The file it was read from; None if it was not.
     """
 
     def __init__(
@@ -28,6 +30,7 @@ class Dataset:
         roles: Roles,
         bad_rows: list[BadRow],
         filtered: int,
+        path: Path | None = None,
     ) -> None:
         self.name = name
         self.columns = list(columns)
@@ -35,6 +38,7 @@ class Dataset:
         self.bad_rows = bad_rows
         self.filtered = filtered
         self.items = items
+        self.path = path
 
     def __iter__(self) -> Iterator[Item]:
         return iter(self.items)

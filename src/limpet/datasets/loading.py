@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from limpet.arguments import whole_number_from
@@ -84,7 +85,14 @@ def load(
         roles=roles,
         bad_rows=sorted(bad.listed, key=lambda one: one.line),
         filtered=len(rows) - len(asked),
+        path=_file(source),
     )
+
+
+def _file(source: Source) -> Path | None:
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source):  # noqa: PTH113 - a URL too
+        return Path(source).absolute()
+    return None
 
 
 def _check_choice(*, on_bad_row: object, limit: object, sample: object, seed: object) -> None:

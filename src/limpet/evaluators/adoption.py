@@ -6,15 +6,16 @@ version. Whatever cannot work is an error here, before anything is spent.
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.functions import FunctionEvaluator
 from limpet.evaluators.naming import checked_name, name_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.executors.threads import Threads
-from limpet.journal.code import code_parts
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.fingerprints.looked import digest_of
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
 
 
@@ -25,6 +26,7 @@ def as_evaluator(
     *,
     endpoint: str | None = None,
     threads: Threads | None = None,
+    depends_on: Any = None,
 ) -> Evaluator:
     """Return an evaluator for whatever the user gave.
 
@@ -34,18 +36,21 @@ def as_evaluator(
         version: Declares what its scores depend on, in place of its code.
         endpoint: The provider a function calls; None: none.
         threads: Where a plain function runs. None: each call has a thread of its own.
+        depends_on: What else its scores depend on, as for `evaluate`.
 
     Raises:
         TypeError: It is neither, or its parameters are not among those.
         ValueError: It may not be called so.
     """
-    declared = None if version is None else {"version": digest(version)}
-    if not isinstance(thing, type) and isinstance(thing, Evaluator):
-        return _renamed(thing, name, declared, endpoint)
+    known = _Known(version, as_declared(depends_on))
+    # Asking the protocol first would look at all the code of one that is looked at.
+    is_ours = isinstance(thing, LookedAt) and hasattr(thing, "call")
+    if is_ours or (not isinstance(thing, type) and isinstance(thing, Evaluator)):
+        return _renamed(cast("Evaluator", thing), name, known, endpoint)
     if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
         raise TypeError(_refusal(thing))
     name = checked_name(name_of(thing) if name is None else name)
-    return FunctionEvaluator(thing, name, declared or _parts_of(thing), endpoint, threads)
+    return FunctionEvaluator(thing, name, version, endpoint, threads, known.depends_on)
 
 
 def as_evaluators(things: Any, *, threads: Threads | None = None) -> list[Evaluator]:
@@ -88,44 +93,68 @@ def _clash(first: str, second: str) -> str:
     return f"two evaluators are called {names}: give one of them another name with name=…"
 
 
-class _Renamed:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Known:
+    """What was declared of an evaluator: a version in place of its code, or what else counts."""
+
+    version: str | None = None
+    depends_on: DependsOn | None = None
+
+
+class _Renamed(LookedAt):
     """An evaluator under another name, or with another fingerprint."""
 
     def __init__(
-        self, inner: Evaluator, name: str, fingerprint: Mapping[str, str], endpoint: str | None
+        self,
+        inner: Evaluator,
+        name: str,
+        known: _Known,
+        endpoint: str | None,
     ) -> None:
         self.name = name
-        self.fingerprint = fingerprint
+        self._known = known
         self.endpoint = endpoint
         self._inner = inner
 
     def __repr__(self) -> str:
         return f"<evaluator {self.name}: {self._inner!r}>"
 
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return code_of(self._inner) if self._known.version is None else {}
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        version = self._known.version
+        return said_by(self._inner) if version is None else {"version": digest_of(version)}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        version = self._known.version
+        return described_by(self._inner) if version is None else {"version": version}
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        if self._known.version is not None:
+            return None
+        return self._known.depends_on or declared_of(self._inner)
+
     async def call(self, scored: Scored) -> Scores:
         return await self._inner.call(scored)
 
 
-def _renamed(
-    thing: Evaluator, name: str | None, declared: Mapping[str, str] | None, endpoint: str | None
-) -> Evaluator:
-    if not isinstance(thing.fingerprint, Mapping):
+def _renamed(thing: Evaluator, name: str | None, known: _Known, endpoint: str | None) -> Evaluator:
+    if not isinstance(thing, LookedAt) and not isinstance(thing.fingerprint, Mapping):
         raise TypeError(
             f"{one_line(thing)}: its fingerprint is {one_line(thing.fingerprint)}; make it a dict "
             "of texts, or a property that returns one"
         )
     wanted = checked_name(thing.name if name is None else name)
-    if wanted == thing.name and declared is None and endpoint in (None, thing.endpoint):
+    if wanted == thing.name and known == _Known() and endpoint in (None, thing.endpoint):
         return thing
-    if isinstance(thing, BuiltIn) and declared is None and endpoint is None:
+    if isinstance(thing, BuiltIn) and known == _Known() and endpoint is None:
         return dataclasses.replace(thing, name=wanted)  # still one that calls no provider
-    return _Renamed(thing, wanted, declared or thing.fingerprint, endpoint or thing.endpoint)
-
-
-def _parts_of(function: Any) -> Mapping[str, str]:
-    # Of a library's function nothing is read: at least its name tells it from another.
-    named = [getattr(function, part, "") for part in ("__module__", "__qualname__")]
-    return code_parts(function) or {str(named[1]): digest(*map(str, named))}
+    return _Renamed(thing, wanted, known, endpoint or thing.endpoint)
 
 
 def _refusal(thing: Any) -> str:

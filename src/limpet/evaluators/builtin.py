@@ -39,9 +39,17 @@ class BuiltIn:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """Return what its scores depend on: which one it is, its options and its version."""
+        return {self.kind: digest(self.kind, self._options, self.version)}
+
+    @property
+    def _options(self) -> dict[str, Any]:
         fields = dataclasses.fields(self)
-        options = {one.name: getattr(self, one.name) for one in fields if one.name != "name"}
-        return {self.kind: digest(self.kind, options, self.version)}
+        return {one.name: getattr(self, one.name) for one in fields if one.name != "name"}
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the fingerprint is made of, for people."""
+        return {self.kind: self._options}
 
     async def call(self, scored: Scored) -> Scores:
         return {"score": self.score(scored)}

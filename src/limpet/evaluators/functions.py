@@ -5,27 +5,29 @@ own: whoever runs many calls lends it a pool and closes that in the end; without
 a thread that ends with it, so that nothing is ever left behind.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from limpet.evaluators.parameters import wanted_by
 from limpet.evaluators.protocol import Scored, Scores
 from limpet.evaluators.returned import as_scores
 from limpet.executors.threads import Threads, is_async, is_awaitable
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import OwnCode
 
 _ONE_EACH = Threads()
 _ONE_EACH.close()  # closed, it keeps no thread: each goes when its call is done
 
 
-class FunctionEvaluator:
+class FunctionEvaluator(OwnCode):
     """A function that scores.
 
     Args:
         function: Any callable over some of the five fields.
         name: What it is called.
-        fingerprint: What its scores depend on.
+        version: Declares what its scores depend on, in place of its code.
         endpoint: The provider it calls, if any.
         threads: Where it runs if it is a plain function.
+        depends_on: What else its scores depend on.
 
     Raises:
         TypeError: Its parameters are not some of the five.
@@ -35,12 +37,13 @@ class FunctionEvaluator:
         self,
         function: Any,
         name: str,
-        fingerprint: Mapping[str, str],
+        version: str | None = None,
         endpoint: str | None = None,
         threads: Threads | None = None,
+        depends_on: DependsOn | None = None,
     ) -> None:
+        super().__init__(function, version, depends_on)
         self.name = name
-        self.fingerprint = fingerprint
         self.endpoint = endpoint
         self._function = function
         self._wanted = wanted_by(function, name)

@@ -94,7 +94,8 @@ def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnSta
 
 
 def _files(layout: Layout) -> list[Path]:
-    files = [*layout.columns(), *(one for one in (layout.failures, layout.events) if one.exists())]
+    beside = (layout.failures, layout.files, layout.events)
+    files = [*layout.columns(), *(one for one in beside if one.exists())]
     if not files:
         raise JournalError(f"{layout.single or layout.home}: there is no journal here")
     return files

@@ -88,6 +88,10 @@ class ColumnReader:
     def __len__(self) -> int:
         return len(self._places.offsets)
 
+    def every_key(self) -> list[str]:
+        """Return each key that has a record."""
+        return [key.hex() for key in self._places.offsets]
+
     def reaches(self, key: str, generation: int) -> bool:
         """Tell whether a key has a record of this generation, or a higher one."""
         return self._places.generation(fromhex(key)) >= generation

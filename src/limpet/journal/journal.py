@@ -1,5 +1,6 @@
 """All the files of one journal, opened for writing by one process."""
 
+import asyncio
 import errno
 import json
 import logging
@@ -20,9 +21,10 @@ from limpet.journal.files import (
     replace_file,
 )
 from limpet.journal.filesystems import doubt_about
+from limpet.journal.fingerprint import digest
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
-from limpet.journal.lines import PREFIX, timestamp
+from limpet.journal.lines import PREFIX, SEAL_BYTES, timestamp
 from limpet.journal.lock import Lock
 from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
 from limpet.journal.tape import Job, Tape
@@ -77,6 +79,7 @@ class Journal:
         self._open_files: list[Tape | IndexFile] = []
         self._columns: dict[Path, Column] = {}
         self._steps: dict[str, Column] = {}
+        self._files: Tape | None = None
         self._lock: Lock | None = None
         self._writer: Writer | None = None
         try:
@@ -152,6 +155,26 @@ class Journal:
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
 
+    def note_file(
+        self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool
+    ) -> asyncio.Future[None] | None:
+        """Add a line to `files.jsonl`. What it returns to be awaited is done when it is durable.
+
+        Raises:
+            JournalError: It cannot be opened, or the journal is closed or broken.
+        """
+        assert self._writer is not None
+        if self._files is None:
+            with _naming(self.layout.files):
+                self._files, _, _ = self._open(self.layout.files)
+        text, _ = encode({"_limpet": {"key": digest(facts, record), **facts}, **record})
+        future = asyncio.get_running_loop().create_future() if wait else None
+        size, label = len(text) + SEAL_BYTES, self.layout.files.name
+        self._writer.put(
+            Job(self._files, text, size, label, None, b"", 0, future, None), wait=False
+        )
+        return future
+
     @property
     def waits_for_room(self) -> bool:
         """Whether the disk is full, and what is finished waits for room."""
@@ -172,13 +195,24 @@ class Journal:
         Raises:
             JournalError: It cannot be written, or the lock is lost: then it may be another's.
         """
+        self._write_whole(known, self.layout.about, self.layout.about_copy)
+
+    def write_identity(self, known: dict[str, Any]) -> None:
+        """Put what each step's identity is made of into `identity.json`, whole.
+
+        Raises:
+            JournalError: As for `write_about`.
+        """
+        self._write_whole(known, self.layout.identity)
+
+    def _write_whole(self, known: dict[str, Any], path: Path, *copies: Path) -> None:
         if self._lock is None or not self._lock.is_held:
-            raise JournalError(f"{self.layout.about}: not written: the lock is not ours any more")
-        with _naming(self.layout.about):
+            raise JournalError(f"{path}: not written: the lock is not ours any more")
+        with _naming(path):
             content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
-            replace_file(self.layout.about, [content])
-            make_directory(self.layout.about_copy.parent)
-            replace_file(self.layout.about_copy, [content])
+            for one in (path, *copies):
+                make_directory(one.parent)
+                replace_file(one, [content])
 
     def drain(self) -> None:
         """Return when all that was appended so far has been written, or could not be."""

@@ -68,6 +68,11 @@ class Layout:
         return self.home / "events.jsonl"
 
     @property
+    def files(self) -> Path:
+        """Files of the user's that were read."""
+        return self.home / "files.jsonl"
+
+    @property
     def redone(self) -> Path:
         """A note of which records were made anew."""
         return self.asked.with_name("redone")
@@ -81,6 +86,11 @@ class Layout:
     def about(self) -> Path:
         """What was asked."""
         return self.home / "run.json"
+
+    @property
+    def identity(self) -> Path:
+        """What the last identity of each step was made of."""
+        return self.home / "identity.json"
 
 
 def directory_at(path: str | Path) -> Layout:

@@ -25,8 +25,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+from limpet.fingerprints.ownership import is_users_file
 from limpet.journal.journal import Journal
-from limpet.journal.source import is_users_file
 
 _REST_S, _LOOK_S = 0.05, 0.02
 _LATE_S = 0.03

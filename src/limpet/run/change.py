@@ -1,14 +1,15 @@
 """Do the results on disk still belong to this function?"""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from limpet.errors import FunctionChangedError
-from limpet.journal.code import changed_parts, code_parts
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.identity import changed_parts
+from limpet.run.plans import named
 
 OnChange = Literal["redo", "keep"]
+_MOST_VERSIONS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +20,6 @@ class Fingerprint:
     parts: dict[str, str]
 
 
-def fingerprint_of(function: Any, version: str | None) -> Fingerprint:
-    """Return a function's fingerprint: of its code, or of the version that was declared."""
-    parts = code_parts(function) if version is None else {"version": digest(version)}
-    return Fingerprint(digest(parts), parts)
-
-
 def settle_change(
     about: dict[str, Any],
     now: Fingerprint,
@@ -32,6 +27,7 @@ def settle_change(
     asked: int,
     on_change: OnChange | None,
     exempt: Collection[int] = (),
+    stale_under: Callable[[str], Mapping[int, Collection[str]]] = lambda _: {},
 ) -> list[str]:
     """Return, for each input, the fingerprint of the function whose result counts.
 
@@ -42,6 +38,8 @@ def settle_change(
         asked: How many inputs there are.
         on_change: What to do about results of another function.
         exempt: Inputs of which this is no question now: whatever result they have counts.
+        stale_under: Which of the inputs have a result under a fingerprint that was made of files
+            that say something else now, each with the files; of those nobody decided about.
 
     Raises:
         FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
@@ -56,25 +54,62 @@ def settle_change(
                 elsewhere |= dict.fromkeys(done_under(other) - here - elsewhere.keys(), other)
     choice = on_change or decided.get(now.whole)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    before: Mapping[str, str] | None = None
+    files: list[str] = []
+    done: set[int] = set()
     if in_question and choice is None:
-        latest = next(reversed(in_question.values()))
-        raise _changed(known[latest], now, len(in_question), asked - len(exempt))
+        before, done = known[next(reversed(in_question.values()))], {*in_question}
+    if on_change is None:
+        others = in_question if choice != "redo" else {}
+        stale = _stale(stale_under, now.whole, here, others)
+        stale = {place: names for place, names in stale.items() if place not in exempt}
+        files = sorted({name for names in stale.values() for name in names})
+        done |= stale.keys()
+    if done:
+        raise _changed(before, now, files, len(done), asked - len(exempt))
     if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
     known[now.whole] = now.parts  # to the end: it is the latest now
+    for other in list(known)[:-_MOST_VERSIONS]:
+        known[other] = {}  # that there was one must stay: it has answers
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
     return [elsewhere.get(place, now.whole) for place in range(asked)]
 
 
+def _stale(
+    stale_under: Callable[[str], Mapping[int, Collection[str]]],
+    now: str,
+    here: Collection[int],
+    elsewhere: Mapping[int, str],
+) -> dict[int, Collection[str]]:
+    found = {place: files for place, files in stale_under(now).items() if place in here}
+    for whole in set(elsewhere.values()):
+        others = stale_under(whole).items()
+        found |= {place: files for place, files in others if elsewhere.get(place) == whole}
+    return found
+
+
 def _changed(
-    before: Mapping[str, str], now: Fingerprint, done: int, asked: int
+    before: Mapping[str, str] | None,
+    now: Fingerprint,
+    files: Sequence[str],
+    done: int,
+    asked: int,
 ) -> FunctionChangedError:
-    names = ", ".join(changed_parts(before, now.parts)) or "its version"
-    return FunctionChangedError(
-        f"the function changed since the results of {done:,} of {asked:,} inputs were made: "
-        f"{names}",
+    since = f"since the results of {done:,} of {asked:,} inputs were made"
+    if before is None:
+        text = f"{named(files)} changed {since}"
+    else:
+        # Of a version long ago, only that it was another is known.
+        told = named([*(changed_parts(before, now.parts) if before else ()), *files])
+        text = f"the function changed {since}" + (f": {told}" if told else "")
+    error = FunctionChangedError(
+        text,
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )
+    error.files = files
+    error.before = before if before is not None else now.parts
+    return error

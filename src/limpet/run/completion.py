@@ -13,30 +13,28 @@ from typing import Any
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
-from limpet.evaluators.protocol import Evaluator
+from limpet.fingerprints.project import Project
 from limpet.journal.checksum import crc32
 from limpet.journal.encoding import encode_canonical
 from limpet.journal.files import open_to_read
 from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
 from limpet.run.asked import read_asked
+from limpet.run.files_read import FilesRead
 from limpet.types import Item
-from limpet.workflows.protocol import Workflow
 
 _PIECE_BYTES = 2**20
 
 
 def asked_hash(
     items: Sequence[Item],
-    workflow: Workflow,
-    evaluators: Sequence[Evaluator],
+    versions: Mapping[str, str],
     trials: int,
     options: Sequence[Any],
 ) -> str:
     """Return a hash of everything that decides which cells there are, and of the files' shape."""
-    steps = [[one.name, dict(one.fingerprint)] for one in evaluators]
     rows = items.digest() if isinstance(items, PackedItems) else _digest_of(items)
-    return digest(dict(workflow.fingerprint), steps, trials, list(options), rows)
+    return digest(list(versions.items()), trials, list(options), rows)
 
 
 def _digest_of(items: Sequence[Item]) -> str:
@@ -47,7 +45,7 @@ def _digest_of(items: Sequence[Item]) -> str:
 
 
 def completed(
-    layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str]
+    layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str], project: Project
 ) -> dict[str, Any]:
     """Return the note that a run is complete.
 
@@ -56,16 +54,22 @@ def completed(
         asked: What `asked_hash` says.
         records: How many each column has, by its step.
         steps: All of them.
+        project: Whose files the results may depend on.
 
     Raises:
         OSError: One of its files cannot be read.
     """
     columns = {step: [records[step], layout.column(step).stat().st_size] for step in steps}
-    return {"asked": asked, "columns": columns, "files": _checksums(layout, steps)}
+    return {
+        "asked": asked,
+        "columns": columns,
+        "files": _checksums(layout, steps),
+        "read": FilesRead(layout).state(project),
+    }
 
 
 def records_if_complete(
-    layout: Layout, about: Mapping[str, Any], asked: str, steps: Sequence[str]
+    layout: Layout, about: Mapping[str, Any], asked: str, steps: Sequence[str], project: Project
 ) -> dict[str, int] | None:
     """Return how many records each step has, in a run with nothing left to do.
 
@@ -76,7 +80,7 @@ def records_if_complete(
         return None
     try:
         records = {step: int(known["columns"][step][0]) for step in steps}
-        is_same = known == completed(layout, asked, records, steps)
+        is_same = known == completed(layout, asked, records, steps, project)
     except (OSError, JournalError, KeyError, TypeError, ValueError, IndexError):
         # A file is gone, or damaged, or something else stands in its place.
         return None

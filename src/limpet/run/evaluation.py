@@ -13,6 +13,7 @@ from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
+from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
@@ -21,7 +22,10 @@ from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
-from limpet.run.lookup import Lookup, versions_of
+from limpet.run.explaining import Explaining
+from limpet.run.files_read import FilesRead
+from limpet.run.looks import Looks
+from limpet.run.lookup import Lookup
 from limpet.run.outputs import write_outputs
 from limpet.run.pipeline import WORKFLOW, Pipeline
 from limpet.run.plans import Plan, StepPlan
@@ -33,6 +37,8 @@ from limpet.run.results import EvaluationResult, ItemResult
 from limpet.run.selecting import note_selection, reported_places
 from limpet.run.session import begin_session, close_session, note_ended, say_unfinished
 from limpet.run.summary import Numbers
+from limpet.run.watched_files import WatchedFiles, project_of
+from limpet.run.why import Why, why_now
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
@@ -55,7 +61,6 @@ class Evaluation:
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
-        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
         self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
@@ -63,22 +68,40 @@ class Evaluation:
         steps = (request.workflow, *request.evaluators)
         self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
+        self._watched: WatchedFiles | None = None
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
+        self._look_at_steps()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         columns = self._readers(layout)
         about = read_about(layout)
         self._note_what_is_asked(about, columns)
         try:
-            return Lookup(self._request, columns, layout, about).plan
+            plan = self._looked_up(columns, layout, about).plan
         except FunctionChangedError as error:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
+        return self._explaining(layout, about).plan(plan)
+
+    def why(self, item: str | None = None) -> Why:
+        """Say what each step is made of, and what differs from what the run has; change nothing.
+
+        Args:
+            item: The id of an item whose story is to be told, too.
+
+        Raises:
+            LimpetError: There is no such item.
+        """
+        self._look_at_steps()
+        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
+        about = read_about(layout)
+        explaining = self._explaining(layout, about)
+        return why_now(self._request, self._looks, layout, about, explaining, item)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.
@@ -87,6 +110,7 @@ class Evaluation:
     def open(self) -> None:
         """Take the lock, recover what is there, and make the plan."""
         request = self._request
+        self._look_at_steps()
         path = request.run
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
@@ -105,8 +129,9 @@ class Evaluation:
         items = request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
-        self._hash = asked_hash(items, request.workflow, request.evaluators, request.trials, shape)
-        records = records_if_complete(layout, about, self._hash, self._steps)
+        self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
+        self._files = self._project(layout)
+        records = records_if_complete(layout, about, self._hash, self._steps, self._files)
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = self._nothing_to_do()
@@ -114,7 +139,7 @@ class Evaluation:
         else:
             about.pop("complete", None)  # until it is so again
             self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = Lookup(request, self._columns, self._layout, about)
+            self._lookup = self._looked_up(self._columns, self._layout, about)
             self.plan = self._lookup.plan
             self._pipeline = Pipeline(
                 journal,
@@ -128,6 +153,7 @@ class Evaluation:
                 request.prices,
                 self._masking,
                 self._watched_for_early_stop() if request.early_stop else None,
+                self._watch_files(journal),
             )
             self._pipeline.left = self._lookup.left
             self._pipeline.redos = self._lookup.redos
@@ -136,13 +162,11 @@ class Evaluation:
             self._let_items_be_refused()
         logger.info("%s", self.plan)
         say_unfinished(journal, about, map(journal.column, self._steps))
-        known = about.setdefault("evaluators", {})
-        known.update({one.name: dict(one.fingerprint) for one in request.evaluators})
         self._clean_fingerprints(about)
-        if request.configuration is not None:
-            about["configuration"] = self._public(request.configuration)
+        self._note_configuration(about)
         if self._lookup is not None:
             write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
+        self._looks.write(journal, self._clean_text)
         begin_session(
             journal,
             about,
@@ -163,13 +187,62 @@ class Evaluation:
         if goes_on and hasattr(workflow, "answered_before"):
             workflow.answered_before = True
 
+    def _project(self, layout: Layout) -> Project:
+        """Return whose files count: not the run's own, and not the dataset."""
+        steps = (self._request.workflow, *self._request.evaluators)
+        return project_of(steps, [layout.home, *self._request.dataset_files])
+
+    def _watch_files(self, journal: Journal) -> WatchedFiles:
+        steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
+        steps |= {one.name: one for one in self._request.evaluators}
+        last = FilesRead(self._layout).last
+        self._watched = WatchedFiles(
+            journal, steps, self._files, last, self._looks.identity, self._clean_text
+        )
+        self._watched.begin()
+        return self._watched
+
+    def _look_at_steps(self) -> None:
+        request = self._request
+        steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
+        self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
+        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+
+    def _looked_up(
+        self, columns: Mapping[str, ColumnReader], layout: Layout, about: dict[str, Any]
+    ) -> Lookup:
+        try:
+            files = self._project(layout)
+            return Lookup(self._request, self._looks, columns, layout, about, files)
+        except FunctionChangedError as error:
+            self._explaining(layout, about).question(error, WORKFLOW, self._journal)
+            raise
+
+    def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:
+        return Explaining(self._looks, layout, about, self._clean_text, self._project(layout))
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
+
+    def _clean(self, data: Any) -> Any:
+        return self._masking.certain.data(data)[0]
+
     def _public(self, configuration: Mapping[str, Any]) -> Any:
         return self._masking.ours.data(kept_form(dict(configuration)))[0]
 
+    def _note_configuration(self, about: dict[str, Any]) -> None:
+        request = self._request
+        if request.configuration is not None:
+            about["configuration"] = self._public(request.configuration)
+        about.pop("made_by", None)  # whoever ran it last knows how it is run
+        if request.made_by is not None:
+            about["made_by"] = self._public(request.made_by)
+
     def _clean_fingerprints(self, about: dict[str, Any]) -> None:
-        """Keep secrets out that a user's own workflow or evaluator has among its parts."""
+        """Note what the evaluators are, and keep secrets out that are among the parts."""
         data = self._masking.certain.data
-        functions, evaluators = about.get("functions", {}), about["evaluators"]
+        functions, evaluators = about.get("functions", {}), about.setdefault("evaluators", {})
+        evaluators |= {one.name: self._looks.parts(one.name) for one in self._request.evaluators}
         about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
@@ -188,8 +261,7 @@ class Evaluation:
         begin_redo(about, wanted if request.redo else None, highest)
 
     def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        versions = versions_of(self._request)
-        return tuple((step, versions[step]) for step in sorted(steps))
+        return tuple((step, self._looks.version(step)) for step in sorted(steps))
 
     def _nothing_to_do(self) -> Plan:
         request = self._request
@@ -242,6 +314,8 @@ class Evaluation:
                 return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
             return EvaluationResult(self._read_later, summary, self.plan, run)
+        if self._watched is not None:
+            self._watched.end()
         self._journal.drain()  # what still waits to be written counts too
         reason, results = self._pipeline.stop_reason, self._results()
         numbers = self._numbers()
@@ -283,7 +357,8 @@ class Evaluation:
         end_redo(self._about, pending)
         note_ended(self._about, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        self._is_done = wrote and done and self._lookup.is_settled
+        settled = self._lookup.is_settled and not self._lookup.is_outdated()
+        self._is_done = wrote and done and settled
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def _numbers(self) -> Numbers:
@@ -330,7 +405,7 @@ class Evaluation:
             return
         if known is None or on_end is not None:  # who may have changed the files, on purpose
             try:
-                known = completed(self._layout, self._hash, self._records, self._steps)
+                known = completed(self._layout, self._hash, self._records, self._steps, self._files)
             except OSError:
                 return
         self._about["complete"] = known
@@ -371,7 +446,7 @@ class Evaluation:
                 hint="look at result.items before its directory is moved or deleted",
             )
         self._columns = self._readers(self._layout)
-        self._lookup = Lookup(self._request, self._columns, self._layout, about)
+        self._lookup = self._looked_up(self._columns, self._layout, about)
         return self._results()
 
     def _results(self) -> ReadBack:
@@ -383,6 +458,10 @@ class Evaluation:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        if self._watched is not None:
+            self._watched.end()
+        if self._about is not None and self._pipeline is not None:
+            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

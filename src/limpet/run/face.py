@@ -14,6 +14,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, to_its_end
+from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.evaluation import Evaluation
@@ -24,6 +25,7 @@ from limpet.run.request import OnEnd, OnItem, Request
 from limpet.run.results import EvaluationResult
 from limpet.run.usage import Prices, check_prices
 from limpet.run.watcher import Watcher
+from limpet.run.why import Why
 from limpet.text import did_you_mean
 from limpet.workflows import as_workflow
 
@@ -49,6 +51,7 @@ class RunOptions(TypedDict, total=False):
     """How the run behaves."""
 
     version: str | None
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None
     redo: bool | Sequence[str]
     redo_items: Sequence[str] | None
     on_change: OnChange | None
@@ -62,6 +65,7 @@ class RunOptions(TypedDict, total=False):
     watcher: Watcher | None
     stop_grace_s: float
     configuration: Mapping[str, Any] | None
+    made_by: Mapping[str, Any] | None
     prices: Prices | None
     mask: bool
     secrets: Sequence[str]
@@ -92,14 +96,16 @@ def evaluate(
         trials: How often each item is asked.
         **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
             `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
-            workflow is; `on_change` "redo" or "keep" when it changed; `redo` runs steps again
-            whatever is there: True for the workflow, or the names of steps; `redo_items` only
-            these items; `retry_failed`;
+            workflow is, in place of its code; `depends_on` what else its answers depend on: a dict
+            of the names of `files`, of variables in `env` and of `packages`; `on_change` "redo" or
+            "keep" when it changed; `redo` runs steps again whatever is there: True for the
+            workflow, or the names of steps; `redo_items` only these items; `retry_failed`;
             `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
             called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
             the result when all files are written, before the run is unlocked; `watcher` is told
             of all that happens; `stop_grace_s` is how long calls in flight may go on after an
-            interrupt; `configuration` is written into `run.json`; `prices` are what a million
+            interrupt; `configuration` is written into `run.json`, and so is `made_by`, by which
+            `limpet why` finds the file that the command line ran; `prices` are what a million
             tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
             as they are; `secrets` are such as no variable or header holds; `early_stop=False` goes
             on though the first cells of a step all fail alike); and those of `AsyncExecutor`, with
@@ -203,6 +209,24 @@ def plan(
         threads.close()
 
 
+def why(
+    dataset: Any,
+    workflow: Any,
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | None = None,
+    trials: int = 1,
+    item: str | None = None,
+    **options: Unpack[EvaluationOptions],
+) -> Why:
+    """Say what each step is made of and what differs from what the run has, and do nothing."""
+    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    try:
+        return evaluation.why(item)
+    finally:
+        evaluation.close()
+        threads.close()
+
+
 def _evaluation(
     dataset: Any,
     workflow: Any,
@@ -220,7 +244,10 @@ def _evaluation(
         check_prices(cast("Prices", options["prices"]))
     told = cast("dict[str, Any]", options)
     behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
-    flow = as_workflow(workflow, version=behaviour.pop("version", None))
+    version = behaviour.pop("version", None)
+    depends_on = as_declared(behaviour.get("depends_on"))
+    behaviour["depends_on"] = depends_on if version is None else None  # a version says it all
+    flow = as_workflow(workflow, version=version)
     keep = behaviour.pop("write_output", True)
     threads = Threads()
     executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
@@ -240,6 +267,7 @@ def _evaluation(
         selection,
         options=executing,
         bad_rows=rows.bad_rows,
+        dataset_files=() if rows.path is None else (rows.path,),
         **behaviour,
     )
     return Evaluation(request), threads

@@ -20,11 +20,13 @@ from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.details import ExecutionStatus
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.listening import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.guards import Guards
 from limpet.run.masked import MASKED, masked_record
 from limpet.run.tracebacks import told_safely, user_traceback
+from limpet.run.watched_files import WatchedFiles
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
@@ -59,6 +61,9 @@ class Keeping:
         watcher: Told of what happens.
         guards: Told of each call that may cost something, and of each outcome that is on disk.
         generation_of: Returns the generation of an input's record, given its cell and itself.
+        files: Notes which files each call reads.
+        call_of: Returns what tells an input's call from others, and its row, out of which the
+            names of such files may come.
 
     Attributes:
         step: Which column.
@@ -81,6 +86,8 @@ class Keeping:
         watcher: Watcher | None = None,
         guards: Guards | None = None,
         generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
+        files: WatchedFiles | None = None,
+        call_of: Callable[[Any], tuple[Any, Any]] = lambda one: (id(one), one),
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
@@ -99,6 +106,8 @@ class Keeping:
         self._watcher = watcher
         self._guards = guards
         self._generation_of = generation_of
+        self._files = files
+        self._call_of = call_of
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -117,9 +126,26 @@ class Keeping:
             "on_attempt_start": self._start,
             "on_attempt_end": self._end,
         }
-        self._executor = AsyncExecutor(function, **hooked)
+        self._executor = AsyncExecutor(self._watched(function), **hooked)
         self._journal.listeners.append(self._hear_trouble)
         return self._executor
+
+    def _watched(
+        self, function: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function, with the files noted that its calls read."""
+        files, step = self._files, self.step
+        if files is None:
+            return function
+        watches = files.watches(step)
+
+        async def watched(one: Any) -> Any:
+            if watches:
+                return await files.calling(step, *self._call_of(one), lambda: function(one))
+            with for_nobody():
+                return await function(one)
+
+        return watched
 
     # ---- hooks ----------------------------------------------------------------------------------
 
@@ -171,13 +197,18 @@ class Keeping:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._own.get("on_complete")
-        if hook is not None and isawaitable(answer := hook(finished)):
-            await answer
+        with for_nobody():
+            if hook is not None and isawaitable(answer := hook(finished)):
+                await answer
 
     async def _append(self, finished: Finished[Any, Any]) -> Outcome:
         """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
         try:
-            return await self._column.append(self._outcome(finished))
+            outcome = self._outcome(finished)
+            if self._files is not None and finished.error is None:
+                read = await self._files.facts(self.step, self._call_of(finished.input)[0])
+                outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
+            return await self._column.append(outcome)
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise
@@ -266,7 +297,8 @@ def _told(hook: Callable[..., Any], *news: Any) -> Any:
     """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
     home = os.getpid()
     try:
-        return hook(*news)
+        with for_nobody():
+            return hook(*news)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
         name = getattr(hook, "__qualname__", type(hook).__name__)

@@ -6,23 +6,31 @@ from pathlib import Path
 from typing import Any
 
 from limpet.copies import own_copy
+from limpet.errors import FunctionChangedError
 from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import OwnCode
 from limpet.journal.encoding import encode
 from limpet.journal.fingerprint import digest, output_key
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
-from limpet.run.change import OnChange, fingerprint_of, settle_change
+from limpet.run.change import Fingerprint, OnChange, settle_change
+from limpet.run.explaining import Explaining
+from limpet.run.files_read import FilesRead
 from limpet.run.identity import Identity, identify
 from limpet.run.keeping import Keeping
+from limpet.run.looks import Looks
 from limpet.run.mapping import Mapping, on_its_own
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.result import MapResult
 from limpet.run.session import begin_session, close_session, say_unfinished
+from limpet.run.stale import StaleRecords
+from limpet.run.watched_files import WatchedFiles, project_of
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
@@ -45,43 +53,43 @@ class KeptMapping(Mapping):
         durability: Durability,
         *,
         mask: bool = True,
+        depends_on: DependsOn | None = None,
     ) -> None:
         super().__init__(fn, inputs, options)
         self._path = path
         self._all = inputs
         self._identify_by = key
         self._version = version
+        self._depends_on = depends_on
         self._on_change = on_change
         self._durability = durability
         self._masking = Masking(results=mask)
         self._journal: Journal | None = None
         self._about: dict[str, Any] | None = None
+        self._watched: WatchedFiles | None = None
         self._kept: dict[int, Entry] = {}
 
     def open(self) -> None:
         self._identities = identify(self._all, self._identify_by)
-        fingerprint_now = fingerprint_of(self._fn, self._version)
+        self._looks = Looks({STEP: OwnCode(self._fn, self._version, self._depends_on)})
+        now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
-        fingerprints = settle_change(
-            about,
-            fingerprint_now,
-            lambda whole: {
-                place
-                for place, one in enumerate(self._identities)
-                if self._key(one, whole) in column
-            },
-            len(self._all),
-            self._on_change,
-        )
+        step = OwnCode(self._fn, self._version)
+        project = project_of([step], [journal.layout.home, column.path])
+        read = FilesRead(journal.layout)
+        stale = StaleRecords(read, project, {STEP: column}, STEP, about, self._on_change)
+        fingerprints = self._settle(about, now, stale)
         self._keys = list(map(self._key, self._identities, fingerprints))
         say_unfinished(journal, about, [column])
         places = {key: index for index, key in enumerate(self._keys)}
-        self._kept = {places[key]: entry for key, entry in column.read_many(self._keys)}
+        kept = (key for key in self._keys if key not in stale.of(STEP))
+        self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
-        kept, missing = len(self._kept), len(self._missing)
-        plan = Plan(len(self._all), 1, StepPlan(STEP, kept, missing, calls=missing))
+        missing = len(self._missing)
+        plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
+        self._looks.write(journal, self._clean_text)
         begin_session(journal, about, STEP, plan, {STEP: column.path})
         self._about = about
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
@@ -90,6 +98,10 @@ class KeptMapping(Mapping):
             index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
             for index in self._missing
         }
+        self._watched = WatchedFiles(
+            journal, {STEP: step}, project, read.last, self._looks.identity, self._clean_text
+        )
+        self._watched.begin()
         self._keeping = Keeping(
             journal,
             STEP,
@@ -97,12 +109,40 @@ class KeptMapping(Mapping):
             self._record_of,
             mask=self._masking.results,
             returned=("output",),
+            generation_of=lambda cell, _: column.next_generation(cell.key),
+            files=self._watched,
         )
         self._run = self._threads.as_async(on_its_own(self._fn))
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._keeping.executor(self._call, options)
+
+    def _settle(self, about: dict[str, Any], now: Fingerprint, stale: StaleRecords) -> list[str]:
+        def done_under(whole: str) -> set[int]:
+            keys = (self._key(one, whole) for one in self._identities)
+            return {place for place, key in enumerate(keys) if key in self._column}
+
+        def stale_under(whole: str) -> dict[int, set[str]]:
+            keys = (self._key(one, whole) for one in self._identities)
+            undecided = ((place, stale.undecided(key)) for place, key in enumerate(keys))
+            return {place: files for place, files in undecided if files}
+
+        asked, choice = len(self._all), self._on_change
+        try:
+            return settle_change(about, now, done_under, asked, choice, stale_under=stale_under)
+        except FunctionChangedError as error:
+            assert self._journal is not None
+            layout = self._journal.layout
+            explaining = Explaining(self._looks, layout, about, self._clean_text, stale.project)
+            explaining.question(error, STEP, self._journal)
+            raise
+
+    def _clean_text(self, data: Any) -> Any:
+        return self._masking.ours.data(data)[0]
+
+    def _clean(self, data: Any) -> Any:
+        return self._masking.certain.data(data)[0]
 
     async def _call(self, one: Any) -> Any:
         # A copy: what the function does later to what it returned is not what it returned.
@@ -132,6 +172,7 @@ class KeptMapping(Mapping):
         # The outputs are read back, not taken as they are: a finished run and a resumed one are
         # the same thing. First, what still waits to be written: it counts too.
         assert self._journal is not None
+        self._end_watch()
         self._journal.drain()
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()
@@ -170,10 +211,17 @@ class KeptMapping(Mapping):
             # It may have run, but it is not on disk: it will run again.
             details.status = ExecutionStatus.DID_NOT_RUN
 
+    def _end_watch(self) -> None:
+        if self._watched is not None:
+            self._watched.end()
+
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
+        self._end_watch()
+        if self._about is not None and self._missing:
+            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 
 from limpet.errors import FunctionChangedError
 from limpet.evaluators.protocol import Evaluator
-from limpet.journal.code import changed_parts
+from limpet.fingerprints.identity import changed_parts
+from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
-from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
 from limpet.run.asked import Asked, AskedItems
 from limpet.run.calls import Calls, Keys
 from limpet.run.change import Fingerprint, settle_change
+from limpet.run.files_read import FilesRead
+from limpet.run.looks import Looks
 from limpet.run.pipeline import WORKFLOW
 from limpet.run.plans import Plan, StepPlan
 from limpet.run.records import Call
@@ -24,8 +26,11 @@ from limpet.run.redo import Redos, read_redone
 from limpet.run.request import Request
 from limpet.run.scoring import scoring_of
 from limpet.run.selecting import reported_places
+from limpet.run.stale import StaleRecords
 
 _CHUNK = 1_000
+EARLIER_FILES = "with files that say something else now"
+"""The version of an answer that is kept, though a file changed that it was made of."""
 
 
 class Lookup:
@@ -33,10 +38,12 @@ class Lookup:
 
     Args:
         request: What is asked.
+        looks: What each step is.
         columns: The column of each step.
         layout: Where the failures lie.
         about: What earlier sessions left; brought up to date. Which items are reported of, and
             what is to be run again, stands there already.
+        project: Whose files the steps may have read.
 
     Attributes:
         asked: Each item that is reported of, in each trial.
@@ -58,20 +65,25 @@ class Lookup:
     def __init__(
         self,
         request: Request,
+        looks: Looks,
         columns: Mapping[str, ColumnReader],
         layout: Layout,
         about: dict[str, Any],
+        project: Project,
     ) -> None:
         self._request = request
+        self._looks = looks
         self._columns = columns
         self._answers = columns[WORKFLOW]
-        self._scores = [(one, digest(dict(one.fingerprint))) for one in request.evaluators]
+        self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
         places = reported_places(about, request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self.redos = Redos(about, read_redone(layout))
+        self._layout, self._project, self._about = layout, project, about
+        self._stale = self._look_for_stale()
+        self.redos = Redos(about, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
             cell: one.facts.get("generation", 0) for cell, one in failures.items()
@@ -108,6 +120,8 @@ class Lookup:
 
     def counting_key(self, key: str) -> tuple[str, str]:
         """Return the key of the answer that counts now, and its version; empty: the present one."""
+        if key in self._stale.kept:
+            return key, EARLIER_FILES
         if not self.standing or key in self._answers:
             return key, ""
         return self.standing.get(key, (key, ""))
@@ -116,6 +130,15 @@ class Lookup:
     def is_settled(self) -> bool:
         """Whether nobody needs to be asked about answers of another version that count."""
         return self._kept_by_choice or all(key in self._answers for key in self.standing)
+
+    def is_outdated(self) -> bool:
+        """Tell whether by now a record is made of a file that says something else."""
+        return bool(self._look_for_stale())
+
+    def _look_for_stale(self) -> StaleRecords:
+        read, request = FilesRead(self._layout), self._request
+        choice = request.on_change
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, choice)
 
     def _exempt(self, about: Mapping[str, Any]) -> set[int]:
         """Return where a changed workflow is no question: not asked now, or run again anyway."""
@@ -134,8 +157,8 @@ class Lookup:
 
     def _settle(self, about: dict[str, Any]) -> None:
         """Find the cells, and the answers of other versions that count in place of some."""
-        parts = dict(self._request.workflow.fingerprint)
-        now = Fingerprint(digest(parts), parts)
+        parts = self._looks.parts(WORKFLOW)
+        now = Fingerprint(self._looks.version(WORKFLOW), parts)
         latest = next(reversed(about.get("functions", {}).items()), None)
         if latest is not None and latest[0] != now.whole:
             self._changed = tuple(changed_parts(latest[1], parts))
@@ -147,8 +170,15 @@ class Lookup:
         self.standing: dict[str, tuple[str, str]] = {}
         self.keys = self._keys_under(now.whole)
         exempt = self._exempt(about)
+        stale = self._stale.of(WORKFLOW)
+
+        def stale_under(whole: str) -> dict[int, set[str]]:
+            keys = enumerate(self._keys_under(whole) if stale else ())
+            undecided = ((place, self._stale.undecided(key)) for place, key in keys)
+            return {place: files for place, files in undecided if files}
+
         chosen = settle_change(
-            about, now, done_under, len(self.asked), self._request.on_change, exempt
+            about, now, done_under, len(self.asked), self._request.on_change, exempt, stale_under
         )
         others = {place: whole for place, whole in enumerate(chosen) if whole != now.whole}
         if others.keys() - exempt:
@@ -166,7 +196,8 @@ class Lookup:
         self._kept = dict.fromkeys((WORKFLOW, *names), 0)
         self._lacking = dict.fromkeys(names, 0)
         self._scores_forced = dict.fromkeys(names, 0)
-        self._left_calls = self._forced = 0
+        self._left_calls = self._forced = self._outdated = 0
+        self._files_changed: dict[str, set[str]] = {name: set() for name in (WORKFLOW, *names)}
         missing, unscored = array("Q"), array("Q")
         for begin in range(0, len(self.keys), _CHUNK):
             answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
@@ -192,12 +223,20 @@ class Lookup:
                 answered[counting] = place
         elif self.is_selected(place):
             missing.append(place)
-            self._forced += is_there
+            outdated = self._note_outdated(WORKFLOW, counting) if is_there else False
+            self._outdated += outdated
+            self._forced += is_there and not outdated
         elif is_there:
             answered[counting] = place
 
     def _needed(self, place: int, key: str) -> int:
         return self.redos.needed(WORKFLOW, self.asked[place].item.id, key) if self.redos else 0
+
+    def _note_outdated(self, step: str, key: str) -> bool:
+        """Tell whether a record is run again for the files that it was made of."""
+        files = self._stale.of(step).get(key, ())
+        self._files_changed[step].update(files)
+        return bool(files)
 
     def _is_left(self, step: str, key: str, needed: int) -> bool:
         return self.left.get((step, key), -1) >= needed
@@ -233,32 +272,38 @@ class Lookup:
         if is_selected:
             self._kept[name] += is_there
             self._lacking[name] += lacks
-            self._scores_forced[name] += lacks and key in column
+            if lacks and key in column:
+                self._scores_forced[name] += not self._note_outdated(name, key)
         return lacks
 
     def _planned(self, about: Mapping[str, Any]) -> Plan:
         request, calls = self._request, len(self.missing)
-        known = self._answers.ids() if calls > self._forced and len(self._answers) else set()
+        again = self._forced + self._outdated
+        known = self._answers.ids() if calls > again and len(self._answers) else set()
         seen = 0
         if known:
             for asked, cell in self.missing:
                 is_there = self.counting_key(cell.key)[0] in self._answers
                 seen += not is_there and _is_known(asked, known)
         edited = 0 if self._changed else seen
+        files = tuple(sorted(self._files_changed[WORKFLOW]))
         workflow = StepPlan(
             WORKFLOW,
             self._kept[WORKFLOW],
-            calls - self._forced - seen,
+            calls - again - seen,
             edited,
             self._left_calls,
-            self._changed if seen else (),
+            (*(self._changed if seen else ()), *files),
             calls,
             self._forced,
         )
         evaluators = []
         for one in request.evaluators:
             before = about.get("evaluators", {}).get(one.name)
-            changed = () if before is None else tuple(changed_parts(before, dict(one.fingerprint)))
+            changed = (
+                () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
+            )
+            changed = (*changed, *sorted(self._files_changed[one.name]))
             missing, forced = self._lacking[one.name], self._scores_forced[one.name]
             evaluators.append(
                 StepPlan(
@@ -274,12 +319,6 @@ class Lookup:
             tuple(evaluators),
             whole if selected < whole else None,
         )
-
-
-def versions_of(request: Request) -> dict[str, str]:
-    """Return the fingerprint of each step as it is now."""
-    steps = {one.name: digest(dict(one.fingerprint)) for one in request.evaluators}
-    return {WORKFLOW: digest(dict(request.workflow.fingerprint)), **steps}
 
 
 def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:

@@ -2,7 +2,8 @@
 
 import inspect
 import sys
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Mapping as StrMapping
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -10,12 +11,14 @@ from limpet.arguments import function as checked_function
 from limpet.executors.attempts import InputT, OutputT
 from limpet.executors.options import ExecutorOptions, check_names
 from limpet.executors.threads import Threads, to_its_end
+from limpet.fingerprints.declared import as_declared
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.kept_mapping import KeptMapping
 from limpet.run.mapping import Mapping
 from limpet.run.result import MapResult
 
+Names = StrMapping[str, Sequence[str]]
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
 
@@ -27,6 +30,7 @@ def map(  # noqa: A001 - it is one
     journal: str | Path | None = ...,
     key: Callable[[InputT], Any] | None = ...,
     version: str | None = ...,
+    depends_on: Names | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
     mask: bool = ...,
@@ -42,6 +46,7 @@ def map(  # noqa: A001 - it is one
     journal: str | Path | None = ...,
     key: Callable[[InputT], Any] | None = ...,
     version: str | None = ...,
+    depends_on: Names | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
     mask: bool = ...,
@@ -56,6 +61,7 @@ def map(  # noqa: A001 - it is one
     journal: str | Path | None = None,
     key: Callable[[Any], Any] | None = None,
     version: str | None = None,
+    depends_on: Names | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
     mask: bool = True,
@@ -74,6 +80,8 @@ def map(  # noqa: A001 - it is one
         key: Returns an input's name; inputs are then told apart by it alone. None: by their
             content, equal ones by their order.
         version: Declares what `fn` is, in place of its code.
+        depends_on: Declares what else its results depend on: a dict of the names of `files`, of
+            variables in `env`, and of `packages`.
         on_change: What to do when `fn` is not what made the results on disk: "redo" them, or
             "keep" them.
         durability: When a result counts: "sync" (on the disk), "interval" (on the disk within a
@@ -95,7 +103,9 @@ def map(  # noqa: A001 - it is one
     """
     if isinstance(inputs, AsyncIterable):
         raise TypeError("inputs: an async iterable needs `await limpet.amap(...)`")
-    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, mask, options)
+    mapping = _mapping(
+        fn, inputs, journal, key, version, depends_on, on_change, durability, mask, options
+    )
     try:
         mapping.open()
         return mapping.finish(*mapping.executor.run(mapping.inputs))
@@ -111,6 +121,7 @@ async def amap(
     journal: str | Path | None = ...,
     key: Callable[[InputT], Any] | None = ...,
     version: str | None = ...,
+    depends_on: Names | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
     mask: bool = ...,
@@ -126,6 +137,7 @@ async def amap(
     journal: str | Path | None = ...,
     key: Callable[[InputT], Any] | None = ...,
     version: str | None = ...,
+    depends_on: Names | None = ...,
     on_change: OnChange | None = ...,
     durability: Durability = ...,
     mask: bool = ...,
@@ -140,6 +152,7 @@ async def amap(
     journal: str | Path | None = None,
     key: Callable[[Any], Any] | None = None,
     version: str | None = None,
+    depends_on: Names | None = None,
     on_change: OnChange | None = None,
     durability: Durability = "sync",
     mask: bool = True,
@@ -148,7 +161,9 @@ async def amap(
     """Do what `map` does, on the running event loop. `inputs` may be an async iterable."""
     if isinstance(inputs, AsyncIterable) and journal is not None:
         inputs = [one async for one in inputs]
-    mapping = _mapping(fn, inputs, journal, key, version, on_change, durability, mask, options)
+    mapping = _mapping(
+        fn, inputs, journal, key, version, depends_on, on_change, durability, mask, options
+    )
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
         await to_its_end(threads.run(lambda _: mapping.open(), None))
@@ -165,6 +180,7 @@ def _mapping(
     journal: str | Path | None,
     key: Callable[[Any], Any] | None,
     version: str | None,
+    depends_on: Names | None,
     on_change: OnChange | None,
     durability: Durability,
     mask: bool,  # noqa: FBT001 - private
@@ -181,6 +197,7 @@ def _mapping(
         raise ValueError(f'on_change={on_change!r}: must be "redo", "keep" or None')
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version={version!r}: must be a text or None")
+    declared = as_declared(depends_on)
     if key is not None:
         checked_function(key=key)
     if not isinstance(mask, bool):
@@ -196,7 +213,16 @@ def _mapping(
     if journal is None:
         return Mapping(fn, inputs, settled)
     return KeptMapping(
-        fn, list(inputs), settled, journal, key, version, on_change, durability, mask=mask
+        fn,
+        list(inputs),
+        settled,
+        journal,
+        key,
+        version,
+        on_change,
+        durability,
+        mask=mask,
+        depends_on=declared,
     )
 
 

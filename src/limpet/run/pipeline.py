@@ -10,7 +10,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -63,6 +63,7 @@ from limpet.run.stopping import Stopping
 from limpet.run.taking import taken_output, taken_scores
 from limpet.run.tracebacks import told_safely
 from limpet.run.usage import Prices, usage_facts
+from limpet.run.watched_files import WatchedFiles
 from limpet.run.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
@@ -94,6 +95,7 @@ class Pipeline:
         masking: What keeps secrets from being written.
         early_stop: How many cells each step has to do that stops the run when its first ones fail
             alike; one with results on disk is not among them.
+        files: Notes which files the calls read.
 
     Attributes:
         keepings: What each step could not record.
@@ -116,11 +118,13 @@ class Pipeline:
         prices: Prices | None = None,
         masking: Masking | None = None,
         early_stop: Mapping[str, int] | None = None,
+        files: WatchedFiles | None = None,
     ) -> None:
         self._masking = masking or Masking()
         self._remarks = Remarks(journal, self._masking)
         self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
         self._early_stop = early_stop or {}
+        self._files = files
         spent = Spent()
         guards = (Repetition(journal), EarlyStop(self._early_stop, spent))
         self._guards = Guards(guards, spent, self._stopping.stop)
@@ -185,7 +189,8 @@ class Pipeline:
         """Open the workflow; tell whether that was not interrupted."""
         self._stopping.opening = self._held
         try:
-            await self._held.open()
+            with nullcontext() if self._files is None else self._files.setting_up(WORKFLOW):
+                await self._held.open()
         except asyncio.CancelledError:
             if self.stop_reason is None:
                 raise  # not by us
@@ -259,6 +264,8 @@ class Pipeline:
             watcher=self._watcher,
             guards=self._guards,
             generation_of=lambda cell, call: self._generation(cell, call[0]),
+            files=self._files,
+            call_of=lambda call: (call[1].key, _row(call[0])),
         )
         options: ExecutorOptions = {**self._options, "on_complete": pass_on}
         if options.get("concurrency") == "auto" and options.get("pacer") is None:
@@ -361,6 +368,8 @@ class Pipeline:
             watcher=self._watcher,
             guards=self._guards,
             generation_of=lambda cell, scoring: self._generation(cell, scoring.asked),
+            files=self._files,
+            call_of=lambda scoring: (scoring.cell.key, _row(scoring.asked)),
         )
         options: ExecutorOptions = {**self._options}
         options.pop("on_complete", None)
@@ -440,6 +449,11 @@ def _kept_in(who: str) -> Iterator[None]:
             raise
         why = f"{type(error).__name__}: {text_of(error)}"
         raise PermanentError(f"{who} raised {why}") from readable(error)
+
+
+def _row(asked: Asked) -> tuple[Any, ...]:
+    item = asked.item
+    return item.id, item.input, item.row
 
 
 def _the_only(error: BaseException) -> BaseException:

@@ -1,6 +1,11 @@
 """What will be done, and why, before anything is spent?"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from limpet.fingerprints.differences import Difference
+
+_MOST_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +21,7 @@ class StepPlan:
         changed: What changed in the step itself since its results were made.
         calls: How many calls it will make.
         forced: How many are on disk, and run again because that was asked.
+        differences: What exactly changed, where that is known.
     """
 
     name: str
@@ -26,6 +32,7 @@ class StepPlan:
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
+    differences: tuple[Difference, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +71,17 @@ class Plan:
         counts += [f"{step.edited:,} edited"] if step.edited else []
         counts += [f"{step.forced:,} forced"] if step.forced else []
         counts += [f"{step.failed:,} failed before and left"] if step.failed else []
-        counts += [f"workflow changed ({', '.join(step.changed)})"] if step.changed else []
+        counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []
         items = _count(self.items, "item")
         items = items if self.of is None else f"{self.items:,} of {_count(self.of, 'item')}"
         asked = f"{items} × {_count(self.trials, 'trial')}: "
         return f"{asked}{', '.join(counts)} → {_count(step.calls, f'{step.name} call')}"
+
+
+def named(changed: Sequence[str]) -> str:
+    """Return the names of what changed, a few of them where there are many."""
+    more = len(changed) - _MOST_NAMED
+    return ", ".join(changed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _evaluator_text(step: StepPlan, most: str) -> str:

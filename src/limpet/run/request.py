@@ -9,6 +9,7 @@ from limpet.datasets.choosing import Selection
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.declared import DependsOn
 from limpet.journal.writer import Durability
 from limpet.run.change import OnChange
 from limpet.run.results import EvaluationResult, ItemResult
@@ -34,6 +35,9 @@ class Request:
         selection: Which of them this session is about.
         redo: The steps that are to be run again whatever is there.
         redo_items: Of which items only, by their ids; None: of all.
+        depends_on: What the workflow depends on that cannot be seen.
+        dataset_files: Where the dataset was read from.
+        made_by: Which file was run by the command line, and how; None: a script asks.
     """
 
     items: Sequence[Item]
@@ -45,6 +49,7 @@ class Request:
     redo: frozenset[str] = frozenset()
     redo_items: frozenset[str] | None = None
     on_change: OnChange | None = None
+    depends_on: DependsOn | None = None
     retry_failed: bool = True
     durability: Durability = "sync"
     step_filter: Sequence[str] | None = None
@@ -54,9 +59,11 @@ class Request:
     watcher: Watcher | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
+    made_by: Mapping[str, Any] | None = None
     prices: Prices | None = None
     mask: bool = True
     secrets: Sequence[str] = ()
     early_stop: bool = True
     bad_rows: Sequence[Any] = ()
+    dataset_files: Sequence[Path] = ()
     options: ExecutorOptions = field(default_factory=ExecutorOptions)

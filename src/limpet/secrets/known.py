@@ -25,6 +25,11 @@ _CERTAIN_NAME = re.compile(
     r"|apikey|(?:github|gh|gitlab|ext)_pat|mysql_pwd|sshpass|rediscli_auth)$"
 )
 _TELLING = re.compile(r"(?i)auth|key|token|secret|passw|pwd|credential|cookie|session|signature")
+# Of a variable in somebody's code, which may be `answer_key`, `stop_token` or `max_tokens`, too.
+_IN_CODE = re.compile(
+    r"(?i)(?:^|_)(?:api_?key|(?:secret|access|private)_?key|secret|passw(?:or)?d|passphrase"
+    r"|credentials?|(?:access|auth|api|bearer|refresh)_?token)$"
+)
 _SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 
 _SHORTEST_WIDE = 8  # shorter ones are words like "test", and would be found everywhere
@@ -54,6 +59,11 @@ _CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart
 def is_telling(name: str) -> bool:
     """Tell whether the name of a header or a parameter says that its value is a secret."""
     return _TELLING.search(name) is not None
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether the name of a variable, a field or a key in code says that it is a secret."""
+    return _IN_CODE.search(name) is not None
 
 
 # ---- the environment ----------------------------------------------------------------------------

@@ -118,15 +118,25 @@ class HttpWorkflow(RemoteWorkflow):
     @functools.cached_property
     def fingerprint(self) -> Mapping[str, str]:
         """The method, the templates, the path to the answer; the host unless a version is given."""
-        parts = {
-            "method": digest(self._method),
-            "url": digest(self._address.relative),
-            "body": digest(None if self._body is NOTHING else self._body),
-            "answer": digest(self._path.path),
+        return {name: digest(one) for name, one in self._counted.items()}
+
+    @property
+    def _counted(self) -> dict[str, Any]:
+        counted = {
+            "method": self._method,
+            "url": self._address.relative,
+            "body": None if self._body is NOTHING else self._body,
+            "answer": self._path.path,
         }
         if self._version is not None:
-            return {**parts, "version": digest(self._version)}
-        return {**parts, "host": digest(self._address.origin)}
+            return {**counted, "version": self._version}
+        return {**counted, "host": self._address.origin}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the fingerprint is made of, for people; a query may hold a key."""
+        path, sign, _ = self._address.relative.partition("?")
+        return {**self._counted, "url": path + (sign and "?…")}
 
     def seen(self, item: Item) -> Any:
         body = None if self._body is NOTHING else render(self._body, item)

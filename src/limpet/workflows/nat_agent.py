@@ -97,10 +97,19 @@ class NatWorkflow(RemoteWorkflow):
     @functools.cached_property
     def fingerprint(self) -> Mapping[str, str]:
         """The path, the parameter's name, and the version; where there is none, the address."""
-        parts = {"path": digest(self._path), "input_key": digest(self._input_key)}
+        counted = {**self.described}
+        if "endpoint" in counted:
+            counted["endpoint"] = self._address.url
+        return {name: digest(one) for name, one in counted.items()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the fingerprint is made of, for people; a query may hold a key."""
+        counted = {"path": self._path, "input_key": self._input_key}
         if self._version is not None:
-            return {**parts, "version": digest(self._version)}
-        return {**parts, "endpoint": digest(self._address.url)}
+            return {**counted, "version": self._version}
+        url, sign, _ = self._address.url.partition("?")
+        return {**counted, "endpoint": url + (sign and "?…")}
 
     def seen(self, item: Item) -> Any:
         return item.input

@@ -6,13 +6,13 @@ import importlib
 import inspect
 import logging
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from limpet.copies import own_copy
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
-from limpet.journal.code import code_parts
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.listening import importing
+from limpet.fingerprints.steps import LookedAt, OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
@@ -41,6 +41,9 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
     """
     if isinstance(thing, str):
         thing = _imported(thing)
+    # Asking the protocol first would look at all the code of one that is looked at.
+    if isinstance(thing, LookedAt) and hasattr(thing, "seen"):
+        return cast("Workflow", thing)
     if isinstance(thing, Workflow) and not isinstance(thing, type):
         return thing
     if isinstance(thing, type):
@@ -58,7 +61,8 @@ def _imported(reference: str) -> Any:
         raise LimpetError(f"workflow={reference!r}: must look like 'module:function'")
     hint = "check the spelling, and that the module can be imported from here"
     try:
-        found: Any = importlib.import_module(module)
+        with importing():
+            found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:
@@ -75,7 +79,7 @@ def _imported(reference: str) -> Any:
     return found
 
 
-class FunctionWorkflow:
+class FunctionWorkflow(OwnCode):
     """A function, or an object that can be called. A plain one runs in threads.
 
     An object may have `setup` and `teardown`, plain or async: called before the first call and
@@ -85,20 +89,13 @@ class FunctionWorkflow:
     def __init__(self, function: Any, version: str | None = None) -> None:
         self.name = _name_of(function)
         self.endpoint = "workflow"
+        super().__init__(function, version)
         self._function = function
-        self._version = version
         self._names = names_wanted(function)
         self._alone: bool | None = None
         self._threads = Threads()
         self._is_async = is_async(function)
         self._is_set_up = False
-
-    @functools.cached_property
-    def fingerprint(self) -> Mapping[str, str]:
-        """Its code, or the version that was declared."""
-        if self._version is not None:
-            return {"version": digest(self._version)}
-        return code_parts(self._function)
 
     def seen(self, item: Item) -> Any:
         if self._gets_input_alone(item):
@@ -140,7 +137,7 @@ class FunctionWorkflow:
             await _maybe(self._function, "teardown")
 
 
-class ClassWorkflow:
+class ClassWorkflow(OwnCode):
     """A class: one instance for all items, or a fresh one for each if it says `per_item = True`.
 
     An instance may have `setup` and `teardown`, plain or async; what is called is its `__call__`.
@@ -152,20 +149,13 @@ class ClassWorkflow:
         _check_no_arguments(cls)
         self.name = cls.__name__
         self.endpoint = "workflow"
+        super().__init__(cls, version)
         self._cls = cls
-        self._version = version
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None
         self._has_said = False
         # For the signature alone: reading it needs no instance that was set up.
         self._template = FunctionWorkflow(functools.partial(cls.__call__, None), version)
-
-    @functools.cached_property
-    def fingerprint(self) -> Mapping[str, str]:
-        """The code of the class, or the version that was declared."""
-        if self._version is not None:
-            return {"version": digest(self._version)}
-        return code_parts(self._cls)
 
     def seen(self, item: Item) -> Any:
         return self._template.seen(item)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.journal.fingerprint import digest
 from limpet.text import one_line
@@ -15,12 +17,12 @@ from limpet.workflows.protocol import Workflow
 _FLAG = "--result-json-path"
 
 
-class ConfiguredWorkflow:
+class ConfiguredWorkflow(LookedAt):
     """Another workflow, which the configuration is part of.
 
     Args:
         inner: What answers.
-        parts: The fingerprints of the configuration's blocks.
+        blocks: What counts of the configuration's blocks.
         result_json_path: Where in its answer the answer is.
 
     Attributes:
@@ -32,18 +34,18 @@ class ConfiguredWorkflow:
 
     answered_before = False
 
-    def __init__(self, inner: Workflow, parts: Mapping[str, str], result_json_path: str) -> None:
+    def __init__(self, inner: Workflow, blocks: Mapping[str, Any], result_json_path: str) -> None:
         self.name = inner.name
         self.endpoint = inner.endpoint
         self._inner = inner
-        self._parts = dict(parts)
+        self._blocks = dict(blocks)
         try:
             self._path = AnswerPath(result_json_path)
         except LimpetError as error:
             text = f"{_FLAG} {one_line(result_json_path)}: is no JSONPath"
             raise ConfigError(text, hint="such as $.output") from error
         if result_json_path != ALL:
-            self._parts["result_json_path"] = digest(result_json_path)
+            self._blocks["result_json_path"] = result_json_path
 
     @property
     def secrets(self) -> Iterable[str]:
@@ -51,9 +53,21 @@ class ConfiguredWorkflow:
         return getattr(self._inner, "secrets", ())
 
     @property
-    def fingerprint(self) -> Mapping[str, str]:
-        """What the inner one's answers depend on, and the configuration."""
-        return {**self._inner.fingerprint, **self._parts}
+    def code(self) -> Mapping[str, Any]:
+        return code_of(self._inner)
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        return declared_of(self._inner)
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        """What the inner one's answers depend on besides code, and the configuration."""
+        return {**said_by(self._inner), **{n: digest(one) for n, one in self._blocks.items()}}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return {**described_by(self._inner), **self._blocks}
 
     def seen(self, item: Item) -> Any:
         return self._inner.seen(item)

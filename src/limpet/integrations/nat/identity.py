@@ -21,15 +21,20 @@ def blocks_of(data: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in data.items() if key not in _NOT_COUNTED}
 
 
-def parts_of(data: Mapping[str, Any], folder: Path) -> dict[str, str]:
-    """Return a fingerprint of each block, so that a change can be named.
+def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what counts of each block, without secrets, so that a change can be shown.
 
     Args:
         data: The whole configuration.
         folder: Where it lies: `file://` starts there.
     """
     blocks = substitute(without_secrets(blocks_of(data)), lambda *_: None)
-    return {key: digest(_with_files(value, folder)) for key, value in blocks.items()}
+    return {key: _with_files(value, folder) for key, value in blocks.items()}
+
+
+def parts_of(data: Mapping[str, Any], folder: Path) -> dict[str, str]:
+    """Return a fingerprint of each block, so that a change can be named."""
+    return {key: digest(value) for key, value in counted_blocks(data, folder).items()}
 
 
 def _with_files(value: Any, folder: Path) -> Any:

@@ -11,7 +11,8 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
-from limpet.journal.code import code_parts
+from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
 
 
@@ -32,7 +33,7 @@ class EvalInputItem:
         return replace(self, **updates)
 
 
-class PreProcessed:
+class PreProcessed(LookedAt):
     """An evaluator that sees what a function has made of the answer.
 
     Args:
@@ -49,11 +50,25 @@ class PreProcessed:
         self._inner = inner
         self._function = function
         self._expected_steps = expected_steps
-        first = {f"before scoring: {name}": one for name, one in code_parts(function).items()}
-        self.fingerprint: Mapping[str, str] = {**inner.fingerprint, **first}
 
     def __repr__(self) -> str:
         return f"<evaluator {self.name}: {self._inner!r} after {self._function!r}>"
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return {**code_of(self._inner), "before scoring: ": self._function}
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        return declared_of(self._inner)
+
+    @property
+    def said(self) -> Mapping[str, str]:
+        return said_by(self._inner)
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return described_by(self._inner)
 
     async def call(self, scored: Scored) -> Scores:
         made = await asyncio.to_thread(self._function, self._item(scored))

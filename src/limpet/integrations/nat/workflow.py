@@ -9,7 +9,7 @@ from limpet.errors import ConfigError, LimpetError
 from limpet.integrations.nat import room
 from limpet.integrations.nat.configured import ConfiguredWorkflow
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.identity import parts_of
+from limpet.integrations.nat.identity import counted_blocks
 from limpet.integrations.nat.in_process import InProcessWorkflow, check_installed
 from limpet.integrations.nat.recorded import KeptAnswers, RowAnswers
 from limpet.journal.fingerprint import digest
@@ -43,9 +43,9 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
     flags = config.flags
     if flags.skip_workflow:
         return _recorded(config, items)
-    parts = parts_of(config.tree.data, config.path.parent)
+    blocks = counted_blocks(config.tree.data, config.path.parent)
     inner = _own(config) if flags.endpoint is None else _served(flags.endpoint, flags)
-    return ConfiguredWorkflow(inner, parts, flags.result_json_path)
+    return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
 
 
 def _served(endpoint: str, flags: Flags) -> Workflow:

@@ -1,0 +1,93 @@
+"""`limpet why`: what does a step's identity cover, and what changed?"""
+
+from pathlib import Path
+
+import click
+
+from limpet.cli.endings import DONE
+from limpet.cli.logs import log_to_talk
+from limpet.cli.made_by import MadeBy, by_file, found
+from limpet.cli.nat_flags import read_config
+from limpet.cli.run import kept_in
+from limpet.cli.verdict import shown_path
+from limpet.errors import LimpetError
+from limpet.report.jsonl import json_line
+from limpet.report.tables import put
+from limpet.report.terminal import stdout_for_data
+from limpet.report.why import why_data, why_lines
+from limpet.run.face import why as why_of
+from limpet.run.reading.choice import complete_run, is_run
+from limpet.run.reading.opening import open_run
+from limpet.run.why import Why, why_on_disk
+from limpet.text import one_line
+
+
+@click.command("why")
+@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
+@click.option("--item", "id_", metavar="ID", help="Why this item would be run again, or kept.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+def command(run: str | None, *, id_: str | None, as_json: bool) -> int:
+    """Say what the steps of RUN are made of, and what changed since its results were made.
+
+    RUN is a run, or the file that describes it. Where the run was made from a file that is still
+    there, the code as it is now is looked at; nothing is run but its imports, and nothing is
+    written. Where it was made by a script, what is on disk is compared.
+
+    Without RUN: the run in this directory, or else the latest in ./runs.
+    """
+    here = Path.cwd()
+    file = None if run is None else Path(run).expanduser()
+    if file is not None and file.is_file() and not is_run(file):
+        why, place = _by_file(by_file(file), id_)
+    else:
+        why, place = _by_run(run, id_)
+    shown = shown_path(place, here)
+    if as_json:
+        click.echo(json_line(why_data(why, shown)))
+    else:
+        for line in why_lines(why, shown):
+            put(line)
+    return DONE
+
+
+def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
+    with open_run(run) as reader:
+        place = reader.layout.single or reader.layout.home
+        made_by = found(reader.about, reader.layout.home)
+        remark = ""
+        if made_by is not None and made_by.file.is_file():
+            try:
+                return _by_file(made_by, id_, reader.layout.home)
+            except LimpetError as error:
+                if _is_about(error, id_):
+                    raise
+                remark = f"the code as it is now cannot be looked at: {error}"
+        elif made_by is not None:
+            shown = shown_path(made_by.file, Path.cwd())
+            remark = f"{shown} is not there any more: its code cannot be looked at"
+        why = why_on_disk(reader, id_)
+    remarks = (*why.remarks, *((remark,) if remark else ()))
+    return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), place
+
+
+def _is_about(error: LimpetError, id_: str | None) -> bool:
+    return id_ is not None and f"there is no item {one_line(id_)}" in str(error)
+
+
+def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:
+    with stdout_for_data(), log_to_talk(), kept_in():
+        config = read_config(
+            made_by.file, made_by.given, made_by.trials, made_by.settings, goes_on=True
+        )
+        place = run or config.run
+        prepared = config.prepare()
+        why = why_of(
+            prepared.dataset,
+            prepared.workflow,
+            prepared.evaluators,
+            place,
+            config.trials,
+            id_,
+            **prepared.options,
+        )
+    return why, place

@@ -1,0 +1,1 @@
+"""What a function, a value, a file, a call depends on."""

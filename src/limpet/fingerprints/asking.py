@@ -1,0 +1,108 @@
+"""What can be asked of an object without running any code of its own?
+
+A proxy answers to every name, a lazy module is imported when it is looked at, a property does what
+it likes. Here nobody is asked: what lies in dicts and slots is read.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from threading import local
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
+from typing import Any
+
+_HONEST = {id(FunctionType), id(BuiltinFunctionType), id(MethodType)}
+_HONEST |= {id(MethodDescriptorType), id(WrapperDescriptorType)}
+_LISTS = (str, tuple, list, dict, set, frozenset)
+_bases = type.__dict__["__mro__"].__get__
+_held = type.__dict__["__dict__"].__get__
+_names_of_module = vars(ModuleType)["__dict__"].__get__
+
+
+def is_a(thing: Any, *kinds: type) -> bool:
+    """Tell whether something is of one of these kinds, and not of one below; nobody is asked."""
+    kind = type(thing)
+    for one in kinds:  # noqa: SIM110 - asked very often, and any() takes twice as long
+        if kind is one:
+            return True
+    return False
+
+
+def bases_of(cls: type) -> tuple[type, ...]:
+    """Return a class and all that it is made from."""
+    found: tuple[type, ...] = _bases(cls)
+    return found
+
+
+def held_by(cls: type) -> Mapping[str, Any]:
+    """Return what a class itself holds."""
+    found: Mapping[str, Any] = _held(cls)
+    return found
+
+
+def names_of(module: ModuleType) -> dict[str, Any]:
+    """Return what a module holds, also one that is not loaded yet."""
+    found: dict[str, Any] | None = _names_of_module(module)
+    return {} if found is None else found
+
+
+def text_at(thing: Any, name: str) -> str | None:
+    """Return `__module__`, `__name__` or `__qualname__` of something; None if it is no text."""
+    kind = type(thing)
+    found: Any = None
+    if issubclass(kind, type):
+        found = type.__dict__[name].__get__(thing)
+    elif id(kind) in _HONEST:
+        found = getattr(thing, name, None)
+    elif issubclass(kind, ModuleType):
+        found = names_of(thing).get(name)
+    else:
+        found = _own_dict(thing).get(name)
+        if type(found) is not str and name == "__module__":
+            found = type.__dict__[name].__get__(kind)
+    return found if type(found) is str else None
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return what an object holds."""
+    attributes: dict[str, Any] = {}
+    for cls in bases_of(type(value)):
+        slots = held_by(cls).get("__slots__", ())
+        if not is_a(slots, *_LISTS):
+            continue
+        for name in [slots] if type(slots) is str else tuple(slots):
+            if type(name) is not str:
+                continue
+            slot = held_by(cls).get(_mangled(cls, name))
+            if type(slot) is MemberDescriptorType:
+                with contextlib.suppress(AttributeError):  # it holds nothing yet
+                    attributes[name] = slot.__get__(value)
+    attributes.update(_own_dict(value))
+    return {name: one for name, one in attributes.items() if type(name) is str}
+
+
+def _mangled(cls: type, name: str) -> str:
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{(text_at(cls, '__name__') or '').lstrip('_')}{name}" if private else name
+
+
+def _own_dict(value: Any) -> dict[Any, Any]:
+    kind = type(value)
+    if issubclass(kind, local):
+        held: dict[Any, Any] = local.__getattribute__(value, "__dict__")
+        return held
+    for cls in bases_of(kind):
+        found = held_by(cls).get("__dict__")
+        if type(found) is GetSetDescriptorType:
+            with contextlib.suppress(AttributeError, TypeError):
+                held = found.__get__(value)
+                return held if type(held) is dict else {}
+    return {}

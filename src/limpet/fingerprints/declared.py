@@ -1,0 +1,138 @@
+"""What does a step depend on that nobody can see? What was declared says it: `depends_on`."""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.fingerprints.identity import Identity
+from limpet.fingerprints.looked import digest_of
+from limpet.fingerprints.shown import MOST_TEXT, Showing, Shown, shown_file, shown_text
+from limpet.secrets.known import certain_secrets, is_secret_name
+from limpet.text import one_line
+
+KINDS = ("files", "env", "packages")
+_PIECE_BYTES = 2**20
+_MOST_FILES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class DependsOn:
+    """What was declared.
+
+    Attributes:
+        files: Paths, and patterns with `*` and `**`: each file counts by its content.
+        env: Variables of the environment: each counts by its value.
+        packages: As pip knows them: each counts by its version.
+        folder: Where relative paths start; None: the working directory.
+    """
+
+    files: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    def look(self) -> Identity:
+        """Return what it is now.
+
+        Raises:
+            LimpetError: There is no such file or package.
+        """
+        parts: dict[str, str] = {}
+        left_out: dict[str, str] = {}
+        shown: dict[str, Shown] = {}
+        folder = self.folder or Path.cwd()
+        for pattern in self.files:
+            for path in _files(pattern, folder):
+                name = path.relative_to(folder) if path.is_relative_to(folder) else path
+                part = f"file {name.as_posix()}"
+                parts[part], shown[part] = _content(path)
+        secrets = frozenset(certain_secrets(os.environ))
+        for variable in self.env:
+            value = os.environ.get(variable)
+            if is_secret_name(variable) or value in secrets:
+                left_out[f"variable {variable}"] = "a secret"
+            else:
+                parts[f"variable {variable}"] = digest_of(["declared", value])
+                shown[f"variable {variable}"] = shown_text("variable", value or "not set")
+        for package in self.packages:
+            version = _version(package)
+            parts[f"package {package}"] = digest_of(version)
+            shown[f"package {package}"] = shown_text("package", version)
+        return Identity(parts, left_out, shown=Showing(lambda: shown))
+
+
+def as_declared(given: Any) -> DependsOn | None:
+    """Return what somebody gave as `depends_on`.
+
+    Raises:
+        TypeError: It is not a mapping of lists of texts.
+        ValueError: It has a key that there is not.
+    """
+    if given is None or isinstance(given, DependsOn):
+        return given
+    listed = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
+    if not isinstance(given, Mapping):
+        raise TypeError(f"depends_on={one_line(given)}: must be a dict of {listed}")
+    told: dict[str, Any] = {}
+    for kind, names in given.items():
+        if kind not in KINDS:
+            raise ValueError(f"depends_on: there is no {kind!r}, only {listed}")
+        is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
+        if not is_list or not all(isinstance(one, (str, Path)) for one in names):
+            raise TypeError(f"depends_on: {kind} must be a list of texts, not {one_line(names)}")
+        told[kind] = tuple(map(str, names))
+    return DependsOn(**told)
+
+
+def _files(pattern: str, folder: Path) -> list[Path]:
+    path = Path(folder, Path(pattern).expanduser())
+    if path.is_dir():
+        raise LimpetError(
+            f"depends_on: {one_line(pattern)} is a directory",
+            hint=f"name its files: {one_line(pattern.rstrip('/'))}/*, or /** for all below it",
+        )
+    if path.exists():
+        return [path]
+    found: list[Path] = []
+    if any(sign in pattern for sign in "*?["):
+        root = Path(path.anchor)
+        last = str(path.relative_to(root))
+        last += "/*" if last.endswith("**") else ""
+        found = sorted(one for one in root.glob(last) if one.is_file())
+    if not found:
+        raise LimpetError(
+            f"depends_on: there is no file {one_line(pattern)}",
+            hint=f"relative paths start at {folder}",
+        )
+    if len(found) > _MOST_FILES:
+        raise LimpetError(f"depends_on: {one_line(pattern)} names {len(found):,} files")
+    return found
+
+
+def _content(path: Path) -> tuple[str, Shown]:
+    """Return the digest of a file, and how it is shown."""
+    hashed, begin, size = blake2b(digest_size=16), b"", 0
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                hashed.update(piece)
+                size += len(piece)
+                begin = begin or piece[: 4 * MOST_TEXT]
+    except OSError as error:
+        raise LimpetError(f"depends_on: {one_line(str(path))}: {error.strerror}") from error
+    return hashed.hexdigest(), shown_file(path, begin, is_whole=len(begin) == size)
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except (metadata.PackageNotFoundError, ValueError) as error:
+        raise LimpetError(
+            f"depends_on: the package {one_line(package)} is not installed",
+            hint="give the name that pip knows it by",
+        ) from error

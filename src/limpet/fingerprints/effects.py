@@ -1,0 +1,160 @@
+"""What did a module do when it was imported, beyond giving values to its names?
+
+It may have changed a library: a setting, a registry, a method. Nobody who uses the library names
+that. So what a module does counts as soon as anything of it does, and so does what the modules do
+that it imports.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints import names, scopes, syntax
+from limpet.fingerprints.asking import is_a, names_of, text_at
+from limpet.fingerprints.modules import file_of_module
+from limpet.fingerprints.naming import module_name
+from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.parsed import Parsed, lines_of
+from limpet.fingerprints.statements import changed_by, registered_by
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk import Walk
+
+Scope = Mapping[str, Any]
+_US = __name__.partition(".")[0]
+_SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
+
+
+def reach(walk: "Walk", module: str, scope: Scope) -> None:
+    """Let count what a module did when it was imported."""
+    if module in walk.reached:
+        return
+    walk.reached.add(module)
+    file = scope.get("__file__")
+    if not isinstance(file, str) or not is_users_file(file):
+        return
+    parsed = walk.sources.module(scope)
+    if parsed is not None:
+        _does(walk, module, scope, parsed, file)
+        _sets(walk, scope, parsed)
+        _imports(walk, scope, parsed, file)
+    above = module.rpartition(".")[0]
+    package = sys.modules.get(above)
+    if above and is_module(package):
+        reach(walk, above, names_of(package))
+
+
+def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
+    if not parsed.effects:
+        return
+    at = _line_that_runs(scope)
+    done = [
+        one
+        for one in parsed.effects
+        if (at is None or (one.end_lineno or 0) < at)
+        and all(_is_of_a_library(scope.get(name)) for name in registered_by(one))
+        and not _stays_within(one, scope)
+    ]
+    if not done:
+        return
+    reading = syntax.read(*done)
+    label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
+    walk.keep(label, ["code", reading.digest])
+    walk.found.written[label] = (file, tuple(map(lines_of, done)))
+    reading.handed.clear()  # nobody who is called then counts on a docstring
+    walk.follow(label, reading, module, scope, file)
+
+
+def _stays_within(statement: ast.stmt, scope: Scope) -> bool:
+    """Tell whether a statement changes a list or dict of the module's own, or makes a run.
+
+    The first counts where the list is used. A script may make two runs, one after the other.
+    """
+    changed = changed_by(statement)
+    if changed and all(is_a(scope.get(name), list, dict, set) for name in changed):
+        return True
+    chains = syntax.read(statement).chains
+    return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
+
+
+def _makes_runs(thing: Any) -> bool:
+    if is_a(thing, FunctionType) and is_users(thing):
+        named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
+        return any(_is_ours(one) for one in named)
+    return _is_ours(thing)
+
+
+def _is_ours(thing: Any) -> bool:
+    name = text_at(thing, "__name__") if is_module(thing) else module_name(thing)
+    return (name or "").partition(".")[0] == _US
+
+
+def _is_of_a_library(registry: Any) -> bool:
+    """Tell whether a registry is a library's: one's own counts where it is used."""
+    if is_module(registry):
+        return not is_users_module(registry)
+    return not is_users(registry) and not is_users(type(registry))
+
+
+def _line_that_runs(scope: Scope) -> int | None:
+    """Return the line of a module that is still being run; None if it is done.
+
+    A script that starts a run: what it does with the results has no part in them.
+    """
+    for frame in list(sys._current_frames().values()):  # noqa: SLF001 - all threads
+        at: Any = frame
+        while at is not None:
+            if at.f_code.co_name == "<module>" and at.f_globals is scope:
+                line: int = at.f_lineno
+                return line
+            at = at.f_back
+    return None
+
+
+def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
+    """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
+    imported = {_bound(alias) for one in parsed.imports for alias in one.names}
+    for name in sorted(imported):
+        library = scope.get(name)
+        if f"{name}." not in parsed.text or not is_module(library) or is_users_module(library):
+            continue
+        held = names_of(library)
+        for attribute in sorted({*re.findall(_SETS % name, parsed.text, re.MULTILINE)}):
+            path = f"{text_at(library, '__name__')}.{attribute}"
+            if attribute in held:
+                walk.use(path, held[attribute])
+            else:
+                walk.keep(path, ["not there"])
+
+
+def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
+    for one in parsed.imports:
+        found = [*names.imports_in([one], scope.get("__package__"))]
+        users = [name for name in found if not _is_a_librarys(name)]
+        if not users:
+            continue
+        used = any(parsed.uses(_bound(alias)) for alias in one.names)
+        for name in users:
+            loaded = sys.modules.get(name)
+            if not used:  # it is imported for what that does
+                _whole(walk, name, file)
+            elif is_module(loaded):
+                walk.defer(reach, walk, name, names_of(loaded))
+
+
+def _is_a_librarys(module: str) -> bool:
+    loaded = sys.modules.get(module)
+    return is_module(loaded) and not is_users_module(loaded)
+
+
+def _bound(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
+def _whole(walk: "Walk", name: str, importer: str) -> None:
+    found = file_of_module(name, importer)
+    if found is not None:
+        walk.defer(scopes.use_file, walk, name, found)

@@ -1,0 +1,208 @@
+"""What is this step, and is it still what it was?
+
+A step is looked at when a run is planned and again when the run ends. What differs in between (a
+counter, a cache, a pool of connections) is state: its first value in this process is what counts,
+for this step and for every other that uses it. What changed between two runs is an edit. If the
+second look never comes, because the process was killed, the first alone counts.
+"""
+
+import gc
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from limpet.fingerprints.looked import Looked, digest_of
+from limpet.fingerprints.naming import module_name
+from limpet.fingerprints.shown import Showing, Shown, shown_parts
+from limpet.fingerprints.walk import Walk
+from limpet.secrets.known import certain_secrets, is_secret_name
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a step's results depend on besides the item.
+
+    Attributes:
+        parts: The digest of each thing that counts, by its name.
+        left_out: What does not count, by its name: why.
+        state: The names of what changed while a run was going on: their first value counts.
+        found: The digest of each thing as it was found, state as well.
+        home: The module that the step is from: what is in it is named without it.
+        modules: The user's modules of which something counts.
+        code: The user's functions that count: file and line of each.
+        shown: What each thing is, for people: its source, its value.
+    """
+
+    parts: Mapping[str, str]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    state: tuple[str, ...] = ()
+    found: Mapping[str, str] = field(default_factory=dict, repr=False)
+    home: str = field(default="", repr=False)
+    modules: frozenset[str] = field(default=frozenset(), repr=False)
+    code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
+    shown: Showing = field(default_factory=Showing, repr=False, compare=False)
+
+    @property
+    def digest(self) -> str:
+        """32 hex digits of all that counts."""
+        return digest_of(sorted(self.parts.items()))
+
+
+# What was state in this process: by its name, what counts in place of what a run left there.
+# Digest by digest, and not by step: a workflow and its evaluators may share a counter.
+_first_values: dict[str, dict[str, str | None]] = defaultdict(dict)
+# What was a secret at any look: state may hold it, and is the same when its variable is gone.
+_known_secrets: set[str] = set()
+# What counted as it is, by its name: somebody meant it so, and no run's end makes it state.
+_counted: dict[str, set[str]] = defaultdict(set)
+# What a run took away, by the step it was part of: what counts in its place.
+_taken_away: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+
+
+def identity_of(
+    thing: Any,
+    *,
+    is_secret: Callable[[str], bool] = is_secret_name,
+    secrets: Iterable[str] = (),
+) -> Identity:
+    """Look at a step as it is now.
+
+    Args:
+        thing: A function, a class, an instance.
+        is_secret: Tells whether a name is a secret's.
+        secrets: Values that are secrets, and do not count, beside those of the environment.
+    """
+    looked, home = _look(thing, is_secret, secrets), module_name(thing)
+    parts, state = dict(looked.parts), []
+    for name, now in looked.parts.items():
+        place = _absolute(name, home)
+        known = _first_values.get(place, {})
+        if now not in known:
+            _counted[place].add(now)
+        else:  # as a run left it
+            state.append(name)
+            first = known[now]
+            if first is None:
+                del parts[name]
+            else:
+                parts[name] = first
+    for name, first in _taken_away.get((home, looked.parts["function"]), {}).items():
+        if name not in looked.parts:
+            state.append(name)
+            parts[name] = first
+    left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
+    found, names = dict(looked.parts), tuple(sorted(state))
+    code = frozenset(looked.code)
+    return Identity(parts, left_out, names, found, home, looked.modules, code, shown)
+
+
+def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
+    shown = shown_parts(looked)
+    for name in state:  # what is there is not what counts
+        shown[name] = Shown(shown[name].kind if name in shown else "value")
+    return shown
+
+
+def note_end(
+    thing: Any,
+    planned: Identity,
+    *,
+    is_secret: Callable[[str], bool] = is_secret_name,
+    secrets: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Look again when a run has ended.
+
+    Args:
+        thing: What was looked at.
+        planned: What was found when the run was planned.
+        is_secret: As it was for that.
+        secrets: As they were for that.
+
+    Returns:
+        The names of what is state.
+    """
+    looked = _look(thing, is_secret, secrets)
+    state = set(planned.state)
+    for name in looked.parts.keys() | planned.found.keys():
+        now = looked.parts.get(name)
+        if now == planned.found.get(name):
+            continue
+        first, place = planned.parts.get(name), _absolute(name, planned.home)
+        if now in _counted[place]:  # another run was planned with it, while this one was going on
+            continue
+        state.add(name)
+        if now is not None:
+            _first_values[place][now] = first
+        elif first is not None:
+            _taken_away[planned.home, looked.parts["function"]][name] = first
+    return tuple(sorted(state))
+
+
+def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Name what differs between two identities, as a person would."""
+    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    if len(changed) > 1:
+        changed = [name for name in changed if name != "function"]  # the rest says more
+    return [_with_change(name, before, now) for name in changed]
+
+
+def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    words = in_words(name)
+    if name not in before:
+        return f"{words} (new)"
+    return words if name in now else f"{words} (no longer used)"
+
+
+def in_words(name: str) -> str:
+    """Return the name of a part as a person would say it."""
+    words = name
+    if name.endswith(".__doc__"):
+        words = f"the docstring of {name.removesuffix('.__doc__')}"
+    for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
+        if name.startswith(begin):
+            words = kind + name.removeprefix(begin)
+    return words
+
+
+def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:
+    _known_secrets.update(certain_secrets(os.environ), secrets)
+    hidden = frozenset(_known_secrets)
+    for left in reversed(range(_TRIES)):
+        try:
+            with _without_collections():
+                looked = Walk(is_secret, hidden).look(thing)
+                looked.parts  # noqa: B018 - made while it lasts
+        except RuntimeError:  # a thread put something into a dict that was being read
+            if not left:
+                raise
+        else:
+            break
+    return looked
+
+
+def _absolute(name: str, home: str) -> str:
+    """Return a name that is the same whichever step uses it."""
+    module = name.rpartition(".")[0]
+    while module:
+        if module in sys.modules:
+            return name
+        module = module.rpartition(".")[0]
+    return f"{home}.{name}"
+
+
+@contextmanager
+def _without_collections() -> Iterator[None]:
+    """Make a hundred thousand nodes without the collector looking at each of them again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -1,0 +1,39 @@
+"""What did a look find?"""
+
+import functools
+import json
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass
+class Looked:
+    """What a walk found.
+
+    Attributes:
+        forms: Everything that counts, by a name for people: its form as plain data.
+        left_out: What does not count, by name: why.
+        modules: The names of the user's modules of which something counts.
+        code: The user's functions that count: file and line of each.
+        written: Where the source of a part stands: its file, and its first and last lines.
+    """
+
+    forms: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    modules: frozenset[str] = frozenset()
+    code: set[tuple[str, int]] = field(default_factory=set)
+    written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+
+    @functools.cached_property
+    def parts(self) -> dict[str, str]:
+        """The digest of each thing that counts."""
+        return {name: digest_of(form) for name, form in self.forms.items()}
+
+
+def digest_of(form: Any) -> str:
+    """Return 32 hex digits that are the same for the same form."""
+    content = _encode(form).encode(errors="surrogatepass")
+    return blake2b(content, digest_size=16).hexdigest()

@@ -1,0 +1,136 @@
+"""Where are the functions and classes of a file, without parsing it?
+
+Most of a project's code is never reached by a workflow. A file is cut into its functions and
+classes, each parsed only when somebody asks for it, and the rest: imports, assignments, calls.
+"""
+
+import bisect
+import re
+from dataclasses import dataclass, field
+
+from limpet.fingerprints.statements import REGISTERING
+
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:[^"\\]+|\\.|"(?!""))*+"""'
+    r"|'''(?:[^'\\]+|\\.|'(?!''))*+'''"
+    r'|"(?:[^"\\\n]+|\\.)*+"'
+    r"|'(?:[^'\\\n]+|\\.)*+'"
+    r"|#[^\n]*+",
+    re.DOTALL,
+)
+# A closing bracket in the first column ends what was begun above.
+_BEGINS = re.compile(r"\n(?=[^\s#)\]}])")
+_NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
+_HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_INDENTED = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
+_REGISTERING = re.compile(rf"^@[\w.]*\b(?:{REGISTERING})\b", re.MULTILINE)
+_MOST_LINES = 5_000  # a piece is parsed with as many empty lines before it
+
+
+@dataclass(slots=True)
+class Piece:
+    """A function or a class at the top level of a file, decorators and all.
+
+    Attributes:
+        name: What it is called.
+        first: The number of its first line.
+        text: As it is written.
+        is_class: Whether it is one.
+    """
+
+    name: str
+    first: int
+    text: str
+    is_class: bool
+
+    @property
+    def holds_others(self) -> bool:
+        """Whether there may be functions or classes in it."""
+        return self.is_class or _NESTED.search(self.text) is not None
+
+    @property
+    def may_do_something(self) -> bool:
+        """Whether more than names may be given values while it is made."""
+        if self.text.startswith("@") and _REGISTERING.search(self.text):
+            return True
+        body = _INDENTED.findall(self.text) if self.is_class else []
+        if not body:
+            return False
+        return re.search(rf"^{min(body, key=len)}\w+[.(\[]", self.text, re.MULTILINE) is not None
+
+
+@dataclass(slots=True)
+class Cut:
+    """A file in pieces.
+
+    Attributes:
+        rest: The text of the file, with empty lines in place of the pieces.
+        pieces: Its functions and classes, in their order.
+    """
+
+    rest: str
+    pieces: list[Piece] = field(default_factory=list)
+
+    def at_line(self, line: int) -> Piece | None:
+        """Return the piece that a line lies in."""
+        before = bisect.bisect_right(self.pieces, line, key=lambda one: one.first)
+        if not before:
+            return None
+        found = self.pieces[before - 1]
+        return found if line < found.first + found.text.count("\n") + 1 else None
+
+
+def cut(text: str) -> Cut:
+    """Cut a file into pieces; where that is not certain, all of it is the rest."""
+    whole = Cut(text)
+    begins = _begins(text)
+    if begins is None:
+        return whole
+    begins.append(len(text))
+    found = Cut("")
+    rest: list[str] = []
+    line, done, at = 1, 0, 0
+    while at < len(begins) - 1:
+        begin = begins[at]
+        while text[begins[at]] == "@":  # of several decorators, each begins a line
+            at += 1
+            if at == len(begins) - 1:
+                return whole
+        header = _HEADER.match(text, begins[at])
+        if header is None:
+            if begins[at] != begin:
+                return whole
+            at += 1
+            continue
+        end = begins[at + 1]
+        rest.append(text[done:begin])
+        line += rest[-1].count("\n")
+        piece = Piece(header[1], line, text[begin:end], header[0].startswith("class"))
+        found.pieces.append(piece)
+        empty = "\n" * piece.text.count("\n")
+        rest.append(empty)
+        line += len(empty)
+        done, at = end, at + 1
+    found.rest = "".join([*rest, text[done:]])
+    return found
+
+
+def _begins(text: str) -> list[int] | None:
+    """Return where statements begin in the first column; None if nobody can tell."""
+    if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
+        return None
+    inside = [one.span() for one in _STRING_OR_COMMENT.finditer(text) if "\n" in one[0]]
+    inside.append((len(text), len(text)))
+    strings = iter(inside)
+    start, end = next(strings)
+    begins: list[int] = []
+    for found in _BEGINS.finditer("\n" + text):
+        at = found.start()  # without the line that was put before it
+        while at >= end and end < len(text):
+            start, end = next(strings)
+        if start < at < end:  # a line of a text
+            continue
+        if text[at - 2 : at] == "\\\n":  # it goes on from the line above
+            return None
+        begins.append(at)
+    return begins

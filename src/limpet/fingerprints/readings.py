@@ -1,0 +1,104 @@
+"""What follows if any of the code that was met reads docstrings, source text, frames, subclasses?
+
+Docstrings, comments and the names of locals count for nothing, unless somebody reads them. Who
+does is known when all code was met.
+"""
+
+import ast
+from collections.abc import Mapping
+from types import CodeType
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints import reading as read
+from limpet.fingerprints import scopes, syntax
+from limpet.fingerprints.naming import plain_name
+from limpet.fingerprints.ownership import is_users
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk import Walk
+
+
+class Readings:
+    """What the code that was met so far looks at.
+
+    Attributes:
+        getters: Names of functions that read a variable of the environment by the name they get.
+    """
+
+    def __init__(self) -> None:
+        self.getters: set[str] = set()
+        self._noticed: set[str] = set()
+        self._documentation: dict[str, Any] = {}
+        self._hinted: list[tuple[ast.AST, Mapping[str, Any]]] = []
+        self._functions: list[tuple[str, ast.AST, CodeType]] = []
+        self._classes: list[tuple[str, type]] = []
+        self._calls: set[tuple[str, str]] = set()
+
+    def note(self, reading: read.Reading) -> None:
+        """Take in what a piece of code does."""
+        self._noticed |= reading.notices
+        for chain, name in reading.looked_up:
+            if type(name) is ast.Constant and type(name.value) is str:
+                self._calls.add((chain[-1], name.value))
+
+    def notice_everything(self) -> None:
+        """Take it that somebody reads docstrings: there is code that nobody can read."""
+        self._noticed.add(read.DOCUMENTATION)
+
+    def met(self, label: str, node: ast.AST, code: CodeType) -> None:
+        """Remember a function."""
+        self._functions.append((label, node, code))
+
+    def met_class(self, label: str, cls: type) -> None:
+        """Remember a class."""
+        self._classes.append((label, cls))
+
+    def document(
+        self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
+    ) -> None:
+        """Let a docstring and hints count, with what the hints name; else remember them."""
+        text = read.documentation_of(node)
+        if text is None:
+            return
+        if counts:
+            walk.found.forms[f"{label}.__doc__"] = text
+            _follow_hints(walk, node, scope)
+        else:
+            self._documentation[f"{label}.__doc__"] = text
+            self._hinted.append((node, scope))
+
+    def finish(self, walk: "Walk") -> None:
+        """Let count what follows; what that reaches in turn waits in the walk's queue."""
+        forms = walk.found.forms
+        if read.DOCUMENTATION in self._noticed:
+            forms.update(self._documentation)
+            self._follow_all_hints(walk)
+        if read.SOURCE in self._noticed:
+            for label, node, _ in self._functions:
+                forms[f"{label} as written"] = walk.sources.text_of(node)
+        if read.FRAMES in self._noticed:
+            for label, _, code in self._functions:
+                forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
+        if read.SUBCLASSES in self._noticed:
+            classes, self._classes = self._classes, []
+            for label, cls in classes:
+                every: list[type] = type.__subclasses__(cls)
+                below = [one for one in every if is_users(one)]
+                forms[f"{label}.__subclasses__"] = [
+                    walk.form(plain_name(one), one) for one in below
+                ]
+        for getter, name in sorted(self._calls):
+            if getter in self.getters:
+                walk.use_variable(name)
+
+    def _follow_all_hints(self, walk: "Walk") -> None:
+        hinted, self._hinted = self._hinted, []
+        for node, scope in hinted:
+            _follow_hints(walk, node, scope)
+
+
+def _follow_hints(walk: "Walk", node: ast.AST, scope: Mapping[str, Any]) -> None:
+    hints = read.hints_of(node)
+    if hints:
+        found = syntax.read_hints(hints)
+        scopes.use_chains(walk, str(scope.get("__name__", "")), scope, found.chains, set())

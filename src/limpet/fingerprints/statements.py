@@ -1,0 +1,163 @@
+"""What do the statements of a scope do: assign, import, call?"""
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Any
+
+_BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
+_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv"}
+REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
+"""Decorators that put what they get into a registry."""
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_IMPORTS = (ast.Import, ast.ImportFrom)
+SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
+SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
+SIMPLE |= {ast.Break, ast.Continue}
+"""Statements with no others in them."""
+
+
+def children(node: ast.AST) -> list[Any]:
+    """Return the statements, handlers and cases in a statement."""
+    return [child for field in _BODIES for child in getattr(node, field, ())]
+
+
+def statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements in a statement, also those of functions and classes in it."""
+    for child in children(node):
+        yield child
+        if type(child) not in SIMPLE:
+            yield from statements_in(child)
+
+
+def at_import(body: list[Any]) -> Iterator[ast.stmt]:
+    """Yield the statements that run when a module is imported, in their order."""
+    for node in body:
+        if isinstance(node, ast.stmt):
+            yield node
+        if type(node) in SIMPLE or isinstance(node, _SCOPES) or _is_for_scripts(node):
+            continue
+        yield from at_import(children(node))
+
+
+def _is_for_scripts(node: ast.AST) -> bool:
+    """Tell whether it is `if __name__ == "__main__":`."""
+    match node:
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+            return True
+    return False
+
+
+def registered_by(statement: ast.stmt) -> list[str]:
+    """Return the first names of decorators that put a function or class into a registry."""
+    found = []
+    for one in getattr(statement, "decorator_list", ()):
+        function = one.func if isinstance(one, ast.Call) else one
+        last = function.attr if isinstance(function, ast.Attribute) else _first_name(function)
+        if re.fullmatch(REGISTERING, last):
+            found.append(_first_name(function))
+    return found
+
+
+def does_something(statement: ast.stmt) -> bool:
+    """Tell whether a statement, with all that runs in it at import, has an effect."""
+    kind = type(statement)
+    if kind in _SCOPES or kind in _IMPORTS:
+        return False
+    if kind in SIMPLE:
+        return has_effect(statement)
+    return any(has_effect(one) for one in at_import([statement]))
+
+
+def has_effect(statement: ast.stmt) -> bool:
+    """Tell whether a statement calls something, or changes what is not its module's own."""
+    if type(statement) is ast.Assign:
+        return any(type(one) is not ast.Name and _is_foreign(one) for one in statement.targets)
+    match statement:
+        case ast.Expr(value=ast.Call(func=function, args=given)):
+            # Warnings may become errors.
+            fails = any(isinstance(one, ast.Constant) and one.value == "error" for one in given)
+            return fails or _first_name(function) not in _SILENT
+        case ast.Delete(targets=targets):
+            return any(isinstance(one, ast.Attribute) for one in targets)
+        case ast.AugAssign(target=target):
+            return _is_foreign(target)
+    return False
+
+
+def changed_by(statement: ast.stmt) -> list[str]:
+    """Return the first names of what a simple statement changes: `rows[0]["a"] = 1`, `rows.pop()`.
+
+    Where a call is on the way, nobody knows what it gives.
+    """
+    changed: list[ast.expr] = []
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
+            changed = [function]
+        case ast.Assign(targets=targets):
+            changed = targets
+        case ast.AugAssign(target=target):
+            changed = [target]
+    names = []
+    for one in changed:
+        while isinstance(one, (ast.Attribute, ast.Subscript)):
+            one = one.value  # noqa: PLW2901
+        names.append(one.id if isinstance(one, ast.Name) else "")
+    return names
+
+
+def _is_foreign(target: ast.expr) -> bool:
+    """Tell whether an assignment may change what is not the module's own.
+
+    What a call gave, `getcontext().prec = 3`, or what lies deeper, `json.JSONEncoder.default = f`.
+    """
+    if isinstance(target, ast.Name):
+        return False
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return any(_is_foreign(one) for one in target.elts)
+    if isinstance(target, ast.Starred):
+        return _is_foreign(target.value)
+    within = target.value if isinstance(target, (ast.Attribute, ast.Subscript)) else target
+    return not isinstance(within, ast.Name)
+
+
+def _first_name(node: ast.AST) -> str:
+    while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
+    """Return what a scope assigns to each name, wherever in it; not in the functions inside."""
+    found: dict[str, list[ast.expr]] = {}
+    todo: list[ast.AST] = list(body)
+    while todo:
+        node = todo.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
+                continue
+            case ast.Assign(targets=targets, value=value):
+                for target in targets:
+                    _note(found, target, value)
+                continue
+            case ast.AnnAssign(target=target, value=ast.expr() as value):
+                _note(found, target, value)
+            case ast.AugAssign(target=target, value=value):
+                _note(found, target, value)
+            case ast.NamedExpr(target=target, value=value):
+                _note(found, target, value)
+        if not isinstance(node, ast.expr):
+            todo += ast.iter_child_nodes(node)
+    return found
+
+
+def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+    match target:
+        case ast.Name(id=name):
+            found.setdefault(name, []).append(value)
+        case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            for one in targets:
+                _note(found, one, value)
+        case ast.Starred(value=one):
+            _note(found, one, value)

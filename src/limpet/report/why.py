@@ -1,0 +1,186 @@
+"""What is there to say of what a run's steps are made of, and of what changed?"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from textwrap import wrap
+from typing import Any
+
+from rich.text import Text
+
+from limpet.fingerprints.differences import Difference
+from limpet.fingerprints.identity import in_words
+from limpet.report.times import moment
+from limpet.report.words import count
+from limpet.run.explaining import heading
+from limpet.run.item_story import ItemStory
+from limpet.run.why import StepWhy, Why
+from limpet.text import harmless, one_line
+
+_GROUPS = {
+    "function": "functions",
+    "class": "classes",
+    "value": "values",
+    "docstring": "docstrings",
+    "module": "modules",
+    "file": "files",
+    "variable": "variables",
+    "package": "packages",
+    "setting": "settings",
+    "library": "libraries",
+}
+_PREFIXES = ("file of ", "module ", "file ", "variable ", "package ")
+_WIDE = 78
+_MOST_LINES, _MOST_DIFFERENCES = 60, 40
+_MOST_NAMES, _MOST_LEFT_OUT = 24, 12
+_STYLES = {"-": "red", "+": "green", "…": "dim"}
+_VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are asked": "red"}
+
+
+def why_lines(why: Why, shown: str) -> Iterator[Text]:
+    """Yield all of it, line by line.
+
+    Args:
+        why: What is to be said.
+        shown: What the run is called.
+    """
+    how = "the code as it is now" if why.looked else "what is on disk: its code cannot be seen"
+    yield Text(one_line(shown), "bold") + Text(f" · {how}", "not bold")
+    for remark in why.remarks:
+        yield Text(f"note: {one_line(remark)}", "yellow")
+    for story in why.item:
+        yield Text("")
+        yield from _story(story)
+    for step in why.steps:
+        if not why.item or step.compared in ("now", "asked"):
+            yield Text("")
+            yield from _step(step, covers=not why.item)
+    if not why.steps:
+        yield Text("")
+        yield Text("nothing is known of its steps", "dim")
+
+
+def _step(step: StepWhy, *, covers: bool) -> Iterator[Text]:
+    yield Text(one_line(step.name), "bold") + Text(f": {_in_short(step)}", "not bold")
+    yield from _differences(step.differences)
+    if covers:
+        yield from _covers(step)
+
+
+def _in_short(step: StepWhy) -> str:
+    many = count(len(step.differences), "difference")
+    if step.compared == "now":
+        return f"changed since its results were made, {many}"
+    if step.compared == "asked":
+        return f"changed since its results were made, {many}; you were asked about it"
+    if step.compared == "before":
+        return f"as it last ran; its last change, {many}"
+    return "as it ran; no change is known" if step.covers.version else "never run"
+
+
+def _differences(found: Sequence[Difference]) -> Iterator[Text]:
+    left = _MOST_LINES
+    for number, one in enumerate(found):
+        if left <= 0 or number >= _MOST_DIFFERENCES:
+            yield Text(f"  … and {len(found) - number:,} more: --json", "dim")
+            return
+        yield Text(f"  {one_line(heading(one))}", "cyan")
+        for line in one.lines[:left]:
+            yield Text(f"    {harmless(line)}", _STYLES.get(line[:1], ""))
+        if len(one.lines) > left:
+            yield Text(f"    … {len(one.lines) - left:,} more lines: --json", "dim")
+        left -= max(len(one.lines), 1)
+
+
+def _covers(step: StepWhy) -> Iterator[Text]:
+    groups: dict[str, list[str]] = {}
+    for name in step.covers.parts:
+        shown = step.covers.shown.get(name)
+        kind = "value" if shown is None else shown.kind
+        if kind in _GROUPS and name not in step.state:
+            groups.setdefault(kind, []).append(_bare(name))
+    if groups:
+        yield Text("  covers", "cyan")
+    for kind, title in _GROUPS.items():
+        if kind in groups:
+            yield from _listed(title, sorted(groups[kind]))
+    if step.files:
+        yield from _listed("files read", list(step.files))
+    if step.covers.left_out:
+        yield Text("  left out", "cyan")
+        yield from _left_out(step)
+    if step.state:
+        yield Text("  state: changes while it runs, and counts by its first value", "cyan")
+        yield from _listed("", list(step.state))
+    if step.covers.cut:
+        yield Text("  what is long was cut when it was noted", "dim")
+
+
+def _bare(name: str) -> str:
+    begin = next((one for one in _PREFIXES if name.startswith(one)), "")
+    words = in_words(name).removeprefix("the docstring of ") if not begin else ""
+    return words or name.removeprefix(begin)
+
+
+def _listed(title: str, names: Sequence[str]) -> Iterator[Text]:
+    shown = [one_line(name) for name in names[:_MOST_NAMES]]
+    more = len(names) - len(shown)
+    text = ", ".join(shown) + (f" and {more:,} more" if more else "")
+    begin = f"    {title:<11} " if title else "    "
+    lines = wrap(text, _WIDE - len(begin), break_on_hyphens=False) or [""]
+    for number, line in enumerate(lines):
+        yield Text(begin if not number else " " * len(begin), "dim") + Text(line, "not dim")
+
+
+def _left_out(step: StepWhy) -> Iterator[Text]:
+    by_reason: dict[str, list[str]] = {}
+    for name, reason in step.covers.left_out.items():
+        by_reason.setdefault(reason, []).append(_bare(name))
+    for number, (reason, names) in enumerate(by_reason.items()):
+        if number >= _MOST_LEFT_OUT:
+            yield Text(f"    … and {len(by_reason) - number:,} more reasons: --json", "dim")
+            return
+        yield Text(f"    {one_line(reason)}", "dim")
+        for line in _listed("", names):
+            yield Text("  ") + line
+
+
+def _story(story: ItemStory) -> Iterator[Text]:
+    yield Text(one_line(story.id), "bold")
+    told: dict[tuple[str, str, str], list[str]] = {}
+    for fact in story.facts:
+        told.setdefault((fact.verdict, fact.why, fact.at), []).append(one_line(fact.step))
+    width = min(max(len(", ".join(steps)) for steps in told.values()), _WIDE // 3)
+    for (verdict, why, at), steps in told.items():
+        begin = f"  {', '.join(steps):<{width}}  "
+        yield Text(begin) + Text(verdict, _VERDICTS.get(verdict, ""))
+        when = f" ({moment(at)})" if at else ""
+        for line in wrap(one_line(why) + when, _WIDE - width - 4):
+            yield Text(" " * (width + 4) + line)
+
+
+def why_data(why: Why, shown: str) -> dict[str, Any]:
+    """Return all of it for machines."""
+    return {
+        "run": shown,
+        "looked": "now" if why.looked else "disk",
+        "remarks": list(why.remarks),
+        "steps": {step.name: _step_data(step) for step in why.steps},
+        "item": [asdict(one) for one in why.item],
+    }
+
+
+def _step_data(step: StepWhy) -> dict[str, Any]:
+    covers = step.covers
+    return {
+        "version": covers.version,
+        "compared": step.compared,
+        "differences": [asdict(one) for one in step.differences],
+        "parts": {
+            name: {"digest": digest, "kind": covers.shown[name].kind}
+            for name, digest in covers.parts.items()
+        },
+        "left_out": dict(covers.left_out),
+        "state": list(step.state),
+        "files_read": list(step.files),
+        "cut": covers.cut,
+    }

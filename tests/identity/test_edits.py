@@ -1,0 +1,28 @@
+"""Is an edit seen that may change an answer, and only such an edit?"""
+
+import pytest
+from identity import attacks, cases, strangers
+from identity.probing import Probe
+
+RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN
+KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP
+
+
+@pytest.fixture(scope="module")
+def probe():
+    probe = Probe()
+    yield probe
+    probe.close()
+
+
+@pytest.mark.parametrize("edit", RERUN, ids=lambda one: one.name)
+def test_an_edit_that_may_change_an_answer_is_seen(tmp_path, probe, edit):
+    before, after = probe.before_and_after(tmp_path, edit)
+    assert before["digest"] != after["digest"]
+
+
+@pytest.mark.parametrize("edit", KEEP, ids=lambda one: one.name)
+def test_an_edit_that_changes_no_answer_is_none(tmp_path, probe, edit):
+    before, after = probe.before_and_after(tmp_path, edit)
+    parts = {*before["parts"].items()} ^ {*after["parts"].items()}
+    assert sorted({name for name, _ in parts}) == []

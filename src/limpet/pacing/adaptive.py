@@ -52,6 +52,7 @@ from limpet.pacing.mirror import Mirror
 from limpet.pacing.rounds import Rounds
 from limpet.pacing.suspicion import NEAR, Suspicion
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
+from limpet.pacing.trial import Trial
 
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
@@ -120,6 +121,7 @@ class AdaptiveLimits:
         self._cut_number = 0
         self._suspicion = Suspicion()
         self.chance = Chance()
+        self._trial = Trial()
         self._cut_short = False  # we did not wait as long as was named
         self._unhurt_window = 0.0  # how many were in flight before what may have been chance
         self._quota_cut = False  # the last cut was one of the quota
@@ -146,7 +148,8 @@ class AdaptiveLimits:
         unknown = not self.rate.known and not self.in_flight_cap.known
         round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
         spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
-        return min(self.rate.at(self.clock()), 2 * self.quota.top / MINUTE_S, spread)
+        rate = self.rate.at(self.clock()) * self._trial.factor(self._traffic.count)
+        return min(rate, 2 * self.quota.top / MINUTE_S, spread)
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
         """Return the seconds until it is worth asking again; 0: a call may start now.
@@ -185,6 +188,7 @@ class AdaptiveLimits:
         if self.blocked:
             self.breaker.probe = sent
         self._traffic.add(sent)
+        self._trial.sent(sent)
         climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
@@ -241,6 +245,9 @@ class AdaptiveLimits:
         self._take_in(sent, limits)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
+        if self._trial.passes_with(sent) and not self.chance.share and not self.blocked:
+            self.chance.believe(1 + self._trial.refused, self._traffic.count - self._cut_number)
+            self._undo_cuts(now)
         self.rounds.answered(now - sent.at)
         if self.rounds.complete(now):
             self._close_round(now)
@@ -271,7 +278,7 @@ class AdaptiveLimits:
             return False
         if sent.at > self._cut_at:  # else it was sent before the last cut: late news
             doubtful = self.chance.doubtful
-            if self._is_chance(sent, now, named=retry_after_s > SILENCE_S[0]):
+            if self._is_chance(sent, now, retry_after_s):
                 return True
             # In doubt, all wait for a moment only, and the next one will tell.
             doubtful = doubtful and self.chance.doubtful
@@ -289,25 +296,46 @@ class AdaptiveLimits:
                 self._bucket.hold(now + seconds - max(now, self.hold_until))
             self.hold_until = now + seconds
 
-    def _is_chance(self, sent: Sent, now: float, *, named: bool) -> bool:
+    def _is_chance(self, sent: Sent, now: float, retry_after_s: float) -> bool:
         """Tell whether a refusal says nothing of a limit."""
         believed = self.chance.share > 0
         if not believed and not self.rate.known:
             self._unhurt_window = max(self._unhurt_window, self.rounds.window)
         soon = sent.at - self._cut_at < self._silence_s
+        failed = self._trial.fails_with(sent)
         refusal = Refusal(
             sent.number,
             sent.number - self._cut_number,
-            self._tried_more(sent),
+            failed or self._tried_more(sent),
             early=self.rate.is_fresh(sent.at),
-            named=named,
+            named=retry_after_s > SILENCE_S[0],
             cut_short=self._cut_short,
             tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
         )
+        if self._on_trial(sent, refusal, now, retry_after_s) and not failed:
+            self.chance.passes_over(refusal)
+            return True
         if not self.chance.explains(refusal) or self.blocked:
             return False
         if self.chance.share and not believed:
             self._undo_cuts(now)
+        return True
+
+    def _on_trial(self, sent: Sent, refusal: Refusal, now: float, retry_after_s: float) -> bool:
+        """Tell whether a trial will show what a refusal means; begins one if it may."""
+        if self._trial.running:
+            return True
+        binds = self.rate.known and not self.quota.known and self.in_flight < self.limit()
+        if (
+            not binds
+            or self.chance.share
+            or not refusal.tells
+            or retry_after_s > LONG_BLOCK_S
+            or not self.chance.is_alone(refusal)
+            or not self._trial.may_begin(sent)
+        ):
+            return False
+        self._trial.begin(self._traffic.count, self.rate.at(now) / self.mean_cost, now)
         return True
 
     def _undo_cuts(self, now: float) -> None:

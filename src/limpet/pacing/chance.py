@@ -122,6 +122,22 @@ class Chance:
         if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
             self._forget()
 
+    def is_alone(self, refusal: Refusal) -> bool:
+        """Tell whether no other was refused just before."""
+        return refusal.number - self._last > COMPANY
+
+    def passes_over(self, refusal: Refusal) -> None:
+        """Take in that a call was refused, and that it will show why."""
+        self._last = refusal.number
+        self._since = 0
+        self._refused += 1
+
+    def believe(self, refused: int, calls: int) -> None:
+        """So many were refused, and it was no limit."""
+        self._forget()
+        self._refused, self._calls = refused, max(refused, calls)
+        self._weigh(BELIEVED)
+
     def explains(self, refusal: Refusal) -> bool:
         """Take in that a call was refused; returns whether that says nothing of a limit."""
         alone = refusal.number - self._last > COMPANY and not refusal.named
@@ -160,7 +176,7 @@ class Chance:
         self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
 
     def _weigh(self, weight: float) -> None:
-        if self._evidence <= 0:
+        if self._evidence <= 0 and weight < BELIEVED:
             self._calls = self._refused = 1
         self._evidence = max(min(0.0, self._evidence), self._evidence + weight)
         if self._evidence >= BELIEVED:

@@ -46,7 +46,7 @@ from collections.abc import Callable, Iterable, Mapping
 from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
 from limpet.pacing.bucket import TELLING_S, TRUST, Bucket
 from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
-from limpet.pacing.chance import Chance, Refusal
+from limpet.pacing.chance import SOON, Chance, Refusal
 from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 from limpet.pacing.mirror import Mirror
 from limpet.pacing.rounds import Rounds
@@ -125,6 +125,7 @@ class AdaptiveLimits:
         self._cut_short = False  # we did not wait as long as was named
         self._unhurt_window = 0.0  # how many were in flight before what may have been chance
         self._quota_cut = False  # the last cut was one of the quota
+        self._measured = False  # the rate is what was accepted between two refusals
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
     @property
@@ -325,17 +326,22 @@ class AdaptiveLimits:
         """Tell whether a trial will show what a refusal means; begins one if it may."""
         if self._trial.running:
             return True
-        binds = self.rate.known and not self.quota.known and self.in_flight < self.limit()
+        # Only of a rate that was measured, and that is what holds us back, can it tell.
+        measured = self.rate.known and self._measured and not self.quota.known
         if (
-            not binds
+            not measured
+            or self.in_flight >= self.limit()
             or self.chance.share
             or not refusal.tells
+            or refusal.taken <= SOON
             or retry_after_s > LONG_BLOCK_S
             or not self.chance.is_alone(refusal)
             or not self._trial.may_begin(sent)
         ):
             return False
-        self._trial.begin(self._traffic.count, self.rate.at(now) / self.mean_cost, now)
+        pace = self.rate.at(now) / self.mean_cost
+        expected = refusal.tried_more is not False
+        self._trial.begin(self._traffic.count, pace, now, expected=expected)
         return True
 
     def _undo_cuts(self, now: float) -> None:
@@ -397,8 +403,9 @@ class AdaptiveLimits:
             self._cut_quota(refusal, now)
             return
         self.quota, self._quota_cut = Ceiling(), False
+        if refusal.at - self._cut_at >= 2 * self._refusal_s:  # else it is the same climb
+            self._refusals.append(refusal)
         self._mark_cut(now)
-        self._refusals.append(refusal)
         if self._is_cap():
             # Where some are refused by chance, a cap that is one too high does not show.
             cap = max(1.0, (BELOW if self.chance.share else 1.0) * refusal.in_flight)
@@ -428,10 +435,12 @@ class AdaptiveLimits:
 
     def _is_cap(self) -> bool:
         """Tell whether nothing was ever accepted above what was refused."""
+        if len(self._refusals) < CLIMBS:
+            return False
         lowest = min(one.in_flight for one in self._refusals)
         first = self._refusals[0]
         passed = [one.in_flight for one in self._traffic.accepted(first.at, math.inf)]
-        if len(self._refusals) < CLIMBS or lowest == 0 or not passed:
+        if lowest == 0 or not passed:
             return False
         # What we take for in flight is partly on its way to or from the provider; a refusal is
         # nothing but that way.
@@ -452,6 +461,7 @@ class AdaptiveLimits:
         bound = self._bucket.most(refusal.at, sum(one.cost for one in got) + self.mean_cost)
         measured = self._bucket.measure(got, refusal.at)
         start = max(now, self.hold_until)
+        self._measured = measured is not None
         if measured is not None:
             top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
@@ -540,6 +550,7 @@ class AdaptiveLimits:
             most = self._bucket.most(breaker.refused_at, self.mean_cost)
             if most < self.rate.at(now):
                 self.rate.guess(most, now)
+                self._measured = False
         if breaker.refused_at is None:
             self._bucket.empty_at = None
         breaker.close()

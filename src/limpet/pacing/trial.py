@@ -4,7 +4,7 @@ A refusal that comes alone may be the edge of a limit or chance, and to go on at
 not tell: a bucket that is overrun by 1% refuses one call in a hundred, and so does a gateway with a
 fault. But a bucket that has just refused is empty. If we go half as fast again right away, it
 refuses every third call; chance refuses no more than before. So a trial of some thirty calls tells
-the two apart, at the price of two more refusals where it was a limit.
+the two apart, at the price of one or two more refusals where it was a limit.
 
 At a limit, trials fail, and each that does makes the next one rarer.
 """
@@ -19,9 +19,9 @@ ENOUGH = 1.25
 """How many times the pace must be reached for it to tell anything."""
 CALLS = 30
 """How many calls a trial has; a limit refuses a third of them."""
-REFUSALS = 2
-"""So many more refusals are no chance."""
-APART = 100
+REFUSALS = (1, 2)
+"""So many more are no chance: where the first was to be expected of a limit, and where not."""
+APART = 200
 """Calls between the first two trials; after each that fails, twice as many."""
 
 
@@ -38,6 +38,7 @@ class Trial:
         self.refused = 0
         self._apart = APART
         self._last = -APART  # the number of its last call
+        self._most = 0
         self._began_at = self._ended_at = 0.0
         self._longest_s = 0.0
 
@@ -45,10 +46,18 @@ class Trial:
         """Tell whether the last one was long enough ago."""
         return not self.running and refusal.number - self._last >= self._apart
 
-    def begin(self, count: int, requests_per_s: float, now: float) -> None:
-        """Go faster from now on, after so many calls."""
+    def begin(self, count: int, requests_per_s: float, now: float, *, expected: bool) -> None:
+        """Go faster from now on, after so many calls.
+
+        Args:
+            count: How many calls there were.
+            requests_per_s: The pace that is held to be the limit.
+            now: The time.
+            expected: A limit was to be expected where the refusal came.
+        """
         self.running, self.refused = True, 0
         self._last = count + CALLS
+        self._most = REFUSALS[0 if expected else 1]
         self._began_at, self._ended_at = now, math.inf
         self._longest_s = CALLS / (ENOUGH * requests_per_s)
 
@@ -66,7 +75,7 @@ class Trial:
         if not self.running:
             return False
         self.refused += refusal.number <= self._last
-        if self.refused < REFUSALS:
+        if self.refused < self._most:
             return False
         self.running = False
         self._apart *= 2

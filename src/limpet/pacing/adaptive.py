@@ -26,7 +26,8 @@ To take what was sent so far for the limit made crawls of an hour. It is a guess
 ceiling climbs so fast that either the next refusal measures, or nothing was lost but seconds.
 
 Before any of these: a refusal may say nothing of a limit at all (`chance`). Then the call that was
-refused waits as it was told, and nobody else.
+refused waits as it was told, and nobody else. One that comes alone at a pace that was measured is
+put to the test: we go faster for a moment (`trial`).
 
 Around them: slow start while more concurrency buys more throughput (`rounds`); one cut for each
 episode, since what was sent before a cut is late news; a breaker that sends one probe at a time

@@ -19,6 +19,12 @@ Page's cumulative sum, of the logarithm of how much likelier it is at a limit th
 refused, or taken. The share is forgotten when so many calls have passed that it cannot be true, or
 when it explains less and less although we go slower.
 
+Where a limit far below was taken for chance, most calls are refused as soon as we go back: the
+first dozen calls are a probation, in which that shows.
+
+Refusals that are rarer than one in forty calls do not come soon after a cut. Of those that come
+alone, a moment of going faster tells what they are (`trial`).
+
 And while nothing is known at all, one lonely refusal proves nothing.
 
 Still open. It takes four such refusals to find out, and a pause after each: a run of few seconds is

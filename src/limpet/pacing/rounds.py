@@ -96,9 +96,9 @@ class Rounds:
         return None
 
     def _fall_back(self, level: _Level, paid: _Level) -> float:
-        """Go back to what paid, or as far as Little's law says: up without a queue, down without loss.
+        """Go back to what paid; or, by Little's law, as far as it takes and as is no loss.
 
-        What flows now, at the latency before there was a queue, is just as many in flight as it takes.
+        What flows now, times the latency without a queue, is how many in flight it takes.
         """
         needed = level.throughput * paid.latency_s
         window = min(max(paid.window, needed), max(paid.window / 2, 2 * needed))

@@ -66,7 +66,7 @@ CASES = [
     Case(p.Slow, 0.96, 0.010, warm=True),
     Case(p.VerySlow, 0.88, 0.010, warm=True),
     Case(p.FewPerMinute, 0.92, 0.040),
-    Case(r.by_chance(0.05, 0.02), 0.65, 0.07),
+    Case(r.by_chance(0.05, 0.02), 0.80, 0.07),
     Case(r.by_chance(0.01, 0.2), 0.80, 0.02),
     Case(r.by_chance(0.05, 0.2), 0.85, 0.07),
     Case(r.by_chance(0.20, 0.2), 0.80, 0.30),

@@ -66,7 +66,7 @@ CASES = [
     Case(p.Slow, 0.96, 0.010, warm=True),
     Case(p.VerySlow, 0.88, 0.010, warm=True),
     Case(p.FewPerMinute, 0.92, 0.040),
-    Case(r.by_chance(0.05, 0.02), 0.65, 0.07),
+    Case(r.by_chance(0.05, 0.02), 0.80, 0.07),
     Case(r.by_chance(0.01, 0.2), 0.80, 0.02),
     Case(r.by_chance(0.05, 0.2), 0.85, 0.07),
     Case(r.by_chance(0.20, 0.2), 0.80, 0.30),
@@ -81,6 +81,11 @@ CASES = [
     Case(r.ProxyKey, 0.90, 0.01),
     Case(r.ProxyAtOnce, 0.95, 0.01),
 ]
+
+FIXED = (4, 8, 16, 32, 64)
+BESIDE_FIXED = 0.8
+BY_CHANCE = [r.by_chance(0.05, 0.02), r.by_chance(0.01, 0.2)]
+"""Those that are compared with the best of the fixed numbers in flight."""
 
 
 @dataclass(frozen=True)
@@ -97,16 +102,22 @@ class Result:
     memory: dict[str, Any]
 
 
-def run(model: p.Provider, memory: dict[str, Any] | None = None) -> Result:
-    """Run the model's items through the executor."""
+def run(
+    model: p.Provider, memory: dict[str, Any] | None = None, fixed: int | None = None
+) -> Result:
+    """Run the model's items through the executor, with a fixed number in flight if one is given."""
     pacer = Pacer()
     pacer.memory = memory or {}
+    concurrency: dict[str, Any] = (
+        {"concurrency": fixed, "enable_dynamic_concurrency": False}
+        if fixed
+        else {"concurrency": "auto", "pacer": pacer}
+    )
 
     async def main() -> tuple[list[Any], list[Any]]:
         executor: AsyncExecutor[p.Item, int] = AsyncExecutor(
             model.call,
-            "auto",
-            pacer=pacer,
+            **concurrency,
             cost=(lambda item: item.estimate) if model.costs else None,
             timeout=model.timeout_s,
             exit_on_error=False,
@@ -181,6 +192,30 @@ def measure(case: Case, seeds: int, count: int | None) -> tuple[list[str], bool]
     return row, good
 
 
+def measure_beside_fixed(model: type[p.Provider], seeds: int) -> tuple[list[str], bool]:
+    """Compare with the best fixed number in flight, of the same executor and its retries."""
+    shares, numbers = [], []
+    for seed in range(seeds):
+        auto = run(model(seed))
+        fixed = {number: run(model(seed), fixed=number) for number in FIXED}
+        best = max(fixed, key=lambda number: fixed[number].efficiency)
+        numbers.append(best)
+        shares.append((auto.efficiency / fixed[best].efficiency, auto.refused, auto.lost))
+    least = min(share for share, _, _ in shares)
+    lost = sum(one for _, _, one in shares)
+    good = least >= BESIDE_FIXED and lost == 0
+    row = [
+        f"{model.name}, of the best fixed number",
+        f"{least:.1%} (≥ {BESIDE_FIXED:.0%})",
+        f"{max(refused for _, refused, _ in shares):.2%}",
+        str(lost),
+        "",
+        f"the best of {', '.join(map(str, FIXED))}: {statistics.mode(numbers)}",
+        "yes" if good else "**no**",
+    ]
+    return row, good
+
+
 def measure_unforeseen(count: int) -> tuple[list[str], bool]:
     """Run providers drawn at random; those whose job lasts 50 latencies count."""
     models = (p.Unforeseen(seed) for seed in range(count))
@@ -213,6 +248,12 @@ def main() -> None:
     for case in CASES:
         if not options.models or case.name.startswith(prefixes):
             row, good = measure(case, options.seeds, options.count)
+            print("  ".join(row), file=sys.stderr, flush=True)
+            rows.append(row)
+            all_good = all_good and good
+    for model in BY_CHANCE:
+        if not options.models or model.name.startswith(prefixes):
+            row, good = measure_beside_fixed(model, options.seeds)
             print("  ".join(row), file=sys.stderr, flush=True)
             rows.append(row)
             all_good = all_good and good

@@ -26,7 +26,8 @@ To take what was sent so far for the limit made crawls of an hour. It is a guess
 ceiling climbs so fast that either the next refusal measures, or nothing was lost but seconds.
 
 Before any of these: a refusal may say nothing of a limit at all (`chance`). Then the call that was
-refused waits as it was told, and nobody else.
+refused waits as it was told, and nobody else. One that comes alone at a pace that was measured is
+put to the test: we go faster for a moment (`trial`).
 
 Around them: slow start while more concurrency buys more throughput (`rounds`); one cut for each
 episode, since what was sent before a cut is late news; a breaker that sends one probe at a time
@@ -46,12 +47,13 @@ from collections.abc import Callable, Iterable, Mapping
 from limpet.pacing.breaker import LONG_BLOCK_S, SILENCE_S, Breaker
 from limpet.pacing.bucket import TELLING_S, TRUST, Bucket
 from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
-from limpet.pacing.chance import Chance, Refusal
+from limpet.pacing.chance import SOON, Chance, Refusal
 from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
 from limpet.pacing.mirror import Mirror
 from limpet.pacing.rounds import Rounds
 from limpet.pacing.suspicion import NEAR, Suspicion
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
+from limpet.pacing.trial import Trial
 
 FIRST_WINDOW = 16
 """Calls in flight to begin with."""
@@ -120,9 +122,11 @@ class AdaptiveLimits:
         self._cut_number = 0
         self._suspicion = Suspicion()
         self.chance = Chance()
+        self._trial = Trial()
         self._cut_short = False  # we did not wait as long as was named
         self._unhurt_window = 0.0  # how many were in flight before what may have been chance
         self._quota_cut = False  # the last cut was one of the quota
+        self._measured = False  # the rate is what was accepted between two refusals
         self.rounds = Rounds(clock(), FIRST_WINDOW)
 
     @property
@@ -146,7 +150,8 @@ class AdaptiveLimits:
         unknown = not self.rate.known and not self.in_flight_cap.known
         round_trip_s = min(self.latency_s, LONGEST_SPREAD_S)
         spread = (1.25 if unknown else 2) * self.limit() / round_trip_s * self.mean_cost
-        return min(self.rate.at(self.clock()), 2 * self.quota.top / MINUTE_S, spread)
+        rate = self.rate.at(self.clock()) * self._trial.factor(self._traffic.count)
+        return min(rate, 2 * self.quota.top / MINUTE_S, spread)
 
     def wait_s(self, cost: float, costs: Mapping[str, float]) -> float | None:
         """Return the seconds until it is worth asking again; 0: a call may start now.
@@ -185,6 +190,7 @@ class AdaptiveLimits:
         if self.blocked:
             self.breaker.probe = sent
         self._traffic.add(sent)
+        self._trial.sent(sent)
         climbing = self.in_flight_cap.known and self.in_flight >= self.in_flight_cap.top
         self.chance.sent(climbing=climbing or (self.rate.known and self.rate.tries_more(now)))
         self.in_flight += 1
@@ -241,6 +247,9 @@ class AdaptiveLimits:
         self._take_in(sent, limits)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
+        if self._trial.passes_with(sent) and not self.chance.share and not self.blocked:
+            self.chance.believe(1 + self._trial.refused, self._traffic.count - self._cut_number)
+            self._undo_cuts(now)
         self.rounds.answered(now - sent.at)
         if self.rounds.complete(now):
             self._close_round(now)
@@ -271,7 +280,7 @@ class AdaptiveLimits:
             return False
         if sent.at > self._cut_at:  # else it was sent before the last cut: late news
             doubtful = self.chance.doubtful
-            if self._is_chance(sent, now, named=retry_after_s > SILENCE_S[0]):
+            if self._is_chance(sent, now, retry_after_s):
                 return True
             # In doubt, all wait for a moment only, and the next one will tell.
             doubtful = doubtful and self.chance.doubtful
@@ -289,25 +298,51 @@ class AdaptiveLimits:
                 self._bucket.hold(now + seconds - max(now, self.hold_until))
             self.hold_until = now + seconds
 
-    def _is_chance(self, sent: Sent, now: float, *, named: bool) -> bool:
+    def _is_chance(self, sent: Sent, now: float, retry_after_s: float) -> bool:
         """Tell whether a refusal says nothing of a limit."""
         believed = self.chance.share > 0
         if not believed and not self.rate.known:
             self._unhurt_window = max(self._unhurt_window, self.rounds.window)
         soon = sent.at - self._cut_at < self._silence_s
+        failed = self._trial.fails_with(sent)
         refusal = Refusal(
             sent.number,
             sent.number - self._cut_number,
-            self._tried_more(sent),
+            failed or self._tried_more(sent),
             early=self.rate.is_fresh(sent.at),
-            named=named,
+            named=retry_after_s > SILENCE_S[0],
             cut_short=self._cut_short,
             tells=not soon and not self.blocked and sent.cost <= LARGE * self.mean_cost,
         )
+        if self._on_trial(sent, refusal, now, retry_after_s) and not failed:
+            self.chance.passes_over(refusal)
+            return True
         if not self.chance.explains(refusal) or self.blocked:
             return False
         if self.chance.share and not believed:
             self._undo_cuts(now)
+        return True
+
+    def _on_trial(self, sent: Sent, refusal: Refusal, now: float, retry_after_s: float) -> bool:
+        """Tell whether a trial will show what a refusal means; begins one if it may."""
+        if self._trial.running:
+            return True
+        # Only of a rate that was measured, and that is what holds us back, can it tell.
+        measured = self.rate.known and self._measured and not self.quota.known
+        if (
+            not measured
+            or self.in_flight >= self.limit()
+            or self.chance.share
+            or not refusal.tells
+            or refusal.taken <= SOON
+            or retry_after_s > LONG_BLOCK_S
+            or not self.chance.is_alone(refusal)
+            or not self._trial.may_begin(sent)
+        ):
+            return False
+        pace = self.rate.at(now) / self.mean_cost
+        expected = refusal.tried_more is not False
+        self._trial.begin(self._traffic.count, pace, now, expected=expected)
         return True
 
     def _undo_cuts(self, now: float) -> None:
@@ -369,8 +404,9 @@ class AdaptiveLimits:
             self._cut_quota(refusal, now)
             return
         self.quota, self._quota_cut = Ceiling(), False
+        if refusal.at - self._cut_at >= 2 * self._refusal_s:  # else it is the same climb
+            self._refusals.append(refusal)
         self._mark_cut(now)
-        self._refusals.append(refusal)
         if self._is_cap():
             # Where some are refused by chance, a cap that is one too high does not show.
             cap = max(1.0, (BELOW if self.chance.share else 1.0) * refusal.in_flight)
@@ -400,10 +436,12 @@ class AdaptiveLimits:
 
     def _is_cap(self) -> bool:
         """Tell whether nothing was ever accepted above what was refused."""
+        if len(self._refusals) < CLIMBS:
+            return False
         lowest = min(one.in_flight for one in self._refusals)
         first = self._refusals[0]
         passed = [one.in_flight for one in self._traffic.accepted(first.at, math.inf)]
-        if len(self._refusals) < CLIMBS or lowest == 0 or not passed:
+        if lowest == 0 or not passed:
             return False
         # What we take for in flight is partly on its way to or from the provider; a refusal is
         # nothing but that way.
@@ -424,6 +462,7 @@ class AdaptiveLimits:
         bound = self._bucket.most(refusal.at, sum(one.cost for one in got) + self.mean_cost)
         measured = self._bucket.measure(got, refusal.at)
         start = max(now, self.hold_until)
+        self._measured = measured is not None
         if measured is not None:
             top = max((1 + DIP / 2) * measured, self._least_rate)
             self._suspicion.forget()
@@ -512,6 +551,7 @@ class AdaptiveLimits:
             most = self._bucket.most(breaker.refused_at, self.mean_cost)
             if most < self.rate.at(now):
                 self.rate.guess(most, now)
+                self._measured = False
         if breaker.refused_at is None:
             self._bucket.empty_at = None
         breaker.close()

@@ -19,6 +19,12 @@ Page's cumulative sum, of the logarithm of how much likelier it is at a limit th
 refused, or taken. The share is forgotten when so many calls have passed that it cannot be true, or
 when it explains less and less although we go slower.
 
+Where a limit far below was taken for chance, most calls are refused as soon as we go back: the
+first dozen calls are a probation, in which that shows.
+
+Refusals that are rarer than one in forty calls do not come soon after a cut. Of those that come
+alone, a moment of going faster tells what they are (`trial`).
+
 And while nothing is known at all, one lonely refusal proves nothing.
 
 Still open. It takes four such refusals to find out, and a pause after each: a run of few seconds is
@@ -40,6 +46,10 @@ BELIEVED = 5.4
 """From here on chance is believed: four in a row that nobody could expect."""
 RARE = 5 * SOON
 """Calls without a refusal after which those before are no evidence any more."""
+PROBATION = 12
+"""Calls after chance was believed that may still refute it: a limit far below refuses most."""
+MOST = (0.25, 0.55)
+"""The share of them that is too much: so much more than was believed, and this at least."""
 MORE = 0.15
 """How many of the other calls a limit refuses, at least, when it is run into."""
 ALARM = 12.0
@@ -97,6 +107,8 @@ class Chance:
         self._share_then = 0.0
         self._climbing = self._refuted = False
         self._alarms = 0  # in a row that were not to be expected
+        self._probation = 0  # the last call that may refute it
+        self._spared = 0.0  # refusals until then that do not
 
     @property
     def doubtful(self) -> bool:
@@ -122,6 +134,22 @@ class Chance:
         if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
             self._forget()
 
+    def is_alone(self, refusal: Refusal) -> bool:
+        """Tell whether no other was refused just before."""
+        return refusal.number - self._last > COMPANY
+
+    def passes_over(self, refusal: Refusal) -> None:
+        """Take in that a call was refused, and that it will show why."""
+        self._last = refusal.number
+        self._since = 0
+        self._refused += 1
+
+    def believe(self, refused: int, calls: int) -> None:
+        """So many were refused, and it was no limit."""
+        self._forget()
+        self._refused, self._calls = refused, max(refused, calls)
+        self._weigh(BELIEVED)
+
     def explains(self, refusal: Refusal) -> bool:
         """Take in that a call was refused; returns whether that says nothing of a limit."""
         alone = refusal.number - self._last > COMPANY and not refusal.named
@@ -131,6 +159,11 @@ class Chance:
         if not refusal.tried_more:
             self._clean = 0
         if self.share:
+            self._spared -= refusal.number <= self._probation
+            if self._spared < 0:
+                self._forget()
+                self._evidence = -BELIEVED
+                return False
             return refusal.taken < AT_ONCE or not refusal.tells or self._is_chance(refusal)
         if alone and refusal.tried_more is None:
             return True
@@ -160,17 +193,19 @@ class Chance:
         self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
 
     def _weigh(self, weight: float) -> None:
-        if self._evidence <= 0:
+        if self._evidence <= 0 and weight < BELIEVED:
             self._calls = self._refused = 1
         self._evidence = max(min(0.0, self._evidence), self._evidence + weight)
+        share = max(SHARES[0], self._refused / self._calls)
         if self._evidence >= BELIEVED:
-            share = max(SHARES[0], self._refused / self._calls)
             if share > SHARES[1]:  # we are still far above a limit
                 self._forget()
                 return
             self.share = share
             self._most = min(1.5 * share + 0.03, SHARES[1])
             self._share_then = self.share
+            self._probation = self._last + PROBATION
+            self._spared = PROBATION * max(share + MOST[0], MOST[1])
 
     def _weight(self, *, refused: bool) -> float:
         more = self.share + (MORE + self.share / 2) * (1 - self.share)

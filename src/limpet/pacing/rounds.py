@@ -96,9 +96,12 @@ class Rounds:
         return None
 
     def _fall_back(self, level: _Level, paid: _Level) -> float:
-        """Go back to what paid, or as far down as Little's law allows without loss."""
-        enough = 2 * level.throughput * paid.latency_s
-        window = min(paid.window, max(paid.window / 2, enough))
+        """Go back to what paid; or, by Little's law, as far as it takes and as is no loss.
+
+        What flows now, times the latency without a queue, is how many in flight it takes.
+        """
+        needed = level.throughput * paid.latency_s
+        window = min(max(paid.window, needed), max(paid.window / 2, 2 * needed))
         self._paid = _Level(window, level.throughput, paid.latency_s)
         self.window = math.ceil(window)
         return window

@@ -1,0 +1,142 @@
+"""A refusal that comes alone is put to a trial: chance does not slow a run down, a limit does."""
+
+import asyncio
+import math
+import random
+
+import pytest
+import virtual_time
+
+from limpet import AsyncExecutor, RateLimitError
+from limpet.pacing.traffic import Sent
+from limpet.pacing.trial import CALLS, FASTER, Trial
+
+
+def now():
+    return asyncio.get_running_loop().time()
+
+
+class Server:
+    """32 places and a queue; one call in a hundred is refused, at any pace."""
+
+    def __init__(self, wait_s=None, seed=0):
+        self.rng = random.Random(seed)
+        self.wait_s = wait_s
+        self.places = asyncio.Semaphore(32)
+
+    async def call(self, x):
+        await asyncio.sleep(0.02)
+        if self.rng.random() < 0.01:
+            raise RateLimitError("bad luck", retry_after=self.wait_s)
+        async with self.places:
+            await asyncio.sleep(self.rng.lognormvariate(math.log(0.2), 0.5))
+        return x
+
+
+class MovingBucket:
+    """20 calls a second, and 10 from the 100th second on."""
+
+    def __init__(self):
+        self.rng = random.Random(1)
+        self.level, self.at = 20.0, 0.0
+        self.refused_at = []
+        self.taken_at = []
+
+    async def call(self, x):
+        await asyncio.sleep(0.025)
+        rate = 20 if now() < 100 else 10
+        self.level = min(rate, self.level + (now() - self.at) * rate)
+        self.at = now()
+        if self.level < 1:
+            self.refused_at.append(now())
+            await asyncio.sleep(0.025)
+            raise RateLimitError("refused")
+        self.level -= 1
+        self.taken_at.append(now())
+        await asyncio.sleep(self.rng.lognormvariate(0, 0.5))
+        return x
+
+
+def seconds(make, count, concurrency="auto"):
+    """Return the virtual seconds that so many calls take, and the server; all succeed."""
+
+    async def main():
+        server = make()
+        executor = AsyncExecutor(
+            server.call,
+            concurrency,
+            timeout=600,
+            exit_on_error=False,
+            termination_signal=None,
+            enable_dynamic_concurrency=False,
+        )
+        outputs, _ = await executor.execute(range(count))
+        assert outputs == list(range(count))
+        return now(), server
+
+    return virtual_time.run(main())
+
+
+@pytest.mark.parametrize("wait_s", [None, 1])
+def test_one_refusal_in_a_hundred_leaves_70_in_100_of_the_best_fixed_number(wait_s):
+    took, _ = seconds(lambda: Server(wait_s), 8000)
+    best = min(seconds(lambda: Server(wait_s), 8000, number)[0] for number in (16, 32, 64))
+    assert took <= best / 0.7
+
+
+def test_a_limit_that_falls_to_the_half_is_found_within_seconds():
+    _, server = seconds(MovingBucket, 3000)
+    refused = [at for at in server.refused_at if at >= 100]
+    assert len([at for at in refused if at < 110]) <= 25
+    assert len([at for at in refused if at >= 110]) <= 15
+    taken = [at for at in server.taken_at if 110 <= at < 190]
+    assert len(taken) >= 0.95 * 10 * 80
+
+
+# ---- the rules alone -----------------------------------------------------------------------------
+
+
+def sent(number, at=0.0):
+    one = Sent(at, 1.0, 0, None)
+    one.number = number
+    return one
+
+
+def begun(*, expected=False):
+    trial = Trial()
+    assert trial.may_begin(sent(300))
+    trial.begin(300, 10.0, 0.0, expected=expected)
+    return trial
+
+
+def test_a_trial_goes_faster_for_some_calls():
+    trial = begun()
+    assert trial.factor(300) == FASTER
+    assert trial.factor(300 + CALLS) == 1.0
+
+
+def test_it_passes_when_a_call_after_it_is_answered():
+    trial = begun()
+    trial.sent(sent(300 + CALLS, CALLS / 15))
+    assert not trial.passes_with(sent(300 + CALLS))
+    assert trial.passes_with(sent(301 + CALLS))
+    assert not trial.running
+
+
+def test_it_tells_nothing_when_something_else_held_us_back():
+    trial = begun()
+    trial.sent(sent(300 + CALLS, CALLS / 10))
+    assert not trial.passes_with(sent(301 + CALLS))
+    assert not trial.running
+
+
+def test_it_fails_with_company_and_the_next_one_is_rarer():
+    trial = begun()
+    assert not trial.fails_with(sent(305))
+    assert trial.fails_with(sent(310))
+    assert not trial.may_begin(sent(600))
+    assert trial.may_begin(sent(800))
+
+
+def test_where_a_limit_was_to_be_expected_one_more_is_enough():
+    assert begun(expected=True).fails_with(sent(305))

@@ -8,22 +8,25 @@ calls it for whatever happens: while nobody listens it costs next to nothing.
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
+from importlib.util import source_from_cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from limpet.fingerprints.ownership import is_users_file
+from limpet.fingerprints.ownership import is_module, is_users_file
 from limpet.fingerprints.project import Project
 from limpet.fingerprints.reads import Call, StepReads
 
 _LISTING = {"os.listdir", "os.scandir"}
-_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", *_LISTING}
+_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
+_MOST_IN_PROCESS = 10_000
+Readers = frozenset[tuple[str, int]] | None
 _OURS = str(Path(__file__).parents[1])
 _OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a text
 
@@ -36,13 +39,13 @@ class Watch:
         steps: Whose reads are noted.
 
     Attributes:
-        written: Files that were written, too: what they say is the run's own doing.
+        written: Files that may have been written, too: whether they had been read before that.
     """
 
     def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
         self.project = project
         self.steps = {one.step: one for one in steps}
-        self.written: set[str] = set()
+        self.written: dict[str, bool] = {}
 
     def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
         """Take what is read in this context for a call's, until its `end`."""
@@ -65,25 +68,33 @@ class Watch:
         finally:
             _call.reset(token)
 
-    def heard(self, path: str, call: Call | None, *, writes: bool) -> None:
-        """Take note of a file that is being opened, by a call or by nobody knows whom."""
+    def heard(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+        """Take note of a file that is being opened.
+
+        Args:
+            path: The file.
+            call: Who opens it, if it is a call of this session.
+            writes: Whether it may be changed.
+            by: The functions at work; None: nobody knows.
+        """
         name = self.project.name_of(path)
         if name is None:
             return
         if writes:
-            self.written |= {name, f"{name.rpartition('/')[0]}/"}  # its folder has other names now
+            was_read = any(step.knows(name) is not None for step in self.steps.values())
+            self.written.setdefault(name, was_read)
             return
         says = self.project.content(path)
-        is_pythons = name.endswith((".py", "/")) and _is_read_by_python()
-        if says is None or is_pythons:
+        if says is None or _is_imported(name, path):
             return
         if call is not None:
             call.read(name, says)
-        reader = None if call is None else _function_at_work()
         for step in self.steps.values():
-            # Whoever uses the function that reads it may find it in a cache.
-            if call is None or (not call.is_of(step) and reader in step.code):
+            # Whoever uses a function that reads it may find it in a cache.
+            if by is None:
                 step.read(name, says, None)
+            elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
+                step.read_elsewhere(name, says)
 
 
 class Early:
@@ -99,12 +110,13 @@ class Early:
         self.written: set[str] = set()
         self._project = Project([])
 
-    def heard(self, path: str, _: Call | None, *, writes: bool) -> None:
+    def heard(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+        del call, by
         if not is_users_file(path):
             return
         if writes:
             self.written.add(path)
-        elif path not in self.read and not _is_read_by_python():
+        elif path not in self.read and not _is_imported(path, path):
             says = self._project.content(path)
             if says is not None:
                 self.read[path] = (says, _module_at_work())
@@ -190,15 +202,46 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
         paths = args[:1]
     else:
         writes, paths = True, args[: 2 if event == "os.rename" else 1]
+    by = None if current is None else _functions_at_work()
     for path in paths:
         if isinstance(path, int):
             continue
-        whole = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - a text in, a text out
+        whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - texts
+        if not writes and by is not None:
+            _note_in_process(whole, by)
         for one in _listening:
-            if current is None or isinstance(one, Early) or (writes and not current):
-                one.heard(whole, None, writes=writes)
-            elif current and current[0] is one:
-                one.heard(whole, current[1], writes=writes)
+            call = current[1] if current and current[0] is one else None
+            if current == () and not writes:
+                continue
+            one.heard(whole, call, writes=writes, by=by)
+
+
+def _source_of(path: str) -> str:
+    """Return the source that bytecode was made of: that is what a user edits."""
+    if path.endswith(".pyc"):
+        with suppress(ValueError):
+            return source_from_cache(path)
+    return path
+
+
+_read_in_process: dict[str, tuple[str, set[tuple[str, int]]]] = {}
+_contents = Project([])
+
+
+def _note_in_process(path: str, by: frozenset[tuple[str, int]]) -> None:
+    """Remember what was read in this process, and by which functions: a cache may hold it."""
+    if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
+        return
+    says = _contents.content(path)
+    if says is not None:
+        _, readers = _read_in_process.get(path, ("", set()))
+        _read_in_process[path] = (says, readers | by)
+
+
+def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
+    """Return paths that functions have read in this process, with what they said."""
+    there = list(_read_in_process.items())
+    return [(path, says) for path, (says, readers) in there if not readers.isdisjoint(code)]
 
 
 # ---- who is at work -----------------------------------------------------------------------------
@@ -219,6 +262,14 @@ def _is_ours() -> bool:
     return next((one for one in files if not one.startswith(_OF_LIBRARY)), "").startswith(_OURS)
 
 
+def _is_imported(name: str, path: str) -> bool:
+    """Tell whether it is a module's source, which counts as code, or looked for by an import."""
+    if name.endswith(".py"):
+        files = (vars(one).get("__file__") for one in list(sys.modules.values()) if is_module(one))
+        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - texts
+    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a text
+
+
 def _is_read_by_python() -> bool:
     """Tell whether Python itself reads: to import something, or to show it in a traceback."""
     for frame in _frames():
@@ -229,11 +280,14 @@ def _is_read_by_python() -> bool:
     return False
 
 
-def _function_at_work() -> tuple[str, int] | None:
-    """Return file and line of the user's innermost function that is running."""
+def _functions_at_work() -> frozenset[tuple[str, int]]:
+    """Return file and line of each function of the user's that is running."""
     codes = (frame.f_code for frame in _frames())
-    users = (one for one in codes if one.co_name != "<module>" and is_users_file(one.co_filename))
-    return next(((one.co_filename, one.co_firstlineno) for one in users), None)
+    return frozenset(
+        (one.co_filename, one.co_firstlineno)
+        for one in codes
+        if one.co_name != "<module>" and is_users_file(one.co_filename)
+    )
 
 
 def _module_at_work() -> str:

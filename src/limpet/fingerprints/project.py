@@ -68,31 +68,41 @@ class Project:
         if any(path == one or path.startswith(one + os.sep) for one in self._without):
             return None
         real = os.path.realpath(path)
-        for one, folder in itertools.product((path, real), self.folders):
+        for one, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
             if one.startswith(folder + os.sep):  # its own folder is too much of everything
                 name = one[len(folder) + 1 :]
                 if not _may_count(name) or not is_users_file(one):
                     return None
                 end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a text
-                return _writable(Path(name).as_posix()) + end
+                twin = self._place(name)
+                begin = f"{number}:" if twin is not None and twin != one else ""
+                return begin + _writable(Path(name).as_posix()) + end
         return None
+
+    def _place(self, name: str) -> str | None:
+        """Return where a file of a name lies; None: nowhere."""
+        number, _, rest = name.partition(":")
+        if rest and number.isdigit() and int(number) < len(self.folders):
+            return os.path.join(self.folders[int(number)], _as_named(rest))  # noqa: PTH118 - texts
+        places = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
+        return next((one for one in places if os.path.lexists(one)), None)
 
     def says(self, name: str) -> str:
         """Return the digest of what a file says now: ABSENT if it is not there."""
-        for folder in self.folders:
-            found = self.content(os.path.join(folder, _as_named(name)))  # noqa: PTH118 - as above
-            if found is None or found != ABSENT:
-                return found or ABSENT
-        return ABSENT
+        place = self._place(name)
+        return ABSENT if place is None else self.content(place) or ABSENT
 
     def _names_in(self, folder: str) -> str:
         """Return a digest of what a folder has, without what does not belong to the project."""
-        names = sorted(
+        return blake2b(self._listed(folder).encode(), digest_size=8).hexdigest()
+
+    def _listed(self, folder: str) -> str:
+        names = (
             name
             for name in os.listdir(folder)  # noqa: PTH208 - texts
             if _may_count(name) and not self._is_without(os.path.join(folder, name))  # noqa: PTH118
         )
-        return blake2b("\n".join(map(_writable, names)).encode(), digest_size=8).hexdigest()
+        return "\n".join(sorted(map(_writable, names)))
 
     def _is_without(self, path: str) -> bool:
         """Tell whether it does not count, or holds what does not."""
@@ -100,18 +110,16 @@ class Project:
 
     def text(self, name: str, says: str, most: int) -> str | None:
         """Return a file's text if it still says what it said; None if not, or if it is long."""
-        for folder in self.folders:
-            path = Path(folder, _as_named(name))
-            try:
-                if (
-                    path.is_file()
-                    and path.stat().st_size <= most
-                    and self.content(str(path)) == says
-                ):
-                    return path.read_text(encoding="utf-8")
-            except (OSError, ValueError):  # no text
+        place = self._place(name)
+        if place is None:
+            return None
+        try:
+            if Path(place).stat().st_size > most or self.content(place) != says:
                 return None
-        return None
+            is_folder = os.path.isdir(place)  # noqa: PTH112 - a text
+            return self._listed(place) if is_folder else Path(place).read_text(encoding="utf-8")
+        except (OSError, ValueError):  # no text
+            return None
 
     def content(self, path: str) -> str | None:
         """Return the digest of what a file says, or of the names in a folder.

@@ -6,9 +6,10 @@ for all of them.
 What one call reads another may use: the first fills a cache. So what a call read before is shared
 by all that end later, with two exceptions, each with evidence:
 
-- a file that a later call reads again, on the same thread, is read afresh by whoever needs it;
-- a file whose name comes out of the row (`docs/17.txt` for the item 17) is for rows that say so,
-  where another row had another file of the same pattern.
+- a file that a later call reads again, on the same thread, is read afresh by whoever needs it, if
+  the step holds nothing that changes: a cache that is refilled looks the same;
+- a file whose name comes out of the row (`docs/17.txt` for the item 17) is not for a call that read
+  the file of its own row.
 
 Not seen: what code in C and what other processes read.
 """
@@ -48,12 +49,14 @@ class Call:
 
     Attributes:
         files: What it read: by name, the digest.
+        is_cut: It read more than that.
     """
 
-    __slots__ = ("_begun", "_step", "_values", "ended", "files")
+    __slots__ = ("_begun", "_step", "_values", "ended", "files", "is_cut")
 
     def __init__(self, step: "StepReads", row: Any) -> None:
         self.files: dict[str, str] = {}
+        self.is_cut = False
         self._step = step
         self._values = row
         self._begun, self.ended = next(_ticks), -1
@@ -83,6 +86,8 @@ class Call:
         else:
             if len(self.files) < _MOST_READS:
                 self.files.setdefault(name, says)
+            elif name not in self.files:
+                self.is_cut = True
             self._step.read(name, says, self)
 
 
@@ -92,29 +97,30 @@ class StepReads:
     Args:
         step: Its name.
         code: The functions of the user's that it is made of: file and line of each.
-        known: What was read before for it in this process, and may be in a cache since.
+        known: Files that were read before by its functions in this process, and may be in a cache
+            since, with what they said.
     """
 
     def __init__(
         self,
         step: str,
         code: Collection[tuple[str, int]] = (),
-        known: Iterable[Read] = (),
+        known: Iterable[tuple[str, str]] = (),
     ) -> None:
         self.step = step
         self.code = code
         self.new: list[Read] = []
         self.afresh: set[str] = set()
+        self.elsewhere: set[str] = set()
         self._known: dict[str, Read] = {}
-        self._words: dict[str, dict[str, Read]] = {}
         self._readers: dict[tuple[str, int], Call] = {}
-        for one in known:
-            self._note(one)
+        for name, says in known:
+            self.read_elsewhere(name, says)
 
-    @property
-    def known(self) -> list[Read]:
-        """What a later session in this process may find in a cache."""
-        return [one for one in self._known.values() if one.file not in self.afresh]
+    def knows(self, name: str) -> str | None:
+        """Return what a file said when it was last read; None if it never was."""
+        known = self._known.get(name)
+        return None if known is None else known.says
 
     def read(self, name: str, says: str, call: Call | None) -> None:
         """Note that a file was read, by a call or for all of them."""
@@ -126,11 +132,14 @@ class StepReads:
         pattern, word = (None, None) if call is None else derived_from(name, call.words())
         self._note(Read(self.step, name, says, pattern, word))
 
+    def read_elsewhere(self, name: str, says: str) -> None:
+        """Note that another step's call read a file, by a function of this one's, too."""
+        self.elsewhere.add(name)
+        self.read(name, says, None)
+
     def _note(self, one: Read) -> None:
         self._known[one.file] = one
         self.new.append(one)
-        if one.word is not None:
-            self._words.setdefault(one.word, {})[one.file] = one
 
     def _look_for_reader(self, name: str, call: Call) -> None:
         if name in self.afresh:
@@ -139,15 +148,6 @@ class StepReads:
         before = self._readers.setdefault(place, call)
         if before is not call and call.began_after(before):
             self.afresh.add(name)
-
-    def files_of(self, call: Call) -> dict[str, str]:
-        """Return what a call read, and what its row names that others read before it."""
-        files = dict(call.files)
-        if self._words:
-            for word in call.words() & self._words.keys():
-                for name, one in self._words[word].items():
-                    files.setdefault(name, one.says)
-        return files
 
 
 def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | None]:

@@ -68,6 +68,7 @@ def settle_change(
     if done:
         raise _changed(before, now, files, len(done), asked - len(exempt))
     if in_question and on_change is not None:
+        decided.clear()  # what was kept once was another version's
         decided[now.whole] = on_change  # an interrupted run goes on as it was decided
     known.pop(now.whole, None)
     known[now.whole] = now.parts  # to the end: it is the latest now

@@ -314,8 +314,7 @@ class Evaluation:
                 return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
             return EvaluationResult(self._read_later, summary, self.plan, run)
-        if self._watched is not None:
-            self._watched.end()
+        self._look_again()
         self._journal.drain()  # what still waits to be written counts too
         reason, results = self._pipeline.stop_reason, self._results()
         numbers = self._numbers()
@@ -454,14 +453,17 @@ class Evaluation:
         failures = read_failures(self._layout.failures)
         return ReadBack(self._lookup, self._columns, self._scores, failures)
 
+    def _look_again(self) -> None:
+        """Look at the steps as the run left them, once, and note what they read."""
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            self._looks.end(self._about, watched, self._clean)
+
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
-        if self._watched is not None:
-            self._watched.end()
-        if self._about is not None and self._pipeline is not None:
-            self._looks.note_end(self._about, self._clean)
+        self._look_again()
         close_session(journal, self._about)
 
     def close(self) -> None:

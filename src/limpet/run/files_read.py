@@ -9,6 +9,7 @@ import contextlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from limpet.errors import JournalError
@@ -23,6 +24,8 @@ from limpet.journal.lines import Entry, decode_line, is_whole
 
 FILES, SHARED = "files", "shared"
 """Our facts about a record: what its call read, and which lines of `files.jsonl` came before it."""
+CUT = "files_cut"
+"""Our fact about a record whose call read more files than it names."""
 LONGEST_TEXT = 10_000
 """Up to here a file's text is kept, so that a difference can be shown."""
 LOST = "a file that was read (which one is lost)"
@@ -37,32 +40,44 @@ class FilesRead:
 
     def __init__(self, layout: Layout) -> None:
         self._lines: dict[int, Read] = {}
-        self._afresh: set[tuple[str, str]] = set()
-        self._written: set[str] = set()
+        self._afresh: set[tuple[str, str, int]] = set()
+        self._written: set[tuple[str, int]] = set()
         self._texts: dict[tuple[str, str], str] = {}
-        words: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
         for entry in _entries(layout):
             step, record = str(entry.facts.get("step")), entry.record
+            begin = record.get("from", 0)
             if "written" in record:
-                self._written.add(record["written"])
+                self._written.add((record["written"], begin))
             elif "afresh" in record:
-                self._afresh.add((step, record["afresh"]))
+                self._afresh.add((step, record["afresh"], begin))
             elif "file" in record:
                 one = Read(step, *(record.get(name) for name in Read._fields[1:]))
                 self._lines[entry.facts["n"]] = one
                 if "text" in record:
                     self._texts[one.file, one.says] = record["text"]
-                if one.pattern is not None and one.word is not None:
-                    words[step, one.pattern].add(one.word)
         self._numbers = sorted(self._lines)
         self.last = self._numbers[-1] if self._numbers else 0
-        # A single file may be called as its row says by chance.
-        self._by_row = {pattern for pattern, found in words.items() if len(found) > 1}
+        self._sessions = sorted({begin for _, begin in self._written})
+
+    def _is_written(self, name: str, number: int) -> bool:
+        """Tell whether the session in which a line was noted wrote the file."""
+        return any(
+            file == name and begin <= number and not self._begins_between(begin, number)
+            for file, begin in self._written
+        )
+
+    def _begins_between(self, begin: int, number: int) -> bool:
+        return any(begin < other <= number for other in self._sessions)
 
     def names(self, step: str) -> list[str]:
         """Return the files that a step has read, and nobody wrote."""
-        found = {one.file for one in self._lines.values() if one.step == step}
-        return sorted(found - self._written)
+        return sorted(
+            {
+                one.file
+                for number, one in self._lines.items()
+                if one.step == step and not self._is_written(one.file, number)
+            }
+        )
 
     def differences(
         self, step: str, names: Collection[str], project: Project, clean: Callable[[Any], Any]
@@ -93,72 +108,111 @@ class FilesRead:
 
     def state(self, project: Project) -> str:
         """Return a digest of what all the files say now that some result may depend on."""
-        files = {one.file for one in self._lines.values()} - self._written
+        files = {
+            one.file
+            for number, one in self._lines.items()
+            if not self._is_written(one.file, number)
+        }
         return digest_of([[name, project.says(name)] for name in sorted(files)])
 
-    def changed(self, step: str, project: Project) -> "Changed":
-        """Return the files of a step that say something else now."""
-        says = {
-            one.file: project.says(one.file)
-            for one in self._lines.values()
-            if one.step == step and one.file not in self._written
-        }
-        lines: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
+    def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
+        """Return the files of a step that say something else now.
+
+        Args:
+            step: Which.
+            project: Whose files these are.
+            noted: The number of the last line there was, as `run.json` says.
+        """
+        lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
         found: set[str] = set()
+        written: set[str] = set()
         for number in self._numbers:
             one = self._lines[number]
-            if one.step != step or one.file not in says:
+            if one.step != step:
                 continue
-            if one.says != says[one.file]:
+            if self._is_written(one.file, number):
+                written.add(one.file)
+                continue
+            lines[one.file].append((number, one))
+            if one.says != project.says(one.file):
                 found.add(one.file)
-            by_row = one.pattern is not None and (step, one.pattern) in self._by_row
-            if not by_row and (step, one.file) not in self._afresh:
-                lines[one.file].append((number, one.says))
-        shared = {name: lines[name] for name in found if name in lines}
-        return Changed({name: says[name] for name in found}, shared, self._numbers)
+        is_lost = len(self._numbers) < max(self.last, noted)
+        shared = {name: lines[name] for name in found}
+        afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
+        return Changed(project, shared, afresh, written, self._numbers, is_lost=is_lost)
 
 
 class Changed:
     """Files that say something else than when a step read them.
 
     Args:
-        says: What each says now.
-        shared: Of those that a cache may hold, the numbers of their lines and what they said.
+        project: Whose files these are.
+        shared: By file, the numbers of its lines and the lines.
+        afresh: Files that whoever needs them reads, each with the first number of the session.
+        written: Files that were the run's own doing.
         numbers: Of all lines that are there.
+        is_lost: Lines are missing: then every record has to be looked at.
     """
 
     def __init__(
         self,
-        says: Mapping[str, str],
-        shared: Mapping[str, list[tuple[int, str]]],
+        project: Project,
+        shared: Mapping[str, list[tuple[int, Read]]],
+        afresh: Collection[tuple[str, int]],
+        written: Collection[str],
         numbers: list[int],
+        *,
+        is_lost: bool,
     ) -> None:
-        self.says = says
+        self._project = project
         self._shared = shared
+        self._afresh = afresh
+        self._written = written
         self._numbers = numbers
+        self._is_lost = is_lost
 
     def __bool__(self) -> bool:
-        return bool(self.says)
+        return bool(self._shared) or self._is_lost
+
+    def says(self, name: str) -> str:
+        """Return what a file says now."""
+        return LOST if name == LOST else self._project.says(name)
 
     def among(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield which of them a record depends on, by its facts."""
         own = facts.get(FILES)
         own = own if isinstance(own, dict) else {}
-        yield from (name for name, said in own.items() if self.says.get(name, said) != said)
+        yield from (
+            name
+            for name, said in own.items()
+            if name not in self._written and self._project.says(name) != said
+        )
         match facts.get(SHARED):
             case [int() as first, int() as last]:
-                yield from self._among_shared(first, last, own)
+                yield from self._among_shared(first, last, own, is_cut=CUT in facts)
 
-    def _among_shared(self, first: int, last: int, own: Mapping[str, Any]) -> Iterator[str]:
+    def _among_shared(
+        self, first: int, last: int, own: Mapping[str, Any], *, is_cut: bool
+    ) -> Iterator[str]:
         for name, lines in self._shared.items():
             at = bisect_right(lines, last, key=lambda one: one[0]) - 1
             if name in own or at < 0 or lines[at][0] < first:
                 continue
-            if lines[at][1] != self.says[name]:  # the latest before the record was done
+            latest = lines[at][1]  # before the record was done
+            if latest.says == self._project.says(name):
+                continue
+            if is_cut or not self._is_anothers(latest, first, own):
                 yield name
         there = bisect_right(self._numbers, last) - bisect_right(self._numbers, first - 1)
         if there <= last - first:
             yield LOST
+
+    def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
+        """Tell whether a file that others read is surely none of a record's."""
+        if (read.file, first) in self._afresh:
+            return True
+        # It read the file of its own row: this one is of another.
+        return read.pattern is not None and any(fnmatchcase(name, read.pattern) for name in own)
 
 
 def _entries(layout: Layout) -> Iterator[Entry]:

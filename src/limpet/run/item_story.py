@@ -133,7 +133,7 @@ class ItemStories:
                 return Fact(WORKFLOW, "you are asked", why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
         why = "answered by the code as it is"
-        if key in self._stale.kept:
+        if self._stale.is_kept(key):
             why += "; a file changed since, and you chose to keep it"
         return Fact(WORKFLOW, "kept", why, at), entry
 

@@ -212,16 +212,15 @@ class KeptMapping(Mapping):
             details.status = ExecutionStatus.DID_NOT_RUN
 
     def _end_watch(self) -> None:
-        if self._watched is not None:
-            self._watched.end()
+        watched, self._watched = self._watched, None
+        if watched is not None:
+            self._looks.end(self._about, watched, self._clean)
 
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
         self._end_watch()
-        if self._about is not None and self._missing:
-            self._looks.note_end(self._about, self._clean)
         close_session(journal, self._about)
 
     def close(self) -> None:

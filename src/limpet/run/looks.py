@@ -12,8 +12,10 @@ from limpet.fingerprints.steps import Look
 from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
 from limpet.run.identity_file import write_identity
+from limpet.run.watched_files import WatchedFiles
 
 _MOST_NAMES = 5_000
+_CACHES = ".cache_parameters"  # of every function under `lru_cache`
 
 
 class Looks:
@@ -71,6 +73,28 @@ class Looks:
         write_identity(journal, self.identities, clean)
         for look in self._looks.values():
             look.forget()
+
+    def end(
+        self, about: dict[str, Any] | None, watched: WatchedFiles, clean: Callable[[Any], Any]
+    ) -> None:
+        """Look again, note what is state, and end the watch for files.
+
+        Args:
+            about: What `run.json` will say; None: the run never began.
+            watched: Listens to what the steps read.
+            clean: Takes secrets out.
+        """
+        if about is None:
+            watched.end(self._looks)
+            return
+        self.note_end(about, clean)
+        changing = {
+            name
+            for name, parts in self._parts.items()
+            if name in about.get("state", {}) or any(_CACHES in part for part in parts)
+        }
+        watched.end(changing)
+        about["files_last"] = watched.last
 
     def note_end(self, about: dict[str, Any], clean: Callable[[Any], Any]) -> None:
         """Look again, and note what is state."""

@@ -93,6 +93,7 @@ class Lookup:
             self._settle(about)
         except FunctionChangedError as error:
             unasked = error
+            self._changed = tuple(dict.fromkeys((*self._changed, *error.files)))
         self._divide()
         self.plan = self._planned(about)
         if unasked is not None:
@@ -120,7 +121,7 @@ class Lookup:
 
     def counting_key(self, key: str) -> tuple[str, str]:
         """Return the key of the answer that counts now, and its version; empty: the present one."""
-        if key in self._stale.kept:
+        if self._stale.is_kept(key):
             return key, EARLIER_FILES
         if not self.standing or key in self._answers:
             return key, ""
@@ -293,7 +294,7 @@ class Lookup:
             calls - again - seen,
             edited,
             self._left_calls,
-            (*(self._changed if seen else ()), *files),
+            tuple(dict.fromkeys((*(self._changed if seen else ()), *files))),
             calls,
             self._forced,
         )

@@ -5,20 +5,17 @@ until it is there the old one stands. About the workflow's a person is asked, on
 says; scores are simply made again, as when an evaluator is edited.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader
 from limpet.run.change import OnChange
-from limpet.run.files_read import LOST, FilesRead
+from limpet.run.files_read import FilesRead
 
 
 class StaleRecords:
     """What was made of files that changed.
-
-    Attributes:
-        kept: The keys of records that stay all the same, as a person decided.
 
     Args:
         files: What was read before.
@@ -42,10 +39,10 @@ class StaleRecords:
         self._columns = columns
         self._asked_about = asked_about
         self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})
-        self.kept: set[str] = set()
+        self._kept: dict[str, int] = {}
         self._found: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
-            changed = files.changed(step, project)
+            changed = files.changed(step, project, about.get("files_last", 0))
             found = {}
             if changed:
                 records = column.read_many(column.every_key())
@@ -59,16 +56,21 @@ class StaleRecords:
     def _without_kept(
         self,
         found: dict[str, set[str]],
-        says: Mapping[str, str],
+        says: Callable[[str], str],
         on_change: OnChange | None,
     ) -> dict[str, set[str]]:
-        now = {name: says.get(name, LOST) for names in found.values() for name in names}
+        now = {name: says(name) for names in found.values() for name in names}
         if on_change is not None:
             self._decided.update({name: {one: on_change} for name, one in now.items()})
         choices = {name: self._decided.get(name, {}).get(one) for name, one in now.items()}
         self._undecided = {name for name, choice in choices.items() if choice is None}
         kept = {name for name, choice in choices.items() if choice == "keep"}
-        self.kept = {key for key, names in found.items() if names and names <= kept}
+        column = self._columns[self._asked_about]
+        self._kept = {
+            key: column.next_generation(key)
+            for key, names in found.items()
+            if names and names <= kept
+        }
         return {key: names - kept for key, names in found.items()}
 
     def __bool__(self) -> bool:
@@ -77,6 +79,11 @@ class StaleRecords:
     def of(self, step: str) -> Mapping[str, set[str]]:
         """Return the keys of a step's records that are to be made again, with the files."""
         return self._found[step]
+
+    def is_kept(self, key: str) -> bool:
+        """Tell whether a record stays as a person decided, though a file changed."""
+        needed = self._kept.get(key)
+        return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
 
     def undecided(self, key: str) -> set[str]:
         """Return the files that a record was made of, and nobody decided about."""

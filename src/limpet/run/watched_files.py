@@ -2,24 +2,29 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.listening import Watch, early, listen, stop_listening, unheard
-from limpet.fingerprints.naming import module_name, plain_name
+from limpet.fingerprints.listening import (
+    Watch,
+    early,
+    listen,
+    read_by,
+    stop_listening,
+    unheard,
+)
+from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.project import Project
 from limpet.fingerprints.reads import Call, Read, StepReads
 from limpet.fingerprints.steps import code_of
 from limpet.journal.journal import Journal
-from limpet.run.files_read import FILES, LONGEST_TEXT, SHARED
+from limpet.run.files_read import CUT, FILES, LONGEST_TEXT, SHARED
+from limpet.secrets.in_texts import without_settings
 
 _MOST_TEXTS = 100
-
-# What a cache in this process may hold, by the code that read it.
-_in_caches: dict[str, list[Read]] = {}
 
 
 def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
@@ -59,16 +64,19 @@ class WatchedFiles:
         self._clean = clean
         self._texts: set[tuple[str, str]] = set()
         self._last = last
-        self._marked: set[tuple[str, str]] = set()
+        self._ended = False
+        self._marked: set[str] = set()
         self._calls: dict[tuple[str, Any], Call] = {}
-        codes = {name: "\n".join(map(_code, code_of(one).values())) for name, one in steps.items()}
-        self._codes = {name: code for name, code in codes.items() if code}
         reads = [
-            StepReads(name, identity_of(name).code, _in_caches.get(code, ()))
-            for name, code in self._codes.items()
+            StepReads(name, code, _named(read_by(code), project))
+            for name, code in {
+                name: identity_of(name).code for name, one in steps.items() if code_of(one)
+            }.items()
         ]
         self._watch = Watch(project, reads)
-        self._watch.written |= {project.name_of(path) or "" for path in early.written}
+        self._watch.written |= dict.fromkeys(
+            filter(None, map(project.name_of, early.written)), False
+        )
         for path, (says, module) in early.read.items():
             name = project.name_of(path)
             for step in reads if name is not None else ():
@@ -77,12 +85,12 @@ class WatchedFiles:
 
     def begin(self) -> None:
         """Listen from now on."""
-        if self._codes:
+        if self._watch.steps:
             listen(self._watch)
 
     def watches(self, step: str) -> bool:
         """Tell whether a step has code that may read files."""
-        return step in self._codes
+        return step in self._watch.steps
 
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:
@@ -117,9 +125,11 @@ class WatchedFiles:
         notes = self._notes()
         if notes:
             await asyncio.gather(*notes)
-        files = self._watch.steps[step].files_of(call)
-        files = {name: says for name, says in files.items() if name not in self._watch.written}
+        written = self._watch.written
+        files = {name: says for name, says in call.files.items() if name not in written}
         facts: dict[str, Any] = {FILES: files} if files else {}
+        if call.is_cut:
+            facts[CUT] = True
         if self._last >= self._first:
             facts[SHARED] = [self._first, self._last]
         return facts
@@ -138,12 +148,19 @@ class WatchedFiles:
                 record = {name: value for name, value in one._asdict().items() if value is not None}
                 record |= self._text_of(one)
                 notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
-            notes += [self._mark(step.step, "afresh", one, wait) for one in self._new(step)]
-        for name in sorted(self._watch.written):
-            if name and ("", name) not in self._marked:
-                self._marked.add(("", name))
-                notes.append(self._mark("", "written", name, wait))
-        return [one for one in notes if one is not None]
+        return [*notes, *self._written(wait=wait)]
+
+    def _written(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
+        """Mark what was written: before it was read, or so that it says something else now."""
+        notes = []
+        for name, was_read in list(self._watch.written.items()):
+            said = [step.knows(name) for step in self._watch.steps.values()]
+            if name in self._marked or not any(one is not None for one in said):
+                continue
+            if not was_read or self._watch.project.says(name) not in said:
+                self._marked.add(name)
+                notes.append(self._mark("", "written", name, wait=wait))
+        return notes
 
     def _text_of(self, one: Read) -> dict[str, str]:
         """Return the text of a file that is not one of many, so that a difference can be shown."""
@@ -152,15 +169,10 @@ class WatchedFiles:
             return {}
         text = self._watch.project.text(one.file, one.says, LONGEST_TEXT)
         self._texts.add(mark)
-        return {} if text is None else {"text": self._clean(text)}
+        return {} if text is None else {"text": self._clean(without_settings(text))}
 
-    def _new(self, step: StepReads) -> list[str]:
-        new = [name for name in sorted(step.afresh) if (step.step, name) not in self._marked]
-        self._marked |= {(step.step, name) for name in new}
-        return new
-
-    def _mark(self, step: str, what: str, name: str, wait: bool) -> Any:  # noqa: FBT001 - one of ours
-        return self._note(step, {what: name}, None, wait=wait)
+    def _mark(self, step: str, what: str, name: str, *, wait: bool) -> Any:
+        return self._note(step, {what: name, "from": self._first}, None, wait=wait)
 
     def _note(self, step: str, record: dict[str, Any], number: int | None, *, wait: bool) -> Any:
         facts: dict[str, Any] = {"step": step}
@@ -168,15 +180,27 @@ class WatchedFiles:
             facts["n"] = number
         return self._journal.note_file(facts, record, wait=wait)
 
-    def end(self) -> None:
-        """Listen no more; write down what is not yet."""
-        if not self._codes:
+    def end(self, changing: Collection[str] = ()) -> None:
+        """Listen no more; write down what is not yet.
+
+        Args:
+            changing: Steps that hold something which changes, and may be a cache.
+        """
+        if not self._watch.steps or self._ended:
             return
+        self._ended = True
         stop_listening(self._watch)
         self._notes(wait=False)
-        for name, code in self._codes.items():
-            _in_caches[code] = self._watch.steps[name].known
+        for step in self._watch.steps.values():
+            for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
+                self._mark(step.step, "afresh", name, wait=False)
+
+    @property
+    def last(self) -> int:
+        """The number of the last line."""
+        return self._last
 
 
-def _code(thing: Any) -> str:
-    return f"{module_name(thing)}.{plain_name(thing)}"
+def _named(read: Iterable[tuple[str, str]], project: Project) -> list[tuple[str, str]]:
+    names = [(project.name_of(path), says) for path, says in read]
+    return [(name, says) for name, says in names if name is not None]

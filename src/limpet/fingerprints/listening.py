@@ -5,10 +5,11 @@ which is how a file is known to be read by it. A hook stays for the life of the 
 calls it for whatever happens: while nobody listens it costs next to nothing.
 """
 
+import itertools
 import os
 import sys
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from importlib.util import source_from_cache
@@ -17,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from limpet.fingerprints.ownership import is_module, is_users_file
-from limpet.fingerprints.project import Project
+from limpet.fingerprints.project import ABSENT, Project
 from limpet.fingerprints.reads import Call, StepReads
 
 _LISTING = {"os.listdir", "os.scandir"}
@@ -39,13 +40,13 @@ class Watch:
         steps: Whose reads are noted.
 
     Attributes:
-        written: Files that may have been written, too: whether they had been read before that.
+        written: Files that were opened to be written, too, with what they said before.
     """
 
     def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
         self.project = project
         self.steps = {one.step: one for one in steps}
-        self.written: dict[str, bool] = {}
+        self.written: dict[str, str] = {}
 
     def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
         """Take what is read in this context for a call's, until its `end`."""
@@ -81,8 +82,7 @@ class Watch:
         if name is None:
             return
         if writes:
-            was_read = any(step.knows(name) is not None for step in self.steps.values())
-            self.written.setdefault(name, was_read)
+            self.written.setdefault(name, self.project.content(path) or ABSENT)
             return
         says = self.project.content(path)
         if says is None or _is_imported(name, path):
@@ -194,26 +194,33 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
     current = _call.get()
     if not current and _is_ours():
         return
-    if event in _LISTING:
-        writes, paths = False, (args[0] or ".",)
-    elif event == "open":
-        _, mode, flags = args
-        writes = any(one in mode for one in "wax+") if mode else bool(flags & _WRITING)
-        paths = args[:1]
-    else:
-        writes, paths = True, args[: 2 if event == "os.rename" else 1]
+    paths, kinds = _opened(event, args)
     by = None if current is None else _functions_at_work()
     for path in paths:
         if isinstance(path, int):
             continue
         whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - texts
-        if not writes and by is not None:
+        if False in kinds and by is not None:
             _note_in_process(whole, by)
-        for one in _listening:
-            call = current[1] if current and current[0] is one else None
+        for one, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue
+            call = current[1] if current and current[0] is one else None
             one.heard(whole, call, writes=writes, by=by)
+
+
+def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
+    """Return what is opened, and how: False to be read, True to be written, or both in turn."""
+    if event in _LISTING:
+        return (args[0] or ".",), (False,)
+    if event != "open":
+        return args[: 2 if event == "os.rename" else 1], (True,)
+    path, mode, flags = args
+    if mode:
+        writes, both = any(one in mode for one in "wax+"), "+" in mode
+    else:
+        writes, both = bool(flags & _WRITING), bool(flags & os.O_RDWR)
+    return (path,), (False, True) if both else (writes,)
 
 
 def _source_of(path: str) -> str:

@@ -25,8 +25,9 @@ _NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules", ".
 _NOT_OURS |= {".git", ".hg", ".svn", ".venv", ".tox", ".nox", ".cache", ".idea", ".vscode"}
 _NOT_OURS |= {".ipynb_checkpoints", ".ipython", ".jupyter", ".hypothesis", ".eggs", ".direnv"}
 _SECRET_FILE = re.compile(
-    r"(?i)(?:.*[._-])?(?:secrets?|tokens?|passwords?|credentials?|api[_-]?keys?|service[_-]account)"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc|env"
+    r"(?i)(?:.*[._-])?(?:secrets?|passwords?|credentials?|api[_-]?keys?|service[_-]account)"
+    r"|(?:(?:.*[._-])?(?:access|auth|api|bearer|refresh)[_-])?tokens?"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)|htpasswd|netrc"
 )
 _SECRET_ENDS = {".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".env", ".crt", ".asc"}
 _LARGE_BYTES = 64 * 2**20
@@ -40,12 +41,16 @@ class Project:
     Args:
         starts: Where it may be: the working directory, the folders of its code.
         without: Files and folders in it that do not count: a run's own, the dataset.
+
+    Attributes:
+        own: Names of files that a run made: they are not among those of a folder.
     """
 
     def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
         folders = dict.fromkeys(folder for one in starts for folder in _folders(one))
         self.folders = tuple(folders)
         self._without = tuple({str(one) for path in without for one in (path, _real(path))})
+        self.own: set[str] = set()
         self._names: dict[str, str | None] = {}
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
 
@@ -100,7 +105,9 @@ class Project:
         names = (
             name
             for name in os.listdir(folder)  # noqa: PTH208 - texts
-            if _may_count(name) and not self._is_without(os.path.join(folder, name))  # noqa: PTH118
+            if _may_count(name)
+            and not self._is_without(os.path.join(folder, name))  # noqa: PTH118
+            and (not self.own or self.name_of(os.path.join(folder, name)) not in self.own)  # noqa: PTH118
         )
         return "\n".join(sorted(map(_writable, names)))
 
@@ -159,7 +166,7 @@ def _as_named(name: str) -> str:
 
 def _may_count(name: str) -> bool:
     *folders, last = parts = Path(name).parts
-    if any(one in _NOT_OURS or one.endswith("_cache") for one in parts):
+    if any(one in _NOT_OURS or (one[:1] == "." and one.endswith("_cache")) for one in parts):
         return False
     if last.startswith(".env"):
         return False

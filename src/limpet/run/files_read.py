@@ -8,7 +8,7 @@ a record says which of them were read before it was done. Both are compared when
 import contextlib
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -108,6 +108,7 @@ class FilesRead:
 
     def state(self, project: Project) -> str:
         """Return a digest of what all the files say now that some result may depend on."""
+        project.own |= {name for name, _ in self._written}
         files = {
             one.file
             for number, one in self._lines.items()
@@ -123,6 +124,7 @@ class FilesRead:
             project: Whose files these are.
             noted: The number of the last line there was, as `run.json` says.
         """
+        project.own |= {name for name, _ in self._written}
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
         found: set[str] = set()
         written: set[str] = set()
@@ -170,9 +172,24 @@ class Changed:
         self._written = written
         self._numbers = numbers
         self._is_lost = is_lost
+        self._of_rows: set[str] = set()
 
     def __bool__(self) -> bool:
         return bool(self._shared) or self._is_lost
+
+    def learn(self, records: Iterable[Mapping[str, Any]]) -> None:
+        """Find out which patterns are of files that each record has one of."""
+        patterns = {one.pattern for lines in self._shared.values() for _, one in lines}
+        self._of_rows = {one for one in patterns if one is not None}
+        for facts in records:
+            own = facts.get(FILES) or {}
+            self._of_rows = {
+                pattern
+                for pattern in self._of_rows
+                if any(fnmatchcase(name, pattern) for name in own)
+            }
+            if not self._of_rows:
+                return
 
     def says(self, name: str) -> str:
         """Return what a file says now."""
@@ -208,11 +225,14 @@ class Changed:
             yield LOST
 
     def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
-        """Tell whether a file that others read is surely none of a record's."""
+        """Tell whether a file that others read is, by all evidence, none of a record's."""
         if (read.file, first) in self._afresh:
             return True
-        # It read the file of its own row: this one is of another.
-        return read.pattern is not None and any(fnmatchcase(name, read.pattern) for name in own)
+        # It read the file of its own row, as all did: this one is of another.
+        pattern = read.pattern
+        if pattern is None or pattern not in self._of_rows:
+            return False
+        return any(fnmatchcase(name, pattern) for name in own)
 
 
 def _entries(layout: Layout) -> Iterator[Entry]:

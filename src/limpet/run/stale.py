@@ -45,8 +45,10 @@ class StaleRecords:
             changed = files.changed(step, project, about.get("files_last", 0))
             found = {}
             if changed:
-                records = column.read_many(column.every_key())
-                found = {key: {*changed.among(entry.facts)} for key, entry in records}
+                read = column.read_many(column.every_key())
+                records = {key: entry.facts for key, entry in read}
+                changed.learn(records.values())
+                found = {key: {*changed.among(facts)} for key, facts in records.items()}
             if step == asked_about:
                 found = self._without_kept(found, changed.says, on_change)
             self._found[step] = {key: names for key, names in found.items() if names}

@@ -17,7 +17,7 @@ from limpet.fingerprints.listening import (
     unheard,
 )
 from limpet.fingerprints.naming import module_name
-from limpet.fingerprints.project import Project
+from limpet.fingerprints.project import ABSENT, Project
 from limpet.fingerprints.reads import Call, Read, StepReads
 from limpet.fingerprints.steps import code_of
 from limpet.journal.journal import Journal
@@ -75,7 +75,7 @@ class WatchedFiles:
         ]
         self._watch = Watch(project, reads)
         self._watch.written |= dict.fromkeys(
-            filter(None, map(project.name_of, early.written)), False
+            filter(None, map(project.name_of, early.written)), ABSENT
         )
         for path, (says, module) in early.read.items():
             name = project.name_of(path)
@@ -125,8 +125,7 @@ class WatchedFiles:
         notes = self._notes()
         if notes:
             await asyncio.gather(*notes)
-        written = self._watch.written
-        files = {name: says for name, says in call.files.items() if name not in written}
+        files = {name: says for name, says in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
         if call.is_cut:
             facts[CUT] = True
@@ -151,14 +150,17 @@ class WatchedFiles:
         return [*notes, *self._written(wait=wait)]
 
     def _written(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
-        """Mark what was written: before it was read, or so that it says something else now."""
+        """Mark what was written, and says something else now: that is the run's own doing."""
         notes = []
-        for name, was_read in list(self._watch.written.items()):
+        for name, before in list(self._watch.written.items()):
             said = [step.knows(name) for step in self._watch.steps.values()]
-            if name in self._marked or not any(one is not None for one in said):
+            folder = f"{name.rpartition('/')[0]}/"
+            is_listed = any(step.knows(folder) for step in self._watch.steps.values())
+            if name in self._marked or not (is_listed or any(one is not None for one in said)):
                 continue
-            if not was_read or self._watch.project.says(name) not in said:
+            if {self._watch.project.says(name), *said} - {before, None}:
                 self._marked.add(name)
+                self._watch.project.own.add(name)
                 notes.append(self._mark("", "written", name, wait=wait))
         return notes
 

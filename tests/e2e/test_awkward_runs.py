@@ -236,7 +236,13 @@ def test_an_output_that_cannot_be_a_run_is_bad_configuration(tmp_path, output):
     assert calls(tmp_path) == []
 
 
-@pytest.mark.parametrize("text", ["[]", '{"sessions": 5}', '{"evaluators": 3}'])
+_SLOW = pytest.mark.slow  # what repeats itself
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[]", *(pytest.param(one, marks=_SLOW) for one in ('{"sessions": 5}', '{"evaluators": 3}'))],
+)
 def test_a_run_json_that_makes_no_sense_is_said(tmp_path, text):
     make(tmp_path, rows=2)
     run(tmp_path)

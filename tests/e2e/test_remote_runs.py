@@ -378,6 +378,7 @@ def kill_again_and_again(run, kills, count):
     assert [one["generated_answer"] for one in answers] == expected
 
 
+@pytest.mark.slow
 def test_ten_kills_ask_no_finished_item_again(tmp_path):
     kill_again_and_again(tmp_path / "run", kills=10, count=400)
 

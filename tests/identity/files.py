@@ -7,7 +7,7 @@ is `open`, what stands there is a user's expectation, and another answer may be 
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent
 from typing import Any
 
@@ -75,6 +75,7 @@ class Case:
         steps: Runs and edits; each is called with the project, and tells what is wrong.
         unseen: Why Limpet cannot see it, as the docs say; empty: it can.
         slow: Whether it takes seconds.
+        alike: Whether others try nearly the same.
         skip: Why it cannot be tried here.
     """
 
@@ -83,6 +84,7 @@ class Case:
     steps: tuple[Callable[[Project], list[str] | None], ...]
     unseen: str = ""
     slow: bool = False
+    alike: bool = False
     skip: str = ""
 
 
@@ -1964,14 +1966,10 @@ ODD_FILES = [
 ]  # fmt: skip
 
 CASES = [
-    *WAYS,
+    *(replace(one, alike=True) for one in (*WAYS, *CACHES, *WRITTEN, *LEFT_OUT, *ODD_FILES)),
     *PLACES,
-    *CACHES,
     *SOME,
     *EVALUATORS,
     *COMING,
-    *WRITTEN,
-    *LEFT_OUT,
     *SESSIONS,
-    *ODD_FILES,
 ]

@@ -13,11 +13,13 @@ from typing import Any
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.rendering import rendered
 from limpet.secrets.in_texts import (
+    is_hidden,
     is_secret_file,
     without_keys,
     without_literals,
     without_settings,
 )
+from limpet.secrets.masking import MASK
 
 MOST_TEXT = 20_000
 """How many characters are kept of a part."""
@@ -88,8 +90,13 @@ def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
     return shown
 
 
+def shown_variable(name: str, value: str | None) -> Shown:
+    """Return what a variable of the environment is."""
+    return Shown("variable", *_bounded(_value_of(name, value or None)))
+
+
 def shown_text(kind: str, text: str | None) -> Shown:
-    """Return a part that is a text of its own: of a variable, or the version of a package."""
+    """Return a part that is a text of its own: the version of a package."""
     return Shown(kind, *_bounded(text if text is None else without_keys(text)))
 
 
@@ -136,9 +143,15 @@ def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, 
             told = [text or "", *(f"{one}: {hint}" for one, hint in hints)]
             return _bounded(without_keys("\n".join(told)))
         case "variable", _:
-            return _bounded("not set" if form is None else without_keys(form))
+            return _bounded(_value_of(name.removeprefix("variable "), form))
     text, is_cut = rendered(form, name.rpartition(".")[2].rstrip(")").rpartition("(")[2], MOST_TEXT)
     return without_keys(text), is_cut
+
+
+def _value_of(name: str, value: str | None) -> str:
+    if value is None:
+        return "not set"
+    return MASK if is_hidden(name, value) else without_keys(value)
 
 
 def _source(file: str, pieces: tuple[tuple[int, int], ...]) -> str:

@@ -42,9 +42,18 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
             if chance.is_closed_over(walk, function, name):
                 walk.leave_out_chance(place)
             else:
+                walk.found.variables[place] = (name, _said(walk, label, function))
                 walk.use(place, value, holder=function)
     for name, value in sorted(vars(function).items()):
         walk.use(f"{label}.{name}", value, holder=function)
+
+
+def _said(walk: "Walk", label: str, function: FunctionType) -> str:
+    """Return what people call a function: a wrapper, by the name of what it wraps."""
+    name = function.__qualname__
+    if "<locals>" in name or "<lambda>" in name:
+        return label.replace("<locals>.", "")
+    return walk.short(str(function.__module__), name)
 
 
 def read_code(

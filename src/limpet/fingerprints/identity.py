@@ -8,6 +8,7 @@ second look never comes, because the process was killed, the first alone counts.
 
 import gc
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,6 +24,7 @@ from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5
+_CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,14 +150,22 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if len(changed) > 1:
         changed = [name for name in changed if name != "function"]  # the rest says more
-    return [_with_change(name, before, now) for name in changed]
+    # Several may be called the same: a function, and the wrapper that has its name.
+    return list(dict.fromkeys(_with_change(name, before, now) for name in changed))
 
 
 def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    words = in_words(name)
+    words = in_words(own_name(name, now))
     if name not in before:
         return f"{words} (new)"
     return words if name in now else f"{words} (no longer used)"
+
+
+def own_name(name: str, parts: Iterable[str]) -> str:
+    """Return the name of a part; that of a function without the number that its wrapper caused."""
+    base = name.removesuffix(" (2)")
+    is_wrapped = base != name and any(one.endswith(f"{base}.__wrapped__") for one in parts)
+    return base if is_wrapped else name
 
 
 def in_words(name: str) -> str:
@@ -163,6 +173,8 @@ def in_words(name: str) -> str:
     words = name
     if name.endswith(".__doc__"):
         words = f"the docstring of {name.removesuffix('.__doc__')}"
+    if found := _CLOSED_OVER.match(name):
+        words = f"what {found[1]} closes over"
     for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
         if name.startswith(begin):
             words = kind + name.removeprefix(begin)

@@ -5,6 +5,7 @@ Python writes them. All of it is bounded, and without secrets.
 """
 
 import linecache
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,7 @@ MOST_TEXT = 20_000
 MOST_IN_ALL = 1_000_000
 """How many are kept of a step."""
 
+_CLOSED_OVER = re.compile(r"(.*\.closed over \d+)(.*)", re.DOTALL)
 _BY_NAME = {"file of ": "module", "module ": "module", "variable ": "variable"}
 _BY_FORM = {"code": "function", "bytecode": "function", "class": "class", "module": "module"}
 _BY_FORM |= {"library": "library", "see": "name", "function": "name", "unreadable": "module"}
@@ -40,11 +42,13 @@ class Shown:
             library (a name from an installed package), name (another name of something), setting.
         text: Its source or its value; None: it is not known, or there was no more room.
         cut: Whether the text is only its beginning.
+        called: What it is called, where its name does not say it to people.
     """
 
     kind: str
     text: str | None = None
     cut: bool = False
+    called: str = ""
 
 
 class Showing:
@@ -77,8 +81,17 @@ def shown_parts(looked: Looked) -> dict[str, Shown]:
         kind = _kind(name, form)
         text, is_cut = _text(looked, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = Shown(kind, text, is_cut)
+        shown[name] = Shown(kind, text, is_cut, _called(looked, name))
     return shown
+
+
+def _called(looked: Looked, name: str) -> str:
+    """Return the name of a variable that a function closes over, with what it is of that."""
+    found = _CLOSED_OVER.match(name)
+    if found is None or found[1] not in looked.variables:
+        return ""
+    variable, function = looked.variables[found[1]]
+    return f"{variable}{found[2]}, closed over by {function}"
 
 
 def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:

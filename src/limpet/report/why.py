@@ -99,7 +99,9 @@ def _groups(step: StepWhy) -> dict[str, list[str]]:
     for name in step.covers.parts:
         shown = step.covers.shown.get(name, Shown("value"))
         if shown.kind in _GROUPS and name not in step.state:
-            called = shown.called or _bare(own_name(name, step.covers.parts))
+            # In a list, without a comma of its own.
+            called = shown.called.replace(", closed over by ", " in ")
+            called = called or _bare(own_name(name, step.covers.parts))
             groups.setdefault(shown.kind, []).append(called)
     return groups
 

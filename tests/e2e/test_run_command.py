@@ -171,7 +171,10 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     assert "the function changed since the results of 20 of 20 inputs were made: answer" in (
         done.stderr
     )
-    assert "hint: --redo runs the workflow anew, --keep keeps" in done.stderr
+    assert (
+        "hint: --redo runs the workflow anew: 20 workflow calls and up to 20 correct calls; "
+        "--keep keeps what it gave before: no calls\n"
+    ) in done.stderr
     assert len(calls(tmp_path)) == 20
     kept = run(tmp_path, "--keep")
     assert kept.returncode == 0

@@ -51,6 +51,10 @@ def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):
         assert said.startswith(
             "runs/trial · the code as it is now\n\nworkflow: as it ran; no change"
         )
+        counts = "  covers 2 functions, 1 value, 1 library: --all lists them\n"
+        assert said.count("\n") == 7
+        assert counts in said
+        said = why(done, *target, "--all")
         assert re.search(r"functions +answer, note\n", said)
         assert "settings    exact_match" in said
     edit(done, "file.write(question", "file.write('asked ' + question")
@@ -218,7 +222,8 @@ def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_ite
     prompt.write_text("Be brief.\nBe kind.\npassword=hunter2-hunter2-hunter2\n", encoding="utf-8")
     secret = {**os.environ, "ADMIN_PASSWORD": "hunter2-hunter2-hunter2"}
     assert run(tmp_path, env=secret).returncode == 0
-    assert re.search(r"files read +prompts/answer\.txt\n", why(tmp_path))
+    assert ", 1 file read: --all lists them\n" in why(tmp_path)
+    assert re.search(r"files read +prompts/answer\.txt\n", why(tmp_path, "--all"))
     prompt.write_text("Be long.\nBe kind.\npassword=hunter2-hunter2-hunter2\n", encoding="utf-8")
     asked = run(tmp_path, env=secret)
     assert asked.returncode == 2

@@ -37,6 +37,15 @@ COMMANDS = {
 }
 _MODULES = {"import": "importing"}  # a module cannot well be called by that word
 
+# What is asked for as a command, and is none.
+_ELSEWHERE = {
+    "plan": "limpet run --plan",
+    "redo": "limpet run --redo",
+    "keep": "limpet run --keep",
+    "resume": "limpet run",
+    "diff": "limpet why",
+}
+
 _THREADS_S = 2.0
 """How long threads that user code left behind may hold the terminal."""
 
@@ -49,7 +58,9 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            ctx.fail(f"there is no command {cmd_name!r}{did_you_mean(cmd_name, COMMANDS)}")
+            meant = _ELSEWHERE.get(cmd_name)
+            near = f"; did you mean: {meant}" if meant else did_you_mean(cmd_name, COMMANDS)
+            ctx.fail(f"there is no command {cmd_name!r}{near}")
         module = import_module(f"limpet.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command

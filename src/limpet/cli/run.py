@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
@@ -134,7 +134,8 @@ def command(
                 else:
                     ended = _run(config, prepared, options, view, least, here)
         except FunctionChangedError as changed:
-            raise _choose(changed, file) from changed
+            kept = _if_kept(config, prepared, options)
+            raise _choose(changed, file, kept) from changed
     if only_plan:
         return _say_plan(plan, file, as_json=as_json)
     return _say_ended(ended, view)
@@ -332,13 +333,25 @@ def _why(file: Path) -> str:
     return shlex.join(["limpet", "why", str(file)])
 
 
-def _choose(changed: FunctionChangedError, file: Path) -> LimpetError:
+def _if_kept(
+    config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions
+) -> Plan | None:
+    """Return what would be done if what is there was kept; None where nobody can tell."""
+    if isinstance(config, NatConfig):  # it has begun, and may have moved files
+        return None
+    kept: EvaluationOptions = {"on_change": "keep"}
+    with suppress(LimpetError):
+        return _plan(config, prepared, options | kept)
+    return None
+
+
+def _choose(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
     told = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
     told += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    return LimpetError(
-        "\n".join(told),
-        hint="--redo runs the workflow anew, --keep keeps what it gave before",
-    )
+    redo, keep = "--redo runs the workflow anew", "--keep keeps what it gave before"
+    if isinstance(changed.plan, Plan) and kept is not None:
+        redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
+    return LimpetError("\n".join(told), hint=f"{redo}; {keep}")
 
 
 def _say(line: str) -> None:

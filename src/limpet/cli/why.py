@@ -25,8 +25,9 @@ from limpet.text import one_line
 @click.command("why")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
 @click.option("--item", "id_", metavar="ID", help="Why this item would be run again, or kept.")
+@click.option("--all", "everything", is_flag=True, help="Name all that each step covers.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
-def command(run: str | None, *, id_: str | None, as_json: bool) -> int:
+def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool) -> int:
     """Say what the steps of RUN are made of, and what changed since its results were made.
 
     RUN is a run, or the file that describes it. Where the run was made from a file that is still
@@ -45,7 +46,7 @@ def command(run: str | None, *, id_: str | None, as_json: bool) -> int:
     if as_json:
         click.echo(json_line(why_data(why, shown)))
     else:
-        for line in why_lines(why, shown):
+        for line in why_lines(why, shown, everything=everything):
             put(line)
     return DONE
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
-from limpet.config.problems import did_you_mean, quoted
+from limpet.config.problems import CANNOT_IMPORT, did_you_mean, quoted
 from limpet.fingerprints.listening import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
@@ -98,7 +98,7 @@ def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str |
         hint = f"{one_line(file)} imports {error.name}, which is not installed here"
     if isinstance(error, SystemExit):
         hint = "put what ends the program under: if __name__ == '__main__':"
-    text = f"{shown} cannot be imported: {one_line(f'{file}:{line}: {said}')}"
+    text = f"{shown}{CANNOT_IMPORT}{one_line(f'{file}:{line}: {said}')}"
     return text, hint
 
 

@@ -11,6 +11,8 @@ from limpet.errors import ConfigError
 from limpet.text import one_line
 
 _MOST_SHOWN = 20
+CANNOT_IMPORT = " cannot be imported: "
+"""Stands between the name of a module and what is wrong with it, or with one that it imports."""
 
 
 class Place(NamedTuple):
@@ -57,11 +59,26 @@ class Problems:
         if not self._found:
             return
         # In the order of the file; what came from the command line stands after it.
-        first, *others = sorted(self._found, key=lambda one: one.place.line or 10**9)
+        ranked = sorted(self._found, key=lambda one: one.place.line or 10**9)
+        first, *others = _each_module_once(ranked)
         lines = [f"{first.place}: {first.text}", *map(_with_hint, others[:_MOST_SHOWN])]
         if len(others) > _MOST_SHOWN:
             lines.append(f"and {len(others) - _MOST_SHOWN:,} more")
         raise ConfigError("\n".join(lines), hint=first.hint) from first.cause
+
+
+def _each_module_once(found: list[Problem]) -> list[Problem]:
+    """Say once what is wrong with a module, however many steps import it."""
+    by_fault: dict[object, list[Problem]] = {}
+    for one in found:
+        _, is_import, fault = one.text.partition(CANNOT_IMPORT)
+        by_fault.setdefault(fault if is_import else one, []).append(one)
+    return [_also_at(first, others) for first, *others in by_fault.values()]
+
+
+def _also_at(one: Problem, others: list[Problem]) -> Problem:
+    places = ", ".join(dict.fromkeys(str(other.place) for other in others))
+    return one._replace(text=f"{one.text} (needed at {places}, too)") if others else one
 
 
 def _with_hint(one: Problem) -> str:

@@ -46,11 +46,12 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     if node is not None:
         reading = syntax.read_class_body(node)
         form.append(reading.digest)
-        walk.found.written[label] = (str(file), _lines(node))
         received = bool(node.decorator_list or node.bases or node.keywords)
         walk.readings.document(walk, label, node, scope, counts=received)
         walk.follow(label, reading, text_at(cls, "__module__") or "", scope, str(file))
-    walk.keep(label, form)
+    kept = walk.keep(label, form)
+    if node is not None:
+        walk.found.written[kept] = (str(file), _lines(node))
     walk.readings.met_class(label, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
@@ -61,7 +62,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         elif chance.is_by_chance(walk, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
-            walk.use(place, member, documented=False)
+            walk.use(place, member, documented=False, holder=cls)
 
 
 def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:

@@ -11,7 +11,14 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.shown import MOST_TEXT, Showing, Shown, shown_file, shown_text
+from limpet.fingerprints.shown import (
+    MOST_TEXT,
+    Showing,
+    Shown,
+    shown_file,
+    shown_text,
+    shown_variable,
+)
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line
 
@@ -58,7 +65,7 @@ class DependsOn:
                 left_out[f"variable {variable}"] = "a secret"
             else:
                 parts[f"variable {variable}"] = digest_of(["declared", value])
-                shown[f"variable {variable}"] = shown_text("variable", value or "not set")
+                shown[f"variable {variable}"] = shown_variable(variable, value)
         for package in self.packages:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)

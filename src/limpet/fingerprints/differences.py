@@ -1,17 +1,15 @@
 """What exactly differs between two identities of a step?
 
-Lines of code are compared without their comments and docstrings: they count for nothing. What
-counts of a docstring is a part of its own.
+Lines of code are compared as far as they count. What counts of a docstring is a part of its own.
 """
 
-import ast
-import io
-import tokenize
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import partial
 
-from limpet.fingerprints.identity import in_words
+from limpet.fingerprints.code_lines import compared_lines
+from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import MOST_TEXT, Shown
 from limpet.secrets.masking import MASK
 
@@ -66,7 +64,7 @@ def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Di
     old = known.get((name, was)) if was is not None else None
     new = known.get((name, is_)) if is_ is not None else None
     shown = new or old
-    kind, words = "value" if shown is None else shown.kind, in_words(name)
+    kind, words = "value" if shown is None else shown.kind, _words(name, shown, known)
     if was is None:
         return Difference(words, "new", kind, _all_of("+", new))
     if is_ is None:
@@ -75,8 +73,16 @@ def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Di
         return Difference(words, "changed", kind, (), "what it was is not on disk")
     if new is None or new.text is None:
         return Difference(words, "changed", kind, (), "it cannot be shown")
-    lines = tuple(_diff(old.text, new.text, is_code=kind in _CODE))
+    is_folder = kind == "file" and name.endswith("/")
+    compare = _names if is_folder else partial(_diff, is_code=kind in _CODE)
+    lines = tuple(compare(old.text, new.text))
     return Difference(words, "changed", kind, lines, "" if lines else _why_none(old, new))
+
+
+def _words(name: str, shown: Shown | None, known: Known) -> str:
+    if shown is not None and shown.called:
+        return shown.called
+    return in_words(own_name(name, (of for of, _ in known)))
 
 
 def _why_none(old: Shown, new: Shown) -> str:
@@ -100,12 +106,22 @@ def _shortened(lines: Sequence[str]) -> list[str]:
     return [line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines]
 
 
+def _names(old: str, new: str) -> list[str]:
+    """Return which names a folder has no more, and which it has now."""
+    was, is_ = old.splitlines(), new.splitlines()
+    gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
+    return [f"- {one}" for one in _shortened(gone)] + [f"+ {one}" for one in _shortened(came)]
+
+
 # ---- lines --------------------------------------------------------------------------------------
 
 
 def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
-    split: Callable[[str], list[tuple[str, str]]] = _code_lines if is_code else _plain_lines
-    a, b = split(old)[:_MOST_LINES], split(new)[:_MOST_LINES]
+    if is_code:
+        a, b = compared_lines(old, new)
+    else:
+        a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
+    a, b = a[:_MOST_LINES], b[:_MOST_LINES]
     compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b])
     found: list[str] = []
     for number, group in enumerate(compared.get_grouped_opcodes(_AROUND)):
@@ -138,48 +154,3 @@ def _around_difference(old: str, new: str) -> tuple[str, str]:
     if begin <= 0:
         return old, new
     return f"…{old[begin:]}", f"…{new[begin:]}"
-
-
-def _plain_lines(text: str) -> list[tuple[str, str]]:
-    return [(line, line) for line in text.splitlines()]
-
-
-def _code_lines(text: str) -> list[tuple[str, str]]:
-    """Return each line that counts: as it is compared, and as it is shown."""
-    lines = text.splitlines()
-    try:
-        bare = _without_comments(text, lines)
-    except (tokenize.TokenError, SyntaxError, IndexError):  # a piece of a statement
-        bare = lines
-    said = _docstrings(text)
-    pairs = zip(bare, lines, range(1, len(lines) + 1), strict=True)
-    return [(one.rstrip(), line) for one, line, at in pairs if one.strip() and at not in said]
-
-
-def _without_comments(text: str, lines: list[str]) -> list[str]:
-    bare = list(lines)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            line, column = token.start
-            bare[line - 1] = bare[line - 1][:column]
-    return bare
-
-
-def _docstrings(text: str) -> set[int]:
-    """Return the lines of docstrings."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    found: set[int] = set()
-    for node in ast.walk(tree):
-        match node:
-            case (
-                ast.FunctionDef(body=[ast.Expr(value=ast.Constant(value=str())) as said, _, *_])
-                | ast.AsyncFunctionDef(
-                    body=[ast.Expr(value=ast.Constant(value=str())) as said, _, *_]
-                )
-                | ast.ClassDef(body=[ast.Expr(value=ast.Constant(value=str())) as said, *_])
-            ):
-                found |= {*range(said.lineno, (said.end_lineno or said.lineno) + 1)}
-    return found

@@ -62,8 +62,8 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
         return
     reading = syntax.read(*done)
     label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
-    walk.keep(label, ["code", reading.digest])
-    walk.found.written[label] = (file, tuple(map(lines_of, done)))
+    kept = walk.keep(label, ["code", reading.digest])
+    walk.found.written[kept] = (file, tuple(map(lines_of, done)))
     reading.handed.clear()  # nobody who is called then counts on a docstring
     walk.follow(label, reading, module, scope, file)
 

@@ -42,9 +42,18 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
             if chance.is_closed_over(walk, function, name):
                 walk.leave_out_chance(place)
             else:
-                walk.use(place, value)
+                walk.found.variables[place] = (name, _said(walk, label, function))
+                walk.use(place, value, holder=function)
     for name, value in sorted(vars(function).items()):
-        walk.use(f"{label}.{name}", value)
+        walk.use(f"{label}.{name}", value, holder=function)
+
+
+def _said(walk: "Walk", label: str, function: FunctionType) -> str:
+    """Return what people call a function: a wrapper, by the name of what it wraps."""
+    name = function.__qualname__
+    if "<locals>" in name or "<lambda>" in name:
+        return label.replace("<locals>.", "")
+    return walk.short(str(function.__module__), name)
 
 
 def read_code(
@@ -59,8 +68,8 @@ def read_code(
         scopes.use_chains(walk, module, scope, chains, chains)
         return None
     reading = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
-    walk.keep(label, ["code", reading.digest])
-    walk.found.written[label] = (code.co_filename, (lines_of(node),))
+    kept = walk.keep(label, ["code", reading.digest])
+    walk.found.written[kept] = (code.co_filename, (lines_of(node),))
     walk.readings.met(label, node, code)
     _getter(walk, node, reading, scope)
     walk.follow(label, reading, module, scope, code.co_filename)
@@ -93,7 +102,7 @@ def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition
         if name in written and chance.is_by_chance(walk, [written[name]], function.__globals__):
             walk.leave_out_chance(place)
         else:
-            walk.use(place, value)
+            walk.use(place, value, holder=function)
 
 
 def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:

@@ -8,6 +8,7 @@ second look never comes, because the process was killed, the first alone counts.
 
 import gc
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from limpet.fingerprints.left import first_value, note_left, note_taken, taken_away
 from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.shown import Showing, Shown, shown_parts
@@ -22,6 +24,7 @@ from limpet.fingerprints.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5
+_CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,7 @@ class Identity:
         left_out: What does not count, by its name: why.
         state: The names of what changed while a run was going on: their first value counts.
         found: The digest of each thing as it was found, state as well.
+        holders: Whose attribute each thing is; None: a module's.
         home: The module that the step is from: what is in it is named without it.
         modules: The user's modules of which something counts.
         code: The user's functions that count: file and line of each.
@@ -43,6 +47,7 @@ class Identity:
     left_out: Mapping[str, str] = field(default_factory=dict)
     state: tuple[str, ...] = ()
     found: Mapping[str, str] = field(default_factory=dict, repr=False)
+    holders: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
@@ -54,15 +59,10 @@ class Identity:
         return digest_of(sorted(self.parts.items()))
 
 
-# What was state in this process: by its name, what counts in place of what a run left there.
-# Digest by digest, and not by step: a workflow and its evaluators may share a counter.
-_first_values: dict[str, dict[str, str | None]] = defaultdict(dict)
 # What was a secret at any look: state may hold it, and is the same when its variable is gone.
 _known_secrets: set[str] = set()
 # What counted as it is, by its name: somebody meant it so, and no run's end makes it state.
 _counted: dict[str, set[str]] = defaultdict(set)
-# What a run took away, by the step it was part of: what counts in its place.
-_taken_away: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
 
 
 def identity_of(
@@ -82,24 +82,23 @@ def identity_of(
     parts, state = dict(looked.parts), []
     for name, now in looked.parts.items():
         place = _absolute(name, home)
-        known = _first_values.get(place, {})
-        if now not in known:
+        left = first_value(place, now, looked.holders.get(name, ()))
+        if left is None:
             _counted[place].add(now)
         else:  # as a run left it
             state.append(name)
-            first = known[now]
+            (first,) = left
             if first is None:
                 del parts[name]
             else:
                 parts[name] = first
-    for name, first in _taken_away.get((home, looked.parts["function"]), {}).items():
-        if name not in looked.parts:
-            state.append(name)
-            parts[name] = first
+    for name, first in taken_away((home, looked.parts["function"]), looked).items():
+        state.append(name)
+        parts[name] = first
     left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
     found, names = dict(looked.parts), tuple(sorted(state))
-    code = frozenset(looked.code)
-    return Identity(parts, left_out, names, found, home, looked.modules, code, shown)
+    code, holders = frozenset(looked.code), {name: one[0] for name, one in looked.holders.items()}
+    return Identity(parts, left_out, names, found, holders, home, looked.modules, code, shown)
 
 
 def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
@@ -138,9 +137,11 @@ def note_end(
             continue
         state.add(name)
         if now is not None:
-            _first_values[place][now] = first
+            # By its name, and not by step: a workflow and its evaluators may share a counter.
+            note_left(place, now, first, looked.holders.get(name, ()))
         elif first is not None:
-            _taken_away[planned.home, looked.parts["function"]][name] = first
+            step, holder = (planned.home, looked.parts["function"]), planned.holders.get(name)
+            note_taken(step, name, first, holder)
     return tuple(sorted(state))
 
 
@@ -149,14 +150,22 @@ def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str
     changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if len(changed) > 1:
         changed = [name for name in changed if name != "function"]  # the rest says more
-    return [_with_change(name, before, now) for name in changed]
+    # Several may be called the same: a function, and the wrapper that has its name.
+    return list(dict.fromkeys(_with_change(name, before, now) for name in changed))
 
 
 def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    words = in_words(name)
+    words = in_words(own_name(name, now))
     if name not in before:
         return f"{words} (new)"
     return words if name in now else f"{words} (no longer used)"
+
+
+def own_name(name: str, parts: Iterable[str]) -> str:
+    """Return the name of a part; that of a function without the number that its wrapper caused."""
+    base = name.removesuffix(" (2)")
+    is_wrapped = base != name and any(one.endswith(f"{base}.__wrapped__") for one in parts)
+    return base if is_wrapped else name
 
 
 def in_words(name: str) -> str:
@@ -164,6 +173,8 @@ def in_words(name: str) -> str:
     words = name
     if name.endswith(".__doc__"):
         words = f"the docstring of {name.removesuffix('.__doc__')}"
+    if found := _CLOSED_OVER.match(name):
+        words = f"what {found[1]} closes over"
     for begin, kind in (("file of ", "module "), ("variable ", "environment variable ")):
         if name.startswith(begin):
             words = kind + name.removeprefix(begin)

@@ -19,6 +19,11 @@ class Looked:
         modules: The names of the user's modules of which something counts.
         code: The user's functions that count: file and line of each.
         written: Where the source of a part stands: its file, and its first and last lines.
+        variables: By the names of parts: the variable that it is, and the function that closes over
+            it. No part is named after a variable, for its name does not count.
+        holders: The objects that hold a value that counts: first the one whose attribute it is
+            (None: a module), then those that it is made of and that may change.
+        met: The ids of all objects that were met.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
@@ -26,6 +31,9 @@ class Looked:
     modules: frozenset[str] = frozenset()
     code: set[tuple[str, int]] = field(default_factory=set)
     written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
+    variables: dict[str, tuple[str, str]] = field(default_factory=dict)
+    holders: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    met: frozenset[int] = frozenset()
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:

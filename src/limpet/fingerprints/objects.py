@@ -69,6 +69,8 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if issubclass(kind, Enum):
         held = walk.form(f"{path}.value", value.__dict__["_value_"], depth=depth + 1)
         return ["member", what, value.__dict__["_name_"], held]
+    if not depth and not issubclass(kind, (tuple, frozenset)):
+        walk.held.append(value)
     deeper = depth + (not users and not builtin)
     form: list[Any] = ["a", what]
     content = contents_of(value)
@@ -96,7 +98,7 @@ def _attributes(
         elif name in differ or (users and chance.is_in_class(walk, kind, name)):
             walk.leave_out_chance(at)
         elif named:
-            walk.use(at, one)
+            walk.use(at, one, holder=value)
         else:
             form.append([name, walk.form(at, one, depth=depth)])
     return form

@@ -35,12 +35,15 @@ def form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: 
         return form
     copied = _copied(value)
     if copied is not None:
-        return [*form, [walk.form(f"{path}.state", one, depth=depth) for one in copied]]
-    held = [one for one in gc.get_referents(value) if _is_worth_a_look(one)]
+        held = list(walk.held)
+        form = [*form, [walk.form(f"{path}.state", one, depth=depth) for one in copied]]
+        walk.held = held  # what was made to be copied holds nothing
+        return form
+    inner = [one for one in gc.get_referents(value) if _is_worth_a_look(one)]
     texts = [] if issubclass(kind, _STREAM) else _texts(value)
-    if not held and not texts:
+    if not inner and not texts:
         walk.leave_out(path, f"no stable form: counts by its class, {full_name(kind)}")
-    form += [walk.form(f"{path}.held", one, depth=depth) for one in held]
+    form += [walk.form(f"{path}.held", one, depth=depth) for one in inner]
     return form + texts
 
 

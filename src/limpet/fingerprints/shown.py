@@ -5,6 +5,7 @@ Python writes them. All of it is bounded, and without secrets.
 """
 
 import linecache
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +14,20 @@ from typing import Any
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.rendering import rendered
 from limpet.secrets.in_texts import (
+    is_hidden,
     is_secret_file,
     without_keys,
     without_literals,
     without_settings,
 )
+from limpet.secrets.masking import MASK
 
 MOST_TEXT = 20_000
 """How many characters are kept of a part."""
 MOST_IN_ALL = 1_000_000
 """How many are kept of a step."""
 
+_CLOSED_OVER = re.compile(r"(.*\.closed over \d+)(.*)", re.DOTALL)
 _BY_NAME = {"file of ": "module", "module ": "module", "variable ": "variable"}
 _BY_FORM = {"code": "function", "bytecode": "function", "class": "class", "module": "module"}
 _BY_FORM |= {"library": "library", "see": "name", "function": "name", "unreadable": "module"}
@@ -38,11 +42,13 @@ class Shown:
             library (a name from an installed package), name (another name of something), setting.
         text: Its source or its value; None: it is not known, or there was no more room.
         cut: Whether the text is only its beginning.
+        called: What it is called, where its name does not say it to people.
     """
 
     kind: str
     text: str | None = None
     cut: bool = False
+    called: str = ""
 
 
 class Showing:
@@ -75,8 +81,17 @@ def shown_parts(looked: Looked) -> dict[str, Shown]:
         kind = _kind(name, form)
         text, is_cut = _text(looked, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = Shown(kind, text, is_cut)
+        shown[name] = Shown(kind, text, is_cut, _called(looked, name))
     return shown
+
+
+def _called(looked: Looked, name: str) -> str:
+    """Return the name of a variable that a function closes over, with what it is of that."""
+    found = _CLOSED_OVER.match(name)
+    if found is None or found[1] not in looked.variables:
+        return ""
+    variable, function = looked.variables[found[1]]
+    return f"{variable}{found[2]}, closed over by {function}"
 
 
 def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
@@ -88,8 +103,13 @@ def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
     return shown
 
 
+def shown_variable(name: str, value: str | None) -> Shown:
+    """Return what a variable of the environment is."""
+    return Shown("variable", *_bounded(_value_of(name, value or None)))
+
+
 def shown_text(kind: str, text: str | None) -> Shown:
-    """Return a part that is a text of its own: of a variable, or the version of a package."""
+    """Return a part that is a text of its own: the version of a package."""
     return Shown(kind, *_bounded(text if text is None else without_keys(text)))
 
 
@@ -136,9 +156,15 @@ def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, 
             told = [text or "", *(f"{one}: {hint}" for one, hint in hints)]
             return _bounded(without_keys("\n".join(told)))
         case "variable", _:
-            return _bounded("not set" if form is None else without_keys(form))
+            return _bounded(_value_of(name.removeprefix("variable "), form))
     text, is_cut = rendered(form, name.rpartition(".")[2].rstrip(")").rpartition("(")[2], MOST_TEXT)
     return without_keys(text), is_cut
+
+
+def _value_of(name: str, value: str | None) -> str:
+    if value is None:
+        return "not set"
+    return MASK if is_hidden(name, value) else without_keys(value)
 
 
 def _source(file: str, pieces: tuple[tuple[int, int], ...]) -> str:

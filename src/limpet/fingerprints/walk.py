@@ -59,6 +59,7 @@ class Walk:
         sources: The files of code.
         reached: Modules of which something counts.
         chance_in_classes: Which attributes of which classes differ at every start.
+        held: The objects that may change and that the value in question is made of.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Walk:
         self.reached: set[str] = set()
         self.chance_in_classes: dict[int, set[str]] = {}
         self.room = objects.Room()
+        self.held: list[Any] = []
         self._home = ""
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is used again
@@ -101,26 +103,37 @@ class Walk:
             if not self._todo:
                 self.readings.finish(self)
         self.found.modules = frozenset(self.reached)
+        self.found.met = frozenset(self._labels)
         return self.found
 
     # ---- what counts ----------------------------------------------------------------------------
 
-    def use(self, path: str, value: Any, *, documented: bool = True) -> None:
-        """Let a value count under a name of its own."""
+    def use(self, path: str, value: Any, *, documented: bool = True, holder: Any = None) -> None:
+        """Let a value count under a name of its own.
+
+        Args:
+            path: Its name for people.
+            value: Anything.
+            documented: Whether somebody may read its docstring and its hints.
+            holder: Whose attribute it is; None: a module's.
+        """
         name = path.rpartition(".")[2].rstrip(")")
         if self.is_secret(name):
             self.leave_out(path, "a secret")
             return
+        outer, self.held = self.held, []
         form = self.form(path, value, documented=documented, named=True)
+        held, self.held = self.held, outer
         if form != ["see", path]:
-            self.keep(path, form)
+            self.found.holders.setdefault(self.keep(path, form), (holder, *held))
 
-    def keep(self, path: str, form: Any) -> None:
-        """Let a form count; a second one of the same name, under another name."""
+    def keep(self, path: str, form: Any) -> str:
+        """Let a form count; a second one of the same name, under another name: return the name."""
         count, place = 1, path
         while (known := self.found.forms.setdefault(place, form)) is not form and known != form:
             count += 1
             place = f"{path} ({count})"
+        return place
 
     def leave_out(self, path: str, why: str) -> None:
         """Name what does not count."""
@@ -200,7 +213,7 @@ class Walk:
         if kind is MethodType:
             inner = {"__func__": value.__func__, "__self__": value.__self__}
         elif kind is functools.partial:
-            inner = {"func": value.func, "args": value.args, "keywords": value.keywords}
+            return self._partial(path, value, depth)
         elif kind is staticmethod or kind is classmethod:
             inner = {"__func__": value.__func__}
         elif kind is property:
@@ -217,6 +230,15 @@ class Walk:
             kind.__name__,
             *(self.form(f"{path}.{name}", one, depth=depth) for name, one in inner.items()),
         ]
+
+    def _partial(self, path: str, value: Any, depth: int) -> Any:
+        func = self.form(f"{path}.func", value.func, depth=depth)
+        args = self.form(f"{path}.args", value.args, depth=depth)
+        keywords = value.keywords  # made anew with each partial: it holds nothing
+        before = len(self.held)
+        form = ["partial", func, args, self.form(f"{path}.keywords", keywords, depth=depth)]
+        self.held[before:] = [one for one in self.held[before:] if one is not keywords]
+        return form
 
     def _builtin(self, path: str, value: Any) -> Any:
         bound = value.__self__

@@ -8,7 +8,8 @@ from typing import Any
 from rich.text import Text
 
 from limpet.fingerprints.differences import Difference
-from limpet.fingerprints.identity import in_words
+from limpet.fingerprints.identity import in_words, own_name
+from limpet.fingerprints.shown import Shown
 from limpet.report.times import moment
 from limpet.report.words import count
 from limpet.run.explaining import heading
@@ -36,12 +37,13 @@ _STYLES = {"-": "red", "+": "green", "…": "dim"}
 _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are asked": "red"}
 
 
-def why_lines(why: Why, shown: str) -> Iterator[Text]:
-    """Yield all of it, line by line.
+def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
+    """Yield it line by line.
 
     Args:
         why: What is to be said.
         shown: What the run is called.
+        everything: Whether all that a step covers is named; else it is counted.
     """
     how = "the code as it is now" if why.looked else "what is on disk: its code cannot be seen"
     yield Text(one_line(shown), "bold") + Text(f" · {how}", "not bold")
@@ -53,17 +55,17 @@ def why_lines(why: Why, shown: str) -> Iterator[Text]:
     for step in why.steps:
         if not why.item or step.compared in ("now", "asked"):
             yield Text("")
-            yield from _step(step, covers=not why.item)
+            yield from _step(step, covers=not why.item, everything=everything)
     if not why.steps:
         yield Text("")
         yield Text("nothing is known of its steps", "dim")
 
 
-def _step(step: StepWhy, *, covers: bool) -> Iterator[Text]:
+def _step(step: StepWhy, *, covers: bool, everything: bool) -> Iterator[Text]:
     yield Text(one_line(step.name), "bold") + Text(f": {_in_short(step)}", "not bold")
     yield from _differences(step.differences)
     if covers:
-        yield from _covers(step)
+        yield from _covers(step) if everything else _counts(step)
 
 
 def _in_short(step: StepWhy) -> str:
@@ -91,13 +93,35 @@ def _differences(found: Sequence[Difference]) -> Iterator[Text]:
         left -= max(len(one.lines), 1)
 
 
-def _covers(step: StepWhy) -> Iterator[Text]:
+def _groups(step: StepWhy) -> dict[str, list[str]]:
+    """Return the names of what a step covers, by their kinds."""
     groups: dict[str, list[str]] = {}
     for name in step.covers.parts:
-        shown = step.covers.shown.get(name)
-        kind = "value" if shown is None else shown.kind
-        if kind in _GROUPS and name not in step.state:
-            groups.setdefault(kind, []).append(_bare(name))
+        shown = step.covers.shown.get(name, Shown("value"))
+        if shown.kind in _GROUPS and name not in step.state:
+            # In a list, without a comma of its own.
+            called = shown.called.replace(", closed over by ", " in ")
+            called = called or _bare(own_name(name, step.covers.parts))
+            groups.setdefault(shown.kind, []).append(called)
+    return groups
+
+
+def _counts(step: StepWhy) -> Iterator[Text]:
+    groups = _groups(step)
+    counts = [
+        count(len(groups[kind]), kind, plural) for kind, plural in _GROUPS.items() if kind in groups
+    ]
+    counts += [f"{count(len(step.files), 'file')} read"] if step.files else []
+    told = [f"covers {', '.join(counts)}"] if counts else []
+    told += [f"left out {len(step.covers.left_out):,}"] if step.covers.left_out else []
+    told += [f"state {len(step.state):,}"] if step.state else []
+    if told:
+        for line in wrap(f"{'; '.join(told)}: --all lists them", _WIDE - 2):
+            yield Text(f"  {line}", "dim")
+
+
+def _covers(step: StepWhy) -> Iterator[Text]:
+    groups = _groups(step)
     if groups:
         yield Text("  covers", "cyan")
     for kind, title in _GROUPS.items():

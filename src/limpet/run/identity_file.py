@@ -186,6 +186,8 @@ def _parts(
         part = shown.get(name, Shown("value"))
         one: dict[str, Any] = {"digest": digest, "kind": part.kind}
         told[name] = one
+        if part.called:
+            one["called"] = part.called
         if part.text is not None and len(part.text) <= room:
             one["text"] = part.text
             room -= len(part.text)
@@ -256,5 +258,6 @@ def _read_parts(told: Any) -> tuple[dict[str, str], dict[str, Shown]]:
                 str(one.get("kind", "value")),
                 text if isinstance(text, str) else None,
                 one.get("cut") is True,
+                str(one.get("called", "")),
             )
     return parts, shown

@@ -58,6 +58,17 @@ class Plan:
         """How many calls it will make in all."""
         return self.workflow.calls + sum(one.calls for one in self.evaluators)
 
+    @property
+    def cost(self) -> str:
+        """How many calls of each step it will make, for people."""
+        most = "up to " if self.workflow.calls else ""
+        told = [_count(self.workflow.calls, f"{self.workflow.name} call")]
+        told = told if self.workflow.calls else []
+        told += [
+            f"{most}{_count(one.calls, f'{one.name} call')}" for one in self.evaluators if one.calls
+        ]
+        return " and ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told) or "no calls"
+
     def __str__(self) -> str:
         # An answer that comes out as it was before keeps its scores.
         most = "up to " if self.workflow.forced else ""

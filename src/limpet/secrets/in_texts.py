@@ -38,6 +38,20 @@ _PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
 _SIGNS = ["sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf-", "hf_", "xai-", "gsk_", "ghp_"]
 _SIGNS += ["gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "AKIA", "AIza", "xox", "eyJ"]
 _SIGNS += ["Bearer ", "Basic ", "PRIVATE KEY", "://"]
+# What may be a key without any sign of it: long, and not made of words.
+_LONG = re.compile(r"(?<![\w+/-])[\w+/-]{20,}={0,2}", re.ASCII)
+_BETWEEN = re.compile(r"[\W_]+")
+_WORD_IN_IT = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
+_NO_WORD = re.compile(
+    r"(?i)[^aeiouy]{5}|[aeiou]{4}|^[^aeiouy]*$|^[aeiou]{3}|[jqvxz][^aeiouy]|q[^u]"
+)
+_SHORTEST_UNKNOWN, _FEWEST_LETTERS = 20, 3
+# In prose: "use api_key: 81aa…".
+_SAID = re.compile(
+    r"(?i)\b((?:[\w-]*[_-])?(?:api[_ -]?key|passw(?:or)?d|passphrase|secret|credentials?"
+    r"|(?:access|private|auth|signing)[_ -]?(?:key|token)|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
+    r"(?=[^\s\"',;)(\[\]{}]*[0-9])([^\s\"',;)(\[\]{}.]{6,}+)(?![(\[])"
+)
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
 _STRING = re.compile(r"(?s)(\"\"\"|''').*?\1|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'")
 _SET_IN_COMMENT = re.compile(r"([\w-]+)[\"']?\s*[:=]")
@@ -69,9 +83,27 @@ def is_secret_file(path: PurePath) -> bool:
 
 def without_keys(text: str) -> str:
     """Return a text without what is a key by its looks, and without passwords in addresses."""
-    if not any(sign in text for sign in _SIGNS):  # much faster than an expression
-        return text
-    return _PASSWORD_IN_URL.sub(rf"\1{MASK}", _KEYS.sub(MASK, text))
+    if any(sign in text for sign in _SIGNS):  # much faster than an expression
+        text = _PASSWORD_IN_URL.sub(rf"\1{MASK}", _KEYS.sub(MASK, text))
+    if _TELLING.search(text):
+        text = _SAID.sub(rf"\1{MASK}", text)
+    return _LONG.sub(_unless_words, text)
+
+
+def _unless_words(found: re.Match[str]) -> str:
+    """Return a long piece of text if it is made of words, or of digits alone."""
+    bare = _BETWEEN.sub(" ", found[0])
+    rest = _WORD_IN_IT.sub(lambda word: word[0] if _NO_WORD.search(word[0]) else "", bare)
+    rest = rest.replace(" ", "")
+    signs = sum(one.isalnum() for one in found[0])
+    letters = sum(one.isalpha() for one in rest)
+    is_key = (
+        signs >= _SHORTEST_UNKNOWN
+        and letters >= _FEWEST_LETTERS
+        and any(one.isdigit() for one in rest)
+        and 2 * len(rest) > signs
+    )
+    return MASK if is_key else found[0]
 
 
 def without_settings(text: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, opaque
+from limpet.fingerprints import chance, hidden, opaque
 from limpet.fingerprints.asking import attributes_of, bases_of, text_at
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
@@ -92,7 +92,8 @@ def _attributes(
     for name, one in sorted(attributes.items()):
         at = f"{path}.{name}"
         if walk.is_secret(name):
-            walk.leave_out(at, "a secret")
+            secret = hidden.form_behind_secret(walk, at, one)
+            form += [] if secret is hidden.NOTHING else [[name, secret]]
         elif name in differ or (users and chance.is_in_class(walk, kind, name)):
             walk.leave_out_chance(at)
         elif named:
@@ -160,8 +161,9 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
         return walk.form(f"{path}[…]", value, depth=depth)
     at = f"{path}[{key!r}]"
     if walk.is_secret(key):
-        walk.leave_out(at, "a secret")
-    elif differs:
+        secret = hidden.form_behind_secret(walk, at, value)
+        return None if secret is hidden.NOTHING else secret
+    if differs:
         walk.leave_out_chance(at)
     else:
         return walk.form(at, value, depth=depth)

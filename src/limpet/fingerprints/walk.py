@@ -29,7 +29,7 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, objects, scopes
+from limpet.fingerprints import classes, environment, functions, hidden, objects, scopes
 from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
@@ -95,7 +95,10 @@ class Walk:
         folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - text in, text out
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.found.forms["function"] = ["function", full_name(root)]
-        self.use(plain_name(root), root, documented=False)
+        path = plain_name(root)
+        form = self.form(path, root, documented=False, named=True)
+        if form != ["see", path]:
+            self.keep(path, form)
         while self._todo:
             self._todo.popleft()()
             if not self._todo:
@@ -107,12 +110,13 @@ class Walk:
 
     def use(self, path: str, value: Any, *, documented: bool = True) -> None:
         """Let a value count under a name of its own."""
-        name = path.rpartition(".")[2].rstrip(")")
+        # `answer(api_key)` is a default.
+        name = path[:-1].rpartition("(" if path.endswith(")") else ".")[2] + path[-1:].rstrip(")")
         if self.is_secret(name):
-            self.leave_out(path, "a secret")
-            return
-        form = self.form(path, value, documented=documented, named=True)
-        if form != ["see", path]:
+            form = hidden.form_behind_secret(self, path, value)
+        else:
+            form = self.form(path, value, documented=documented, named=True)
+        if form is not hidden.NOTHING and form != ["see", path]:
             self.keep(path, form)
 
     def keep(self, path: str, form: Any) -> None:

@@ -58,7 +58,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         if issubclass(cls, Enum) and any(one is cls for one in bases_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.keep(place, [member.__dict__["_name_"], held])
-        elif chance.is_by_chance(walk, assigned.get(name, []), scope):
+        elif chance.is_member(walk, name, member, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
             walk.use(place, member, documented=False)

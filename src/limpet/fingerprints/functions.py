@@ -39,7 +39,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         place = f"{label}.{name}" if name not in numbers else f"{label}.closed over {numbers[name]}"
         with contextlib.suppress(ValueError):  # not bound yet
             value = cell.cell_contents
-            if chance.is_closed_over(walk, function, name):
+            if chance.is_closed_over(walk, function, name, value):
                 walk.leave_out_chance(place)
             else:
                 walk.use(place, value)
@@ -90,7 +90,7 @@ def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition
     written = {} if node is None else _written_defaults(node)
     for name, value in _defaults_of(function):
         place = f"{label}({name})"
-        if name in written and chance.is_by_chance(walk, [written[name]], function.__globals__):
+        if name in written and chance.is_default(walk, written[name], value, function.__globals__):
             walk.leave_out_chance(place)
         else:
             walk.use(place, value)

@@ -94,7 +94,7 @@ def _attributes(
         if walk.is_secret(name):
             secret = hidden.form_behind_secret(walk, at, one)
             form += [] if secret is hidden.NOTHING else [[name, secret]]
-        elif name in differ or (users and chance.is_in_class(walk, kind, name)):
+        elif name in differ or (users and chance.is_in_class(walk, kind, name, one)):
             walk.leave_out_chance(at)
         elif named:
             walk.use(at, one)
@@ -134,6 +134,8 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.by_chance.get(id(value), ())
         content = _without_environment(content)
+        if content and all(type(key) is int and key == id(one) for key, one in content):
+            content = [["id()", one] for _, one in content]  # by where it lies in memory
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),

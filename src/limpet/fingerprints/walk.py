@@ -78,7 +78,7 @@ class Walk:
         self.readings = Readings()
         self.sources = Sources()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[int, set[str]] = {}
+        self.chance_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
         self._home = ""
         self._labels: dict[int, str] = {}
@@ -265,11 +265,16 @@ class Walk:
         scopes.follow(self, label, reading, module, scope, file)
 
     @functools.cached_property
-    def is_seeded(self) -> bool:
-        """Whether the user's code gives `random` a seed: then its numbers are no chance."""
+    def users_texts(self) -> list[str]:
+        """The text of every file of the user's that is a module now."""
         modules = [one for one in list(sys.modules.values()) if is_module(one)]
         files = [names_of(one).get("__file__") for one in modules if is_users_module(one)]
-        return any(text_of_file(one).find("seed(") >= 0 for one in files if type(one) is str)
+        return [text_of_file(one) for one in files if type(one) is str]
+
+    @functools.cached_property
+    def is_seeded(self) -> bool:
+        """Whether the user's code gives `random` a seed: then its numbers are no chance."""
+        return any("seed(" in one for one in self.users_texts)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

@@ -8,20 +8,21 @@ import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, hidden, opaque
 from limpet.fingerprints.asking import attributes_of, bases_of, text_at
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.values import contents_of
+from limpet.fingerprints.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 _DEEPEST_IN_LIBRARY = 20
 _MOST_IN_LIBRARY = 5_000
+_DEEPEST_BRIEFLY = 4
 # What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
 # that goes on, a logger every other logger and who listens.
 _OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
@@ -37,7 +38,7 @@ _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
 class Room:
-    """How many objects of libraries are still looked into."""
+    """How many objects of libraries are still looked into, behind one name."""
 
     def __init__(self) -> None:
         self._left = _MOST_IN_LIBRARY
@@ -55,8 +56,8 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
     if not users and not builtin and not walk.room.has_room(depth):
-        walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
-        return ["a", full_name(kind)]
+        walk.leave_out(path, f"too much in it: counts by its class and texts, {full_name(kind)}")
+        return _briefly(walk, path, value, 0)
     if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
@@ -80,6 +81,33 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
         return opaque.form_of_opaque(walk, path, value, form, deeper)
     form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
     return form
+
+
+def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+    """Return a form of what there is no room for: its plain values, and the user's own."""
+    kind = type(value)
+    form = form_of_scalar(value, walk.texts)
+    if form is not UNKNOWN:
+        return form
+    if kind is FunctionType or issubclass(kind, type) or is_users(kind):
+        return walk.form(path, value)
+    if depth >= _DEEPEST_BRIEFLY or any(full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)):
+        return ["a", full_name(kind)]
+    held = [["", one] for one in contents_of(value) or ()]
+    if issubclass(kind, dict) or kind is MappingProxyType:
+        held = [pair for _, pair in held]
+    if issubclass(kind, (set, frozenset)):
+        return ["a", full_name(kind), sorted(repr(one) for _, one in held if type(one) is str)]
+    held += sorted(attributes_of(value).items())
+    return [
+        "a",
+        full_name(kind),
+        [
+            [name if type(name) is str else "…", _briefly(walk, path, one, depth + 1)]
+            for name, one in held
+            if type(name) is not str or not walk.is_secret(name)
+        ],
+    ]
 
 
 def _attributes(

@@ -110,6 +110,8 @@ class Walk:
 
     def use(self, path: str, value: Any, *, documented: bool = True) -> None:
         """Let a value count under a name of its own."""
+        if not self._deep:
+            self.room = objects.Room()
         # `answer(api_key)` is a default.
         name = path[:-1].rpartition("(" if path.endswith(")") else ".")[2] + path[-1:].rstrip(")")
         if self.is_secret(name):

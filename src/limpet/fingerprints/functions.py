@@ -6,6 +6,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, Gen
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, scopes, syntax
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users_file
@@ -44,6 +45,8 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
             else:
                 walk.use(place, value)
     for name, value in sorted(vars(function).items()):
+        if name == "statistics" and _is_of_tenacity(function):
+            continue  # how often it was called, and when
         walk.use(f"{label}.{name}", value)
 
 
@@ -55,8 +58,11 @@ def read_code(
     if node is None:
         walk.keep(label, ["bytecode", shape(code)])
         walk.readings.notice_everything()
-        chains = names.chains_in(code)
-        scopes.use_chains(walk, module, scope, chains, chains)
+        walk.follow(label, names.read_bytecode(code), module, scope, code.co_filename)
+        if environment.is_named_in(code, scope):
+            known = [scope[one] for one in code.co_names if type(scope.get(one)) is str]
+            for name in sorted({*names.words_in(code), *known}):
+                walk.use_variable(name)
         return None
     reading = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
     walk.keep(label, ["code", reading.digest])
@@ -84,6 +90,10 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
             read_code(walk, label, code, node, frame.f_globals)
         form = ["generator", label, frame.f_lasti >= 0]
     return form + [walk.form(f"{path}.local", one) for one in frame.f_locals.values()]
+
+
+def _is_of_tenacity(function: FunctionType) -> bool:
+    return (text_at(type(vars(function).get("retry")), "__module__") or "").startswith("tenacity")
 
 
 def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition | None) -> None:

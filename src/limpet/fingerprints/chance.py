@@ -33,8 +33,8 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     if any(isinstance(one, ast.Dict) for one in values):
         return False  # each element is judged on its own
     if (
-        not given.is_plain(value)
-        or not origin.by_chance(values, scope, walk)
+        not origin.by_chance(values, scope, walk)
+        or not given.is_plain(value)
         or name in parsed.changed
         or given.times_set(walk, name)
     ):
@@ -129,9 +129,7 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
     return {name: name in taken for name in found}
 
 
-def is_member(
-    walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope
-) -> bool:
+def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
     """Tell whether an attribute of a class differs at every start."""
     return (
         given.is_plain(member)
@@ -153,7 +151,7 @@ def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) 
         return False
     for one in parsed.functions_called(enclosing):
         taken = origin.parameters(one)
-        names = {**dict.fromkeys(taken, [origin.GIVEN]), **assignments(one.body)}
+        names = {each: [origin.GIVEN] for each in taken} | assignments(one.body)
         values = [origin.without_given(each, taken) for each in names.get(name, [])]
         is_set = f"nonlocal {name}" in parsed.text
         if origin.by_chance(values, function.__globals__, walk, names, data=False) and (

@@ -91,7 +91,9 @@ def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     return [
         (name, member)
         for name, member in sorted(held_by(cls).items())
-        if (name not in left_out or (name in _MAY_BE_WRITTEN and _is_written(name, member, written)))
+        if (
+            name not in left_out or (name in _MAY_BE_WRITTEN and _is_written(name, member, written))
+        )
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
         and not (made and name in _GENERATED and name not in written)
         and not is_a(member, MemberDescriptorType, GetSetDescriptorType)

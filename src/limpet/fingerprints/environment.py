@@ -48,7 +48,9 @@ def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
     """Tell whether bytecode, or a function in it, names the environment."""
     every = [name for one in nested(code) for name in one.co_names]
     return any(
-        name in ("environ", "getenv") or scope.get(name) is os.environ or scope.get(name) is os.getenv
+        name in ("environ", "getenv")
+        or scope.get(name) is os.environ
+        or scope.get(name) is os.getenv
         for name in every
     )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 _SECRET = (str, bytes, bytearray, type(None), dt.datetime, dt.date)
-_CODE = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
+_CODE: tuple[type, ...] = (FunctionType, MethodType, BuiltinFunctionType, functools.partial)
 _CODE += (staticmethod, classmethod, property)
 _CONTAINERS = (list, tuple, set, frozenset, dict, deque, MappingProxyType)
 _DEEPEST = 4

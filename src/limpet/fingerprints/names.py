@@ -29,7 +29,9 @@ def read_bytecode(code: CodeType) -> Reading:
 def words_in(code: CodeType) -> Iterator[str]:
     """Yield the constants in bytecode, with all functions in it, that could be names."""
     for one in nested(code):
-        parts = [part for each in one.co_consts for part in (each if type(each) is tuple else [each])]
+        parts = [
+            part for each in one.co_consts for part in (each if type(each) is tuple else [each])
+        ]
         yield from (each for each in parts if type(each) is str and each.isidentifier())
 
 

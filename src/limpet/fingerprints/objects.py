@@ -91,9 +91,11 @@ def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
         return form
     if kind is FunctionType or issubclass(kind, type) or is_users(kind):
         return walk.form(path, value)
-    if depth >= _DEEPEST_BRIEFLY or any(full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)):
+    if depth >= _DEEPEST_BRIEFLY or any(
+        full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)
+    ):
         return ["a", full_name(kind)]
-    held = [["", one] for one in contents_of(value) or ()]
+    held: list[Any] = [["", one] for one in contents_of(value) or ()]
     if issubclass(kind, dict) or kind is MappingProxyType:
         held = [pair for _, pair in held]
     if issubclass(kind, (set, frozenset)):

@@ -21,39 +21,56 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 _CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
-_CHANCE = {("os", "getpid"), ("os", "urandom"), ("os", "getppid"), ("threading", "get_ident")}
+_CHANCE: set[Chain] = {
+    ("os", "getpid"),
+    ("os", "urandom"),
+    ("os", "getppid"),
+    ("threading", "get_ident"),
+}
 _CHANCE |= {("datetime", "datetime", one) for one in ("now", "utcnow", "today")}
 _CHANCE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
 _PURE_MODULES = {"datetime", "math", "base64", "hashlib", "_hashlib", "string", "zoneinfo"}
-_PURE = {("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
+_PURE: set[Chain] = {
+    ("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")
+}
 _PURE |= {("posixpath", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
 _PURE |= {("pathlib", one) for one in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
 _PURE |= {("uuid", one) for one in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
 _PURE |= {("time", one) for one in ("strptime", "mktime")}
-_PURE |= {("dataclasses", "field"), ("pydantic.fields", "Field"), ("pydantic.fields", "PrivateAttr")}
+_PURE |= {
+    ("dataclasses", "field"),
+    ("pydantic.fields", "Field"),
+    ("pydantic.fields", "PrivateAttr"),
+}
 _PURE |= {("pydantic", "Field"), ("pydantic", "PrivateAttr")}
 _PURE |= {("attr._next_gen", "field"), ("attr._make", "attrib"), ("attr._make", "Factory")}
-_PURE |= {
-    ("builtins", one)
-    for one in "str int float bool bytes list tuple dict set frozenset len min max sum abs round "
-    "repr format hex oct bin ord chr sorted reversed range zip enumerate divmod pow".split()
-}
+_BUILTIN = {"str", "int", "float", "bool", "bytes", "list", "tuple", "dict", "set", "frozenset"}
+_BUILTIN |= {"len", "min", "max", "sum", "abs", "round", "repr", "format", "hex", "oct", "bin"}
+_BUILTIN |= {"ord", "chr", "sorted", "reversed", "range", "zip", "enumerate", "divmod", "pow"}
+_PURE |= {("builtins", one) for one in _BUILTIN}
 # What may be read off a value that is no name: its parts, and what only computes.
-_READ = set(
-    "hex int bytes bytes_le urn fields time_low node isoformat strftime timestamp timetuple date "
-    "time replace astimezone utctimetuple year month day hour minute second microsecond weekday "
-    "isoweekday total_seconds days seconds upper lower strip lstrip rstrip split rsplit join "
-    "format encode decode zfill title capitalize removeprefix removesuffix partition rpartition "
-    "hexdigest digest name stem suffix parent with_suffix with_name joinpath as_posix bit_length "
-    "sample random choice choices randint randrange uniform gauss shuffle getrandbits rjust ljust "
-    "is_integer to_bytes count index".split()
-)
+_READ = {"hex", "int", "bytes", "bytes_le", "urn", "fields", "time_low", "node", "isoformat"}
+_READ |= {"strftime", "timestamp", "timetuple", "date", "time", "replace", "astimezone"}
+_READ |= {"utctimetuple", "year", "month", "day", "hour", "minute", "second", "microsecond"}
+_READ |= {"weekday", "isoweekday", "total_seconds", "days", "seconds", "upper", "lower", "strip"}
+_READ |= {"lstrip", "rstrip", "split", "rsplit", "join", "format", "encode", "decode", "zfill"}
+_READ |= {"title", "capitalize", "removeprefix", "removesuffix", "partition", "rpartition"}
+_READ |= {"hexdigest", "digest", "name", "stem", "suffix", "parent", "with_suffix", "with_name"}
+_READ |= {"joinpath", "as_posix", "bit_length", "sample", "random", "choice", "choices", "randint"}
+_READ |= {"randrange", "uniform", "gauss", "shuffle", "getrandbits", "rjust", "ljust"}
+_READ |= {"is_integer", "to_bytes", "count", "index"}
 _DATA = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
-_COMPUTES = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp, ast.UnaryOp, ast.BoolOp)
+_COMPUTES: tuple[type[ast.AST], ...] = (
+    ast.Constant,
+    ast.JoinedStr,
+    ast.FormattedValue,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.BoolOp,
+)
 _COMPUTES += (ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Subscript)
 _COMPUTES += (ast.Slice, ast.Starred, ast.keyword, ast.Call, ast.operator, ast.unaryop, ast.boolop)
 _COMPUTES += (ast.cmpop, ast.expr_context)
-_STEPS = (ast.Return, ast.If, ast.Assign, ast.AnnAssign, ast.Pass)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 12
 
@@ -81,22 +98,19 @@ def by_chance(
         data: Whether globals that are plain data may go into it: they count by themselves.
     """
     expressions = [one for one in expressions if type(one) is not ast.Constant]
-    if not any(isinstance(node, ast.Call) for one in expressions for node in ast.walk(one)):
-        return any(type(one) is ast.Name and names and one.id in names for one in expressions) and (
-            _found(expressions, scope, walk, names or {}, data=data)
-        )
-    return _found(expressions, scope, walk, names or {}, data=data)
-
-
-def _found(
-    expressions: list[ast.expr], scope: Mapping[str, Any], walk: "Walk", names: Locals, *, data: bool
-) -> bool:
+    names = names or {}
+    if not any(_may_differ(node, names) for one in expressions for node in ast.walk(one)):
+        return False
     finding = _Finding(walk, data=data)
     for one in expressions:
         finding.look(one, scope, names, 0)
     if not finding.chance or finding.unknown:
         return False
     return not finding.random or not walk.is_seeded
+
+
+def _may_differ(node: ast.AST, names: Locals) -> bool:
+    return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in names)
 
 
 class _Finding:
@@ -124,7 +138,9 @@ class _Finding:
         elif isinstance(node, _COMPREHENSIONS):
             bound = [name for one in node.generators for name in _bound(one.target)]
             names = {**names, **dict.fromkeys(bound, ())}
-            inner = [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.comprehension)]
+            inner = [
+                one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.comprehension)
+            ]
             inner += [part for one in node.generators for part in (one.iter, *one.ifs)]
         elif isinstance(node, _COMPUTES):
             inner = [*ast.iter_child_nodes(node)]
@@ -133,9 +149,7 @@ class _Finding:
         for one in inner:
             self.look(one, scope, names, depth)
 
-    def _name(
-        self, chain: Chain, scope: Mapping[str, Any], names: Locals, depth: int
-    ) -> None:
+    def _name(self, chain: Chain, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         first, *rest = chain
         if first in names:
             self._read(rest)
@@ -154,11 +168,8 @@ class _Finding:
                 return
             value = names_of(value).get(rest.pop(0))
         if type(value) is FunctionType and is_users(value):
-            if rest:
-                self.unknown = True
-            elif id(value) not in self._seen:
-                self._seen.add(id(value))
-                self._function(value, depth)
+            self.unknown |= bool(rest)
+            self._function(value, depth)
         elif is_a(value, *_DATA):
             self.unknown |= not self._data
             self._read(rest)
@@ -172,6 +183,9 @@ class _Finding:
         self.unknown |= any(one not in _READ for one in names)
 
     def _function(self, function: FunctionType, depth: int) -> None:
+        if id(function) in self._seen:
+            return
+        self._seen.add(id(function))
         node = self._walk.sources.definition_of(function.__code__)
         if node is None or function.__closure__ or getattr(node, "decorator_list", ()):
             self.unknown = True
@@ -181,7 +195,7 @@ class _Finding:
             self.look(node.body, function.__globals__, names, depth + 1)
             return
         given = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
-        names |= {name: values for name, values in assignments(node.body).items()}
+        names.update(assignments(node.body))
         for one in given:
             self.look(one, function.__globals__, {}, depth + 1)
         for step in statements_in(node):

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 Scope = Mapping[str, Any]
 # What IPython keeps in the user's scope: inputs, outputs, folders.
-_OF_NOTEBOOKS = re.compile(r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code")
+_OF_NOTEBOOKS = re.compile(
+    r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code"
+)
 _WHOLE = ((1, 1_000_000),)
 
 

@@ -33,6 +33,7 @@ _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Cons
 # What it does, for those who have it do something.
 _GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
 _GIVEN_TO_IT += ["_initializer", "_initargs"]
+_COUNTED_BY_TENACITY = {"_local", "statistics"}  # how often something was called, and when
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
@@ -119,7 +120,10 @@ def _attributes(
     users = is_users(kind)
     differ = walk.by_chance.get(id(value), ())
     form = []
+    counting = (text_at(kind, "__module__") or "").startswith("tenacity")
     for name, one in sorted(attributes.items()):
+        if counting and name in _COUNTED_BY_TENACITY:
+            continue
         at = f"{path}.{name}"
         if walk.is_secret(name):
             secret = hidden.form_behind_secret(walk, at, one)

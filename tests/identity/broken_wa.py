@@ -37,9 +37,9 @@ RERUN: list[Edit] = [
         "def answer(q): return get_secret() + q\n",
     ),
     _v(
-        "a value behind a function that loads credentials",
-        "MODEL = 'v1'\ndef load_credentials(): return {'model': MODEL}\n"
-        "def answer(q): return load_credentials()['model'] + q\n",
+        "a value behind a function that loads a secret",
+        "MODEL = 'v1'\ndef load_secret(): return {'model': MODEL}\n"
+        "def answer(q): return load_secret()['model'] + q\n",
     ),
     _v(
         "a method under a secret's name",
@@ -53,7 +53,7 @@ RERUN: list[Edit] = [
     ),
     _v(
         "tools in a list under a secret's name",
-        "secrets = [lambda q: 'v1' + q]\ndef answer(q): return secrets[0](q)\n",
+        "secret = [lambda q: 'v1' + q]\ndef answer(q): return secret[0](q)\n",
     ),
     _v(
         "a partial whose keyword is a function under a secret's name",
@@ -179,7 +179,7 @@ RERUN: list[Edit] = [
         {
             "app.py": "import time\nfrom pathlib import Path\n"
             "class Loader:\n    def load(self, at):\n"
-            "        return {'p': Path(__file__).with_name('p.txt').read_text(), 'at': int(at) * 0}\n"
+            "        return {'p': Path(__file__).with_name('p.txt').read_text(), 'at': 0}\n"
             "LOADER = Loader()\nCONFIG = LOADER.load(time.time())\n"
             "def answer(q): return CONFIG['p'] + q\n",
             "p.txt": "v1",
@@ -211,7 +211,7 @@ RERUN: list[Edit] = [
     ),
     _without_source(
         "a module that code without source imports by its name",
-        "def answer(q):\n    import importlib\n    return importlib.import_module('helper').M + q\n",
+        "import importlib\ndef answer(q): return importlib.import_module('helper').M + q\n",
         helper="M = 'v1'\n",
     ),
     _without_source(
@@ -234,13 +234,13 @@ KEEP: list[Edit] = [
         "texts under a secret's name, in containers and in objects of a library's",
         {
             "app.py": "from argparse import Namespace\nfrom pathlib import Path\n"
-            "KEY = Path(__file__).with_name('word.txt').read_text()\n"
+            "API_KEY = Path(__file__).with_name('word.txt').read_text()\n"
             "class Client:\n    def __init__(self, api_key=None):\n"
-            "        self.headers = {'Authorization': KEY, 'parts': [KEY]}\n"
-            "        self.credentials = Namespace(name=KEY, inner=Namespace(value=KEY))\n"
+            "        self.secret = {'first': API_KEY, 'parts': [API_KEY]}\n"
+            "        self.client_secret = Namespace(name=API_KEY, inner=[API_KEY])\n"
             "        self.api_key = api_key\n"
-            "CLIENT = Client(KEY)\n"
-            "def answer(q, api_key=KEY): return str(vars(CLIENT)) + q\n",
+            "CLIENT = Client(API_KEY)\n"
+            "def answer(q, api_key=API_KEY): return str(vars(CLIENT)) + q\n",
             "word.txt": "a",
         },
         {"word.txt": "b"},
@@ -295,7 +295,7 @@ KEEP: list[Edit] = [
             "app.py": "from pathlib import Path\nimport tenacity\n"
             "@tenacity.retry(stop=tenacity.stop_after_attempt(2))\n"
             "def ask(q): return q\n"
-            "for n in Path(__file__).with_name('calls.txt').read_text(): ask(n)\n"
+            "[ask(n) for n in Path(__file__).with_name('calls.txt').read_text()]\n"
             "def answer(q): return ask(q)\n",
             "calls.txt": "",
         },

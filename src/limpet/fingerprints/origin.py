@@ -230,8 +230,7 @@ class _Finding:
 def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Locals, set[str]]:
     """Return what a class's methods and its body assign to each attribute.
 
-    Returns:
-        What is assigned; the names of locals in it; the attributes that may be given to it.
+    With it come the names of locals in it, and the attributes that may be given to it.
     """
     found = {name: [*values] for name, values in assignments(cls.body).items()}
     names: dict[str, Sequence[ast.expr]] = {}

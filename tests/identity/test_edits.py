@@ -1,11 +1,11 @@
 """Is an edit seen that may change an answer, and only such an edit?"""
 
 import pytest
-from identity import attacks, cases, strangers
+from identity import attacks, broken_wa, cases, strangers
 from identity.probing import Probe
 
-RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN
-KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP
+RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN + broken_wa.RERUN
+KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP + broken_wa.KEEP
 
 
 @pytest.fixture(scope="module")

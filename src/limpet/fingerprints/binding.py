@@ -9,7 +9,8 @@ import operator
 from limpet.fingerprints.reading import Chain, Reading
 
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}
-_COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
+COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
+"""Who calls these may reach anything in its module."""
 
 _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: at which token, which name, what is read off it, whether it is called."""
@@ -100,7 +101,7 @@ class Names:
             found.chains.add(chain)
             if not called:
                 found.handed.add(chain)
-            if name in _COMPUTES_NAMES:
+            if name in COMPUTES_NAMES:
                 found.computes_names = True
         found.text = "\x1f".join(tokens)
         return found

@@ -1,12 +1,13 @@
 """Which values that the walk meets differ at every start? They count by their source."""
 
 import ast
+import functools
 from collections.abc import Mapping
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import origin, scopes, syntax
-from limpet.fingerprints.asking import bases_of, is_a
+from limpet.fingerprints import given, origin, scopes, syntax
+from limpet.fingerprints.asking import attributes_of, bases_of, is_a
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.parsed import Parsed
 from limpet.fingerprints.reading import chain_of
@@ -16,16 +17,10 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 _NEVER = (FunctionType, ModuleType, bool, type(None))
+Scope = Mapping[str, Any]
 
 
-def is_by_chance(walk: "Walk", expressions: list[ast.expr], scope: Mapping[str, Any]) -> bool:
-    """Tell whether what these give differs at every start, and for no other reason."""
-    if all(type(one) is ast.Constant for one in expressions):
-        return False
-    return origin.by_chance(expressions, scope, walk)
-
-
-def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) -> bool:
+def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     """Tell whether a global differs at every start; then its source counts."""
     value = scope.get(name)
     if is_a(value, *_NEVER) or issubclass(type(value), type):
@@ -37,7 +32,12 @@ def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) ->
     _note_places(walk, value, parsed, name, scope)
     if any(isinstance(one, ast.Dict) for one in values):
         return False  # each element is judged on its own
-    if not is_by_chance(walk, values, scope) or name in parsed.changed:
+    if (
+        not origin.by_chance(values, scope, walk)
+        or not given.is_plain(value)
+        or name in parsed.changed
+        or given.times_set(walk, name)
+    ):
         return False
     path = walk.short(module, name)
     if path not in walk.found.left_out:
@@ -48,19 +48,21 @@ def is_global(walk: "Walk", module: str, scope: Mapping[str, Any], name: str) ->
     return True
 
 
-def _note_places(
-    walk: "Walk", value: Any, parsed: Parsed, name: str, scope: Mapping[str, Any]
-) -> None:
+def _note_places(walk: "Walk", value: Any, parsed: Parsed, name: str, scope: Scope) -> None:
     """Note which elements and attributes of a global differ at every start."""
-    for place, given in parsed.places.get(name, {}).items():
-        if is_by_chance(walk, given, scope):
+    for place, assigned in parsed.places.get(name, {}).items():
+        if origin.by_chance(assigned, scope, walk) and (
+            given.times_set(walk, place) == len(assigned)
+        ):
             walk.by_chance.setdefault(id(value), set()).add(place)
     for one in parsed.assignments.get(name, []):
         if isinstance(one, ast.Dict):
             _note_elements(walk, value, one, scope)
+        elif isinstance(one, ast.Call):
+            _note_arguments(walk, value, one, scope)
 
 
-def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Mapping[str, Any]) -> None:
+def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Scope) -> None:
     if type(value) is not dict:
         return
     for key, one in zip(node.keys, node.values, strict=True):
@@ -68,41 +70,92 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Mapping[str,
             continue
         if type(one) is ast.Dict:
             _note_elements(walk, value.get(key.value), one, scope)
-        elif is_by_chance(walk, [one], scope):
+        elif (
+            given.is_plain(value.get(key.value))
+            and origin.by_chance([one], scope, walk)
+            and not given.times_set(walk, key.value)
+        ):
             walk.by_chance.setdefault(id(value), set()).add(key.value)
 
 
-def is_in_class(walk: "Walk", cls: type, name: str) -> bool:
+def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> None:
+    """Note what an object was given that differs at every start: `Agent(run=uuid4().hex)`."""
+    named = {one.arg: one.value for one in node.keywords if one.arg is not None}
+    if type(value) is functools.partial:
+        held: dict[str, Any] = value.keywords
+    elif is_users(type(value)):
+        held = attributes_of(value)
+        cls = walk.sources.class_statement(type(value), *scopes.home_of(type(value)))
+        names = [] if cls is None else origin.taken_by(cls)
+        named |= dict(zip(names, node.args, strict=False))
+    else:
+        return
+    for name, one in named.items():
+        if (
+            name in held
+            and given.is_made(walk, held[name])
+            and origin.by_chance([one], scope, walk, data=False)
+        ):
+            where = held if type(value) is functools.partial else value
+            walk.by_chance.setdefault(id(where), set()).add(name)
+
+
+def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
     """Tell whether a class gives an attribute a value that differs at every start."""
     known = walk.chance_in_classes.get(id(cls))
     if known is None:
         known = walk.chance_in_classes[id(cls)] = _names_in_class(walk, cls)
-    return name in known
+    if name not in known or not given.is_plain(value):
+        return False
+    may_be_given = known[name]
+    return given.is_made(walk, value) if may_be_given else not given.times_set(walk, name)
 
 
-def _names_in_class(walk: "Walk", cls: type) -> set[str]:
-    found = set()
+def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
+    """Return which attributes are made by chance; of each, whether somebody may give it."""
+    found: dict[str, bool] = {}
+    taken: set[str] = set()
     for base in bases_of(cls):
         if is_users(base):
             scope, file = scopes.home_of(base)
             node = walk.sources.class_statement(base, scope, file)
-            assigned = {} if node is None else origin.assigned_to_self(node)
-            found |= {one for one, values in assigned.items() if is_by_chance(walk, values, scope)}
-    return found
+            if node is None:
+                continue
+            assigned, names, may_be_given = origin.assigned_to_self(node)
+            taken |= may_be_given
+            for one, values in assigned.items():
+                if origin.by_chance(values, scope, walk, names):
+                    found[one] = True
+    return {name: name in taken for name in found}
 
 
-def is_closed_over(walk: "Walk", function: FunctionType, name: str) -> bool:
+def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
+    """Tell whether an attribute of a class differs at every start."""
+    return (
+        given.is_plain(member)
+        and origin.by_chance(assigned, scope, walk)
+        and not given.times_set(walk, name)
+    )
+
+
+def is_default(walk: "Walk", written: ast.expr, value: Any, scope: Scope) -> bool:
+    """Tell whether the default of a parameter differs at every start."""
+    return given.is_plain(value) and origin.by_chance([written], scope, walk, data=False)
+
+
+def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) -> bool:
     """Tell whether what a function closes over differs at every start."""
     parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
-    if parsed is None or not enclosing or not is_users(function):
+    if parsed is None or not enclosing or not is_users(function) or not given.is_plain(value):
         return False
-    made = parsed.functions_called(enclosing)
-    for one in made:
-        values = assignments(one.body).get(name, [])
-        given = origin.parameters(one)
-        if not any(origin.uses_parameters(value, given) for value in values) and is_by_chance(
-            walk, values, function.__globals__
+    for one in parsed.functions_called(enclosing):
+        taken = origin.parameters(one)
+        names = {each: [origin.GIVEN] for each in taken} | assignments(one.body)
+        values = [origin.without_given(each, taken) for each in names.get(name, [])]
+        is_set = f"nonlocal {name}" in parsed.text
+        if origin.by_chance(values, function.__globals__, walk, names, data=False) and (
+            given.is_made(walk, value) if name in taken or is_set else True
         ):
             return True
     return any(_is_given_to_decorator(walk, one, name) for one in _functions_in(function))
@@ -131,8 +184,10 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
         )
         if type(maker) is not FunctionType:
             continue
-        given = dict(zip(maker.__code__.co_varnames, one.args, strict=False))
-        given |= {each.arg: each.value for each in one.keywords if each.arg is not None}
-        if name in given and is_by_chance(walk, [given[name]], function.__globals__):
+        taken = dict(zip(maker.__code__.co_varnames, one.args, strict=False))
+        taken |= {each.arg: each.value for each in one.keywords if each.arg is not None}
+        if name in taken and origin.by_chance(
+            [taken[name]], function.__globals__, walk, data=False
+        ):
             return True
     return False

@@ -2,12 +2,13 @@
 
 import ast
 from enum import Enum
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, scopes, syntax
 from limpet.fingerprints.asking import bases_of, held_by, is_a, text_at
 from limpet.fingerprints.naming import plain_name
+from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.parsed import lines_of
 from limpet.fingerprints.reading import FUNCTIONS
 from limpet.fingerprints.statements import assignments
@@ -29,6 +30,8 @@ _KEPT |= {"_member_map_", "_member_names_", "_value2member_map_", "_generate_nex
 _KEPT |= {"_new_member_", "_use_args_", "_member_type_", "_unhashable_values_", "_value_repr_"}
 _KEPT |= {"__signature__", "__getstate__", "_hashable_values_", "_unhashable_values_map_"}
 _KEPT |= {"__dataclass_params__", "__protocol_attrs__", "__non_callable_proto_members__"}
+# Kept by Python, but a user may write it: then it is a method as others are.
+_MAY_BE_WRITTEN = {"__hash__", "__getstate__", "__signature__", "_generate_next_value_"}
 # What stands in its statement, if there is one.
 _FIELDS = {"__annotations__", "__dataclass_fields__", "__pydantic_fields__", "model_fields"}
 
@@ -59,7 +62,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
         if issubclass(cls, Enum) and any(one is cls for one in bases_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.keep(place, [member.__dict__["_name_"], held])
-        elif chance.is_by_chance(walk, assigned.get(name, []), scope):
+        elif chance.is_member(walk, name, member, assigned.get(name, []), scope):
             walk.leave_out_chance(place)
         else:
             walk.use(place, member, documented=False, holder=cls)
@@ -75,6 +78,12 @@ def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
     return tuple((a, b) for a, b in [*pieces, (begin, end)] if a <= b)
 
 
+def _is_written(name: str, member: Any, written: Any) -> bool:
+    """Tell whether a user wrote a member, in the class's body or elsewhere: `A.__hash__ = h`."""
+    function = member.__func__ if is_a(member, staticmethod, classmethod) else member
+    return name in written or (type(function) is FunctionType and is_users(function))
+
+
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return what a class holds and a user, or its metaclass, put there."""
     written = {one.name for one in node.body if isinstance(one, FUNCTIONS)} if node else ()
@@ -83,7 +92,9 @@ def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     return [
         (name, member)
         for name, member in sorted(held_by(cls).items())
-        if name not in left_out
+        if (
+            name not in left_out or (name in _MAY_BE_WRITTEN and _is_written(name, member, written))
+        )
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
         and not (made and name in _GENERATED and name not in written)
         and not is_a(member, MemberDescriptorType, GetSetDescriptorType)

@@ -3,8 +3,10 @@
 import ast
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from types import CodeType
 from typing import Any
 
+from limpet.fingerprints.bytecode import nested
 from limpet.fingerprints.reading import Chain
 
 COMPUTED = None
@@ -40,6 +42,17 @@ def variables_read(
                     yield str(scope[known])
                 case _:
                     yield COMPUTED
+
+
+def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
+    """Tell whether bytecode, or a function in it, names the environment."""
+    every = [name for one in nested(code) for name in one.co_names]
+    return any(
+        name in ("environ", "getenv")
+        or scope.get(name) is os.environ
+        or scope.get(name) is os.getenv
+        for name in every
+    )
 
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:

@@ -6,6 +6,7 @@ from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, Gen
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, environment, names, scopes, syntax
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import shape
 from limpet.fingerprints.naming import full_name
 from limpet.fingerprints.ownership import is_users_file
@@ -39,12 +40,14 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         place = f"{label}.{name}" if name not in numbers else f"{label}.closed over {numbers[name]}"
         with contextlib.suppress(ValueError):  # not bound yet
             value = cell.cell_contents
-            if chance.is_closed_over(walk, function, name):
+            if chance.is_closed_over(walk, function, name, value):
                 walk.leave_out_chance(place)
             else:
                 walk.found.variables[place] = (name, _said(walk, label, function))
                 walk.use(place, value, holder=function)
     for name, value in sorted(vars(function).items()):
+        if name == "statistics" and _is_of_tenacity(function):
+            continue  # how often it was called, and when
         walk.use(f"{label}.{name}", value, holder=function)
 
 
@@ -64,8 +67,11 @@ def read_code(
     if node is None:
         walk.keep(label, ["bytecode", shape(code)])
         walk.readings.notice_everything()
-        chains = names.chains_in(code)
-        scopes.use_chains(walk, module, scope, chains, chains)
+        walk.follow(label, names.read_bytecode(code), module, scope, code.co_filename)
+        if environment.is_named_in(code, scope):
+            known = [scope[one] for one in code.co_names if type(scope.get(one)) is str]
+            for name in sorted({*names.words_in(code), *known}):
+                walk.use_variable(name)
         return None
     reading = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
     kept = walk.keep(label, ["code", reading.digest])
@@ -95,11 +101,15 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
     return form + [walk.form(f"{path}.local", one) for one in frame.f_locals.values()]
 
 
+def _is_of_tenacity(function: FunctionType) -> bool:
+    return (text_at(type(vars(function).get("retry")), "__module__") or "").startswith("tenacity")
+
+
 def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition | None) -> None:
     written = {} if node is None else _written_defaults(node)
     for name, value in _defaults_of(function):
         place = f"{label}({name})"
-        if name in written and chance.is_by_chance(walk, [written[name]], function.__globals__):
+        if name in written and chance.is_default(walk, written[name], value, function.__globals__):
             walk.leave_out_chance(place)
         else:
             walk.use(place, value, holder=function)

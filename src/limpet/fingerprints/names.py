@@ -5,17 +5,50 @@ import dis
 from collections.abc import Iterable, Iterator
 from types import CodeType
 
+from limpet.fingerprints.binding import COMPUTES_NAMES
 from limpet.fingerprints.bytecode import nested
-from limpet.fingerprints.reading import Chain
+from limpet.fingerprints.reading import Chain, Reading
 
 _GLOBAL = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
 _ATTRIBUTE = {"LOAD_ATTR", "LOAD_METHOD"}
+_IMPORTING = {"import_module", "__import__"}
 _SILENT = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG", "RESUME"}
 
 
-def chains_in(code: CodeType) -> set[Chain]:
-    """Return what bytecode, with all functions in it, reads from its module."""
-    return {chain for one in nested(code) for chain in _chains(one)}
+def read_bytecode(code: CodeType) -> Reading:
+    """Return what bytecode, with all functions in it, reads from its module and imports."""
+    found = Reading()
+    for one in nested(code):
+        found.chains |= {*_chains(one)}
+        found.imports += _imports(one)
+    found.handed = {*found.chains}
+    found.computes_names = any(chain[0] in COMPUTES_NAMES for chain in found.chains)
+    return found
+
+
+def words_in(code: CodeType) -> Iterator[str]:
+    """Yield the constants in bytecode, with all functions in it, that could be names."""
+    for one in nested(code):
+        parts = [
+            part for each in one.co_consts for part in (each if type(each) is tuple else [each])
+        ]
+        yield from (each for each in parts if type(each) is str and each.isidentifier())
+
+
+def _imports(code: CodeType) -> Iterator[ast.AST]:
+    steps = [one for one in dis.get_instructions(code) if one.opname not in _SILENT]
+    for place, one in enumerate(steps):
+        if one.opname == "IMPORT_NAME":
+            level, names = steps[place - 2].argval, steps[place - 1].argval
+            aliases = [ast.alias(name) for name in names or ()]
+            if aliases or level:
+                yield ast.ImportFrom(one.argval, aliases, level)
+            else:
+                yield ast.Import([ast.alias(one.argval)])
+        elif one.argval in _IMPORTING and one.opname != "IMPORT_FROM":
+            given = steps[place + 1] if place + 1 < len(steps) else one
+            constant = given.argval if given.opname == "LOAD_CONST" else None
+            yield ast.Call(ast.Name(one.argval), [ast.Constant(constant)], [])
 
 
 def _chains(code: CodeType) -> Iterator[Chain]:

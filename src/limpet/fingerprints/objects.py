@@ -8,20 +8,21 @@ import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints import chance, opaque
+from limpet.fingerprints import chance, hidden, opaque
 from limpet.fingerprints.asking import attributes_of, bases_of, text_at
 from limpet.fingerprints.naming import full_name, plain_name
 from limpet.fingerprints.ownership import is_users
-from limpet.fingerprints.values import contents_of
+from limpet.fingerprints.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 _DEEPEST_IN_LIBRARY = 20
 _MOST_IN_LIBRARY = 5_000
+_DEEPEST_BRIEFLY = 4
 # What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
 # that goes on, a logger every other logger and who listens.
 _OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
@@ -32,12 +33,13 @@ _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Cons
 # What it does, for those who have it do something.
 _GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
 _GIVEN_TO_IT += ["_initializer", "_initargs"]
+_COUNTED_BY_TENACITY = {"_local", "statistics"}  # how often something was called, and when
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 
 
 class Room:
-    """How many objects of libraries are still looked into."""
+    """How many objects of libraries are still looked into, behind one name."""
 
     def __init__(self) -> None:
         self._left = _MOST_IN_LIBRARY
@@ -55,8 +57,8 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
     if not users and not builtin and not walk.room.has_room(depth):
-        walk.leave_out(path, f"too much in it: counts by its class, {full_name(kind)}")
-        return ["a", full_name(kind)]
+        walk.leave_out(path, f"too much in it: counts by its class and texts, {full_name(kind)}")
+        return _briefly(walk, path, value, 0)
     if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
@@ -84,6 +86,35 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     return form
 
 
+def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+    """Return a form of what there is no room for: its plain values, and the user's own."""
+    kind = type(value)
+    form = form_of_scalar(value, walk.texts)
+    if form is not UNKNOWN:
+        return form
+    if kind is FunctionType or issubclass(kind, type) or is_users(kind):
+        return walk.form(path, value)
+    if depth >= _DEEPEST_BRIEFLY or any(
+        full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)
+    ):
+        return ["a", full_name(kind)]
+    held: list[Any] = [["", one] for one in contents_of(value) or ()]
+    if issubclass(kind, dict) or kind is MappingProxyType:
+        held = [pair for _, pair in held]
+    if issubclass(kind, (set, frozenset)):
+        return ["a", full_name(kind), sorted(repr(one) for _, one in held if type(one) is str)]
+    held += sorted(attributes_of(value).items())
+    return [
+        "a",
+        full_name(kind),
+        [
+            [name if type(name) is str else "…", _briefly(walk, path, one, depth + 1)]
+            for name, one in held
+            if type(name) is not str or not walk.is_secret(name)
+        ],
+    ]
+
+
 def _attributes(
     walk: "Walk", path: str, value: Any, attributes: dict[str, Any], *, named: bool, depth: int
 ) -> list[Any]:
@@ -91,11 +122,15 @@ def _attributes(
     users = is_users(kind)
     differ = walk.by_chance.get(id(value), ())
     form = []
+    counting = (text_at(kind, "__module__") or "").startswith("tenacity")
     for name, one in sorted(attributes.items()):
+        if counting and name in _COUNTED_BY_TENACITY:
+            continue
         at = f"{path}.{name}"
         if walk.is_secret(name):
-            walk.leave_out(at, "a secret")
-        elif name in differ or (users and chance.is_in_class(walk, kind, name)):
+            secret = hidden.form_behind_secret(walk, at, one)
+            form += [] if secret is hidden.NOTHING else [[name, secret]]
+        elif name in differ or (users and chance.is_in_class(walk, kind, name, one)):
             walk.leave_out_chance(at)
         elif named:
             walk.use(at, one, holder=value)
@@ -135,6 +170,8 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
         differ = walk.by_chance.get(id(value), ())
         content = _without_environment(content)
+        if content and all(type(key) is int and key == id(one) for key, one in content):
+            content = [["id()", one] for _, one in content]  # by where it lies in memory
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
@@ -162,8 +199,9 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
         return walk.form(f"{path}[…]", value, depth=depth)
     at = f"{path}[{key!r}]"
     if walk.is_secret(key):
-        walk.leave_out(at, "a secret")
-    elif differs:
+        secret = hidden.form_behind_secret(walk, at, value)
+        return None if secret is hidden.NOTHING else secret
+    if differs:
         walk.leave_out_chance(at)
     else:
         return walk.form(at, value, depth=depth)

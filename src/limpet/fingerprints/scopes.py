@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import chance, effects, environment, names, syntax
-from limpet.fingerprints.asking import held_by, is_a, names_of, text_at
+from limpet.fingerprints.asking import held_by, names_of, text_at
 from limpet.fingerprints.modules import file_of_module, files_below
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.reading import Chain, Reading
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
-_OF_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython"}
+# What IPython keeps in the user's scope: inputs, outputs, folders.
+_OF_NOTEBOOKS = re.compile(
+    r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code"
+)
 _WHOLE = ((1, 1_000_000),)
-_PLAIN = (str, int, float, bool, bytes, tuple, list, dict, type(None))
 
 
 def follow(
@@ -148,8 +151,8 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
         return True
     if is_module(value) and not is_users_module(value):
         return True
-    plain = is_a(value, *_PLAIN, FunctionType) or issubclass(type(value), type)
-    return in_notebook and (name in _OF_NOTEBOOKS or name.startswith("_") or not plain)
+    ours = (text_at(type(value), "__module__") or "").partition(".")[0] == "limpet"
+    return in_notebook and (ours or _OF_NOTEBOOKS.fullmatch(name) is not None)
 
 
 def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:

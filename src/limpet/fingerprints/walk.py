@@ -29,7 +29,7 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, objects, scopes
+from limpet.fingerprints import classes, environment, functions, hidden, objects, scopes
 from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
@@ -79,7 +79,7 @@ class Walk:
         self.readings = Readings()
         self.sources = Sources()
         self.reached: set[str] = set()
-        self.chance_in_classes: dict[int, set[str]] = {}
+        self.chance_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
         self.held: list[Any] = []
         self._home = ""
@@ -97,7 +97,10 @@ class Walk:
         folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - text in, text out
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.found.forms["function"] = ["function", full_name(root)]
-        self.use(plain_name(root), root, documented=False)
+        path = plain_name(root)
+        form = self.form(path, root, documented=False, named=True)
+        if form != ["see", path]:
+            self.keep(path, form)
         while self._todo:
             self._todo.popleft()()
             if not self._todo:
@@ -117,14 +120,17 @@ class Walk:
             documented: Whether somebody may read its docstring and its hints.
             holder: Whose attribute it is; None: a module's.
         """
-        name = path.rpartition(".")[2].rstrip(")")
-        if self.is_secret(name):
-            self.leave_out(path, "a secret")
-            return
+        if not self._deep:
+            self.room = objects.Room()
+        # `answer(api_key)` is a default.
+        name = path[:-1].rpartition("(" if path.endswith(")") else ".")[2] + path[-1:].rstrip(")")
         outer, self.held = self.held, []
-        form = self.form(path, value, documented=documented, named=True)
+        if self.is_secret(name):
+            form = hidden.form_behind_secret(self, path, value)
+        else:
+            form = self.form(path, value, documented=documented, named=True)
         held, self.held = self.held, outer
-        if form != ["see", path]:
+        if form is not hidden.NOTHING and form != ["see", path]:
             self.found.holders.setdefault(self.keep(path, form), (holder, *held))
 
     def keep(self, path: str, form: Any) -> str:
@@ -283,11 +289,16 @@ class Walk:
         scopes.follow(self, label, reading, module, scope, file)
 
     @functools.cached_property
-    def is_seeded(self) -> bool:
-        """Whether the user's code gives `random` a seed: then its numbers are no chance."""
+    def users_texts(self) -> list[str]:
+        """The text of every file of the user's that is a module now."""
         modules = [one for one in list(sys.modules.values()) if is_module(one)]
         files = [names_of(one).get("__file__") for one in modules if is_users_module(one)]
-        return any(text_of_file(one).find("seed(") >= 0 for one in files if type(one) is str)
+        return [text_of_file(one) for one in files if type(one) is str]
+
+    @functools.cached_property
+    def is_seeded(self) -> bool:
+        """Whether the user's code gives `random` a seed: then its numbers are no chance."""
+        return any("seed(" in one for one in self.users_texts)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

@@ -18,7 +18,8 @@ from limpet.fingerprints.modules import file_of_module
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed, lines_of
-from limpet.fingerprints.statements import changed_by, registered_by
+from limpet.fingerprints.reading import FUNCTIONS
+from limpet.fingerprints.statements import registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -48,34 +49,59 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
 
 
 def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
-    if not parsed.effects:
-        return
     at = _line_that_runs(scope)
     done = [
-        one
+        part
         for one in parsed.effects
-        if (at is None or (one.end_lineno or 0) < at)
-        and all(_is_of_a_library(scope.get(name)) for name in registered_by(one))
-        and not _stays_within(one, scope)
+        if at is None or (one.end_lineno or 0) < at
+        for part in parts_that_change(walk, one, scope)
     ]
     if not done:
         return
-    reading = syntax.read(*done)
     label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
+    let_count(walk, label, done, module, scope, file)
+
+
+def let_count(
+    walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
+) -> None:
+    """Let count what was done before a run, with all that it names."""
+    reading = syntax.read(*done)
     walk.keep(label, ["code", reading.digest])
     walk.found.written[label] = (file, tuple(map(lines_of, done)))
     reading.handed.clear()  # nobody who is called then counts on a docstring
     walk.follow(label, reading, module, scope, file)
 
 
-def _stays_within(statement: ast.stmt, scope: Scope) -> bool:
-    """Tell whether a statement changes a list or dict of the module's own, or makes a run.
+def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
+    """Return what of a statement changes what is not the module's own, and makes no run.
 
-    The first counts where the list is used. A script may make two runs, one after the other.
+    What is the module's own counts where it is used. A script may make two runs, one after the
+    other.
     """
-    changed = changed_by(statement)
-    if changed and all(is_a(scope.get(name), list, dict, set) for name in changed):
-        return True
+    if isinstance(statement, ast.ClassDef):
+        made = [*statement.decorator_list, *statement.bases, *statement.keywords]
+        alone = ast.ClassDef(
+            statement.name, statement.bases, statement.keywords, [], statement.decorator_list
+        )
+        found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
+        found += [part for one in statement.body for part in parts_that_change(walk, one, scope)]
+    elif isinstance(statement, FUNCTIONS):
+        given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+        found = [*statement.decorator_list, *given]
+        found = found if walk.judge.changes(statement, scope) else []
+    else:
+        return [] if makes_runs(statement, scope) or not walk.judge.changes(
+            statement, scope
+        ) else [statement]
+    registries = registered_by(statement)
+    if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
+        return [statement]
+    return found
+
+
+def makes_runs(statement: ast.AST, scope: Scope) -> bool:
+    """Tell whether a statement makes a run, by itself or by a function of the user's."""
     chains = syntax.read(statement).chains
     return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
 

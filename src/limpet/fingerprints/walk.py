@@ -31,6 +31,7 @@ from typing import Any
 
 from limpet.fingerprints import classes, environment, functions, objects, scopes
 from limpet.fingerprints.asking import is_a, names_of, text_at
+from limpet.fingerprints.harmless import Judge
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
@@ -57,6 +58,7 @@ class Walk:
         by_chance: By the identity of an object: its attributes and keys that differ at every start.
         readings: What the code that was met looks at, beyond the things that it names.
         sources: The files of code.
+        judge: Tells which code changes what is not its own.
         reached: Modules of which something counts.
         chance_in_classes: Which attributes of which classes differ at every start.
     """
@@ -77,6 +79,7 @@ class Walk:
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
         self.sources = Sources()
+        self.judge = Judge(self)
         self.reached: set[str] = set()
         self.chance_in_classes: dict[int, set[str]] = {}
         self.room = objects.Room()

@@ -5,11 +5,12 @@ that. So what a module does counts as soon as anything of it does, and so does w
 that it imports.
 """
 
+import argparse
 import ast
 import re
 import sys
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import names, scopes, syntax
@@ -18,13 +19,14 @@ from limpet.fingerprints.modules import file_of_module
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed, lines_of
-from limpet.fingerprints.reading import FUNCTIONS
+from limpet.fingerprints.reading import FUNCTIONS, Reading
 from limpet.fingerprints.statements import registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
+SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
 _SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
 
@@ -64,13 +66,21 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
 
 def let_count(
     walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
-) -> None:
+) -> Reading:
     """Let count what was done before a run, with all that it names."""
     reading = syntax.read(*done)
     walk.keep(label, ["code", reading.digest])
     walk.found.written[label] = (file, tuple(map(lines_of, done)))
     reading.handed.clear()  # nobody who is called then counts on a docstring
+    chains = set(reading.chains)
+    for chain in chains:  # of what the command line said, only what is asked for
+        space = scope.get(chain[0])
+        if len(chain) > 1 and is_a(space, *SPACES):
+            reading.chains.discard(chain)
+            walk.use(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
     walk.follow(label, reading, module, scope, file)
+    reading.chains = chains
+    return reading
 
 
 def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:

@@ -10,6 +10,7 @@ import builtins
 import functools
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -93,7 +94,11 @@ class Judge:
             return self._calls_what_was_given(call.func, scope, dropped=dropped)
         value, owner = _resolved(chain, scope)
         if value is setattr or value is delattr:
-            return bool(call.args) and self._is_not_its_own(call.args[0], scope)
+            given = call.args[0] if call.args else None
+            library = given is not None and _resolved(chain_of(given) or ("",), scope)[0]
+            if is_module(library):
+                return not is_users_module(library)
+            return given is not None and self._is_not_its_own(given, scope)
         if dropped and any(type(one) is ast.Constant and one.value == "error" for one in call.args):
             return True  # warnings may become errors
         return self._is_loud(value, owner, chain[-1], dropped=dropped)
@@ -166,6 +171,8 @@ class Judge:
         return False
 
     def _stores(self, target: ast.Attribute | ast.Subscript, scope: Scope) -> bool:
+        if isinstance(target, ast.Attribute) and self._walk.is_secret(target.attr):
+            return False
         return self._is_not_its_own(target.value, scope)
 
     def _is_not_its_own(self, base: ast.expr, scope: Scope) -> bool:
@@ -179,8 +186,9 @@ class Judge:
         if value is _NOTHING:
             return owner is not None and len(chain) > 1
         if is_module(value):
-            # Its values count: see `_sets`.
-            return len(chain) > 1 and not is_users_module(value)
+            # The values of one that the module imports count, see `_sets`.
+            imported = len(chain) == 1 and not _is_local(chain[0], scope)
+            return not imported and not is_users_module(value)
         if owner is not None:
             return True
         if _is_users(value) or type(value) is FunctionType:
@@ -234,6 +242,10 @@ def _resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
     if type(value) is FunctionType and is_users(value):
         owner = None
     return value, owner
+
+
+def _is_local(name: str, scope: Scope) -> bool:
+    return isinstance(scope, ChainMap) and name in scope.maps[0]
 
 
 def _in_class(cls: type, name: str) -> Any:

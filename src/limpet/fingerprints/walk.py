@@ -29,7 +29,7 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, objects, scopes
+from limpet.fingerprints import classes, environment, functions, objects, scopes, script
 from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.harmless import Judge
 from limpet.fingerprints.looked import Looked
@@ -99,6 +99,7 @@ class Walk:
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.found.forms["function"] = ["function", full_name(root)]
         self.use(plain_name(root), root, documented=False)
+        script.reach_script(self)
         while self._todo:
             self._todo.popleft()()
             if not self._todo:

@@ -40,6 +40,7 @@ def follow(
 
 def use_variables(walk: "Walk", label: str, reading: Reading, scope: Scope) -> None:
     """Let variables of the environment count that code reads."""
+    walk.readings.environment.note(reading, scope)
     for name in environment.variables_read(reading.looked_up, scope):
         if name is environment.COMPUTED:
             walk.leave_out(f"{label}: environment", "reads a variable by a computed name")

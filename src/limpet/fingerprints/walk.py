@@ -163,6 +163,8 @@ class Walk:
         if known is not None:
             return ["see", known]
         kind = type(value)
+        if environment.is_handed(value):
+            self.readings.environment.roundabout = True
         if kind is FunctionType:
             return self._later(path, value, functions.read_function, documented=documented)
         if issubclass(kind, type):

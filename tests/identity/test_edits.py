@@ -1,11 +1,11 @@
 """Is an edit seen that may change an answer, and only such an edit?"""
 
 import pytest
-from identity import attacks, cases, strangers
+from identity import attacks, broken_wb, cases, strangers
 from identity.probing import Probe
 
-RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN
-KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP
+RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN + broken_wb.RERUN
+KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP + broken_wb.KEEP
 
 
 @pytest.fixture(scope="module")

@@ -101,9 +101,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
         found = [*statement.decorator_list, *given]
         found = found if walk.judge.changes(statement, scope) else []
     else:
-        return [] if makes_runs(statement, scope) or not walk.judge.changes(
-            statement, scope
-        ) else [statement]
+        counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
+        return [statement] if counts else []
     registries = registered_by(statement)
     if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
         return [statement]

@@ -160,8 +160,8 @@ class Judge:
         body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
         inner = {one.name: one for one in body if isinstance(one, FUNCTIONS)}
         given = node.args
-        own = {one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
-        bound = {name: one for name, one in scope.items() if name not in own}
+        own = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        bound: Scope = ChainMap(dict.fromkeys(own, _NOTHING), scope)  # type: ignore[arg-type]
         for one in body:
             if self.changes(one, bound):
                 return True

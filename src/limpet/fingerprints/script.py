@@ -104,14 +104,10 @@ def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
             for header in _HEADERS:
                 found = getattr(one, header, None)
                 for part in found if isinstance(found, list) else [found]:
-                    if part is not None and not _is_at(part, line):
+                    part = getattr(part, "context_expr", part)  # noqa: PLW2901
+                    if part is not None and not part.lineno <= line <= part.end_lineno:
                         yield part
             yield from _over([each for each in children(one) if hasattr(each, "lineno")], line)
-
-
-def _is_at(node: ast.AST, line: int) -> bool:
-    node = node.context_expr if isinstance(node, ast.withitem) else node
-    return node.lineno <= line <= node.end_lineno  # type: ignore[attr-defined,no-any-return]
 
 
 def _imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:

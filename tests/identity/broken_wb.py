@@ -96,8 +96,8 @@ RERUN: list[Edit] = [
 
 KEEP: list[Edit] = [
     _does("another print", "print('m1')"),
-    _does("another level of logging", "import logging\nlogging.basicConfig(level='m1')",
-          "level='m1'", "level=10"),
+    _does("another level of logging", "import logging\nlogging.basicConfig(level=10)",
+          "level=10", "level=20"),
     _does("an object of a library's class that nobody uses", "import re\nX = re.compile('m1')"),
     _does("a text that nobody uses", "import textwrap\nX = textwrap.dedent('m1')"),
     _does("a function of one's own that does nothing to others",

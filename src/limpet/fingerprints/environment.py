@@ -56,7 +56,9 @@ class Touched:
         for chain, name in reading.looked_up:
             if chain[-1] in _BEGINNING or is_environment(chain, scope):
                 begin = _begin(name, scope)
-                if len(begin) >= _SHORTEST and (type(name) not in _WHOLE or chain[-1] in _BEGINNING):
+                if len(begin) >= _SHORTEST and (
+                    type(name) not in _WHOLE or chain[-1] in _BEGINNING
+                ):
                     self._begins.add(begin)
 
     def names(self, forms: Mapping[str, Any]) -> list[str]:

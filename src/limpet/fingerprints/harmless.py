@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 _NOTHING = object()
 _US = __name__.partition(".")[0]
-_CHANGING = re.compile(r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module")
+_CHANGING = re.compile(
+    r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
+)
 _CONTEXTS = {"getcontext", "localcontext"}
 _BUILTINS = {"setattr", "delattr", "exec", "eval", "__import__"}
 # What they are called for is no part of an answer, or comes out of what they give.
@@ -207,7 +209,7 @@ class Judge:
                     return True
         for one in getattr(node, "bases", ()):
             chain = chain_of(one)
-            value = _NOTHING if chain is None else _resolved(chain, scope)[0]
+            value: Any = _NOTHING if chain is None else _resolved(chain, scope)[0]
             if issubclass(type(value), type) and is_users(value):
                 makers = [_in_class(value, "__init_subclass__"), _in_class(type(value), "__new__")]
                 makers += [_in_class(type(value), "__init__")]

@@ -60,7 +60,7 @@ def registered_by(statement: ast.stmt) -> list[str]:
     return found
 
 
-def may_do_something(statement: ast.stmt) -> bool:
+def may_do_something(statement: Any) -> bool:
     """Tell whether a statement may do more than give values to names; most do not."""
     kind = type(statement)
     if kind in _IMPORTS:

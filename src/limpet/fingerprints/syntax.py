@@ -10,8 +10,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.reading import ENVIRONMENT, FUNCTIONS, NOTICED, Reading
-from limpet.fingerprints.reading import chain_of, docstring
+from limpet.fingerprints.reading import (
+    ENVIRONMENT,
+    FUNCTIONS,
+    NOTICED,
+    Reading,
+    chain_of,
+    docstring,
+)
 from limpet.fingerprints.writing import Writer
 
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}

@@ -209,10 +209,10 @@ class Judge:
                     return True
         for one in getattr(node, "bases", ()):
             chain = chain_of(one)
-            value: Any = _NOTHING if chain is None else _resolved(chain, scope)[0]
-            if issubclass(type(value), type) and is_users(value):
-                makers = [_in_class(value, "__init_subclass__"), _in_class(type(value), "__new__")]
-                makers += [_in_class(type(value), "__init__")]
+            base: Any = _NOTHING if chain is None else _resolved(chain, scope)[0]
+            if issubclass(type(base), type) and is_users(base):
+                makers = [_in_class(base, "__init_subclass__"), _in_class(type(base), "__new__")]
+                makers += [_in_class(type(base), "__init__")]
                 for maker in makers:
                     made = getattr(maker, "__func__", maker)
                     if type(made) is FunctionType and is_users(made) and self._does(made):

@@ -89,10 +89,8 @@ class Readings:
                 forms[f"{label}.__subclasses__"] = [
                     walk.form(plain_name(one), one) for one in below
                 ]
-        for getter, name in sorted(self._calls):
-            if getter in self.getters:
-                walk.use_variable(name)
-        for name in self.environment.names(forms):
+        named = {name for getter, name in self._calls if getter in self.getters}
+        for name in sorted(named.union(self.environment.names(forms))):
             walk.use_variable(name)
 
     def _follow_all_hints(self, walk: "Walk") -> None:

@@ -52,7 +52,7 @@ def _frames_of_script(scope: dict[str, Any]) -> list[FrameType]:
         found: list[FrameType] = []
         ours = False
         while frame is not None:
-            if frame.f_globals.get("__name__", "").partition(".")[0] == "limpet":
+            if str(frame.f_globals.get("__name__")).partition(".")[0] == "limpet":
                 ours = True
             elif ours and is_users_file(frame.f_code.co_filename):
                 found.append(frame)

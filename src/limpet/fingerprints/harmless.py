@@ -186,7 +186,8 @@ class Judge:
             return any(type(one) is ast.Call for one in ast.walk(base))
         value, owner = _resolved(chain, scope)
         if value is _NOTHING:
-            return owner is not None and len(chain) > 1
+            given = _is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            return given or (owner is not None and len(chain) > 1)
         if is_module(value):
             # The values of one that the module imports count, see `_sets`.
             imported = len(chain) == 1 and not _is_local(chain[0], scope)

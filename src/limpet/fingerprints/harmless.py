@@ -42,6 +42,8 @@ _STANDARD = {"argparse", "logging", "warnings", "time", "shutil", "pathlib", "js
 _STANDARD |= {"asyncio", "atexit", "faulthandler", "tracemalloc", "pprint", "textwrap", "typing"}
 _STANDARD |= {"_io", "io", "builtins", "collections", "dataclasses", "enum", "posixpath"}
 _STANDARD |= {"_thread", "_asyncio", "_collections"}
+_OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
+_OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}
 _FOLDERS = {"makedirs", "mkdir", "exit", "sleep"}
 # Of these, attributes and elements are one's own.
 _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collections", "logging"}
@@ -103,6 +105,10 @@ class Judge:
             return given is not None and self._is_not_its_own(given, scope)
         if dropped and any(type(one) is ast.Constant and one.value == "error" for one in call.args):
             return True  # warnings may become errors
+        if dropped and len(chain) > 1 and chain[-1] not in _OF_CONTAINERS:
+            given = _is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            if given and value is _NOTHING and owner is None:
+                return True  # a function calls a method of what it was given
         return self._is_loud(value, owner, chain[-1], dropped=dropped)
 
     def _calls_what_was_given(self, function: ast.expr, scope: Scope, *, dropped: bool) -> bool:

@@ -12,6 +12,7 @@ import os
 import re
 import sys
 import traceback
+from types import ModuleType
 from typing import Any
 
 import jinja2  # noqa: F401 - what small projects import
@@ -46,6 +47,7 @@ def main() -> None:
 def told(question: dict[str, Any]) -> dict[str, Any]:
     sys.stdout = sys.stderr
     sys.stdin.close()
+    sys.modules["__main__"] = ModuleType("__main__")  # this script is no part of the project
     os.chdir(question["folder"])
     os.environ.clear()
     os.environ.update(question["environment"])

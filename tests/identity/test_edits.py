@@ -1,11 +1,12 @@
 """Is an edit seen that may change an answer, and only such an edit?"""
 
 import pytest
-from identity import attacks, broken_wa, cases, strangers
+from identity import attacks, attacks_on_effects, attacks_on_values, cases, strangers
 from identity.probing import Probe
 
-RERUN = cases.RERUN + strangers.RERUN + attacks.RERUN + broken_wa.RERUN
-KEEP = cases.KEEP + strangers.KEEP + attacks.KEEP + broken_wa.KEEP
+TABLES = (cases, strangers, attacks, attacks_on_effects, attacks_on_values)
+RERUN = [one for table in TABLES for one in table.RERUN]
+KEEP = [one for table in TABLES for one in table.KEEP]
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,12 @@ that. So what a module does counts as soon as anything of it does, and so does w
 that it imports.
 """
 
+import argparse
 import ast
 import re
 import sys
 from collections.abc import Mapping
-from types import FunctionType
+from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints import names, scopes, syntax
@@ -18,12 +19,14 @@ from limpet.fingerprints.modules import file_of_module
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed, lines_of
-from limpet.fingerprints.statements import changed_by, registered_by
+from limpet.fingerprints.reading import FUNCTIONS, Reading
+from limpet.fingerprints.statements import registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
+SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
 _SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
 
@@ -48,34 +51,66 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
 
 
 def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
-    if not parsed.effects:
-        return
     at = _line_that_runs(scope)
     done = [
-        one
+        part
         for one in parsed.effects
-        if (at is None or (one.end_lineno or 0) < at)
-        and all(_is_of_a_library(scope.get(name)) for name in registered_by(one))
-        and not _stays_within(one, scope)
+        if at is None or (one.end_lineno or 0) < at
+        for part in parts_that_change(walk, one, scope)
     ]
     if not done:
         return
-    reading = syntax.read(*done)
     label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
+    let_count(walk, label, done, module, scope, file)
+
+
+def let_count(
+    walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
+) -> Reading:
+    """Let count what was done before a run, with all that it names."""
+    reading = syntax.read(*done)
     kept = walk.keep(label, ["code", reading.digest])
     walk.found.written[kept] = (file, tuple(map(lines_of, done)))
     reading.handed.clear()  # nobody who is called then counts on a docstring
+    chains = set(reading.chains)
+    for chain in chains:  # of what the command line said, only what is asked for
+        space = scope.get(chain[0])
+        if len(chain) > 1 and is_a(space, *SPACES):
+            reading.chains.discard(chain)
+            walk.use(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
     walk.follow(label, reading, module, scope, file)
+    reading.chains = chains
+    return reading
 
 
-def _stays_within(statement: ast.stmt, scope: Scope) -> bool:
-    """Tell whether a statement changes a list or dict of the module's own, or makes a run.
+def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
+    """Return what of a statement changes what is not the module's own, and makes no run.
 
-    The first counts where the list is used. A script may make two runs, one after the other.
+    What is the module's own counts where it is used. A script may make two runs, one after the
+    other.
     """
-    changed = changed_by(statement)
-    if changed and all(is_a(scope.get(name), list, dict, set) for name in changed):
-        return True
+    if isinstance(statement, ast.ClassDef):
+        made = [*statement.decorator_list, *statement.bases, *statement.keywords]
+        alone = ast.ClassDef(
+            statement.name, statement.bases, statement.keywords, [], statement.decorator_list
+        )
+        found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
+        found += [part for one in statement.body for part in parts_that_change(walk, one, scope)]
+    elif isinstance(statement, FUNCTIONS):
+        given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+        found = [*statement.decorator_list, *given]
+        found = found if walk.judge.changes(statement, scope) else []
+    else:
+        counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
+        return [statement] if counts else []
+    registries = registered_by(statement)
+    if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
+        return [statement]
+    return found
+
+
+def makes_runs(statement: ast.AST, scope: Scope) -> bool:
+    """Tell whether a statement makes a run, by itself or by a function of the user's."""
     chains = syntax.read(statement).chains
     return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
 

@@ -11,9 +11,7 @@ from limpet.fingerprints.statements import (
     assignments,
     at_import,
     children,
-    does_something,
-    has_effect,
-    registered_by,
+    may_do_something,
 )
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -156,14 +154,10 @@ class Parsed:
 
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
-        """What the module does beyond giving values to names: it calls, and changes others."""
-        does = [one for one in self._rest if does_something(one)]
-        for piece in self._cut.pieces:
-            if piece.may_do_something:
-                self._open(piece)
-        classes = [one for name, one in self._classes.items() if "." not in name]
-        does += [one for each in classes for one in each.body if has_effect(one)]
-        return does + [one for one in [*self._rest, *self._opened.values()] if registered_by(one)]
+        """What of the module may do more than give values to names: it calls, changes others."""
+        opened = [self._open(one) for one in self._cut.pieces if one.may_do_something]
+        every = self._rest if None in opened else [*self._rest, *filter(None, opened)]
+        return sorted(filter(may_do_something, every), key=lambda one: one.lineno)
 
     def uses(self, name: str) -> bool:
         """Tell whether a name that the module imports is used anywhere in it."""

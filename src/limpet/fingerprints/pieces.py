@@ -8,8 +8,6 @@ import bisect
 import re
 from dataclasses import dataclass, field
 
-from limpet.fingerprints.statements import REGISTERING
-
 _STRING_OR_COMMENT = re.compile(
     r'"""(?:[^"\\]+|\\.|"(?!""))*+"""'
     r"|'''(?:[^'\\]+|\\.|'(?!''))*+'''"
@@ -22,8 +20,11 @@ _STRING_OR_COMMENT = re.compile(
 _BEGINS = re.compile(r"\n(?=[^\s#)\]}])")
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_INDENTED = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
-_REGISTERING = re.compile(rf"^@[\w.]*\b(?:{REGISTERING})\b", re.MULTILINE)
+_SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
+_CALLS = re.compile(r"=[^=\n][^\n]*\w\(|=\s*\w[\w.]*\(")
+# A class without bases, and how far its body is indented.
+_PLAIN_CLASS = re.compile(r"class[ \t]+\w+[ \t]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*\n)*([ \t]+)")
+_SILENT = r"def\b|async def\b|[ \t#@'\")\]}]|\w+ = [\w.'\"]+\n|\w+: [\w.]+\n"
 _MOST_LINES = 5_000  # a piece is parsed with as many empty lines before it
 
 
@@ -51,12 +52,15 @@ class Piece:
     @property
     def may_do_something(self) -> bool:
         """Whether more than names may be given values while it is made."""
-        if self.text.startswith("@") and _REGISTERING.search(self.text):
+        if self.text.startswith("@"):
             return True
-        body = _INDENTED.findall(self.text) if self.is_class else []
-        if not body:
-            return False
-        return re.search(rf"^{min(body, key=len)}\w+[.(\[]", self.text, re.MULTILINE) is not None
+        if not self.is_class:
+            signature = _SIGNATURE.match(self.text)
+            return signature is None or _CALLS.search(signature[0]) is not None
+        header = _PLAIN_CLASS.match(self.text)
+        if header is None:
+            return True
+        return re.search(rf"\n{header[1]}(?!{_SILENT})[^\n]*[(.\[:]", self.text) is not None
 
 
 @dataclass(slots=True)

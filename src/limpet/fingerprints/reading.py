@@ -18,6 +18,8 @@ NOTICED: dict[str, str] = dict.fromkeys(
 NOTICED |= dict.fromkeys(["getsource", "getsourcelines", "getblock", "getcomments"], SOURCE)
 NOTICED |= dict.fromkeys(["_getframe", "currentframe", "f_locals", "f_back"], FRAMES)
 NOTICED |= {"__subclasses__": SUBCLASSES}
+ENVIRONMENT = "environment"
+NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvars"], ENVIRONMENT)
 """Names that tell what code looks at."""
 
 
@@ -33,6 +35,7 @@ class Reading:
         looked_up: What it looks up by a name: an expression's chain, and the name as syntax.
         computes_names: It may reach anything in its module by a name nobody can read.
         notices: What it looks at that others do not: docstrings, source text, frames, subclasses.
+        environment: How often it names the environment.
         free: What it closes over: by name, the place of its first use.
     """
 
@@ -43,6 +46,7 @@ class Reading:
     looked_up: list[tuple[Chain, ast.expr]] = field(default_factory=list)
     computes_names: bool = False
     notices: set[str] = field(default_factory=set)
+    environment: int = 0
     free: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
+from limpet.fingerprints import environment, scopes, syntax
 from limpet.fingerprints import reading as read
-from limpet.fingerprints import scopes, syntax
 from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.ownership import is_users
 
@@ -22,11 +22,13 @@ class Readings:
     """What the code that was met so far looks at.
 
     Attributes:
+        environment: How it touches the environment.
         getters: Names of functions that read a variable of the environment by the name they get.
     """
 
     def __init__(self) -> None:
         self.getters: set[str] = set()
+        self.environment = environment.Touched()
         self._noticed: set[str] = set()
         self._documentation: dict[str, Any] = {}
         self._hinted: list[tuple[ast.AST, Mapping[str, Any]]] = []
@@ -87,9 +89,9 @@ class Readings:
                 forms[f"{label}.__subclasses__"] = [
                     walk.form(plain_name(one), one) for one in below
                 ]
-        for getter, name in sorted(self._calls):
-            if getter in self.getters:
-                walk.use_variable(name)
+        named = {name for getter, name in self._calls if getter in self.getters}
+        for name in sorted(named.union(self.environment.names(forms))):
+            walk.use_variable(name)
 
     def _follow_all_hints(self, walk: "Walk") -> None:
         hinted, self._hinted = self._hinted, []

@@ -43,6 +43,7 @@ def follow(
 
 def use_variables(walk: "Walk", label: str, reading: Reading, scope: Scope) -> None:
     """Let variables of the environment count that code reads."""
+    walk.readings.environment.note(reading, scope)
     for name in environment.variables_read(reading.looked_up, scope):
         if name is environment.COMPUTED:
             walk.leave_out(f"{label}: environment", "reads a variable by a computed name")
@@ -65,7 +66,7 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
         if is_users(added) or is_users(type(added)):
             walk.use(f"builtins.{first}", added)
         return  # one of Python's own, or not there yet
-    if chain[:2] == ("sys", "argv") and scope[first] is sys and not _is_our_command():
+    if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
         walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])
         return
     value, path = scope[first], walk.short(module, first)
@@ -210,7 +211,8 @@ def use_file(walk: "Walk", name: str, file: str) -> None:
         use_import(walk, one, file)
 
 
-def _is_our_command() -> bool:
+def is_our_command() -> bool:
+    """Tell whether this process is Limpet's command, and no script of the user's."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     named = spec is not None and spec.name.startswith("limpet")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-_SILENT = {"print", "logging", "warnings", "logger", "log", "load_dotenv"}
 REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
 """Decorators that put what they get into a registry."""
 
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _IMPORTS = (ast.Import, ast.ImportFrom)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
@@ -36,12 +36,12 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if type(node) in SIMPLE or isinstance(node, _SCOPES) or _is_for_scripts(node):
+        if type(node) in SIMPLE or isinstance(node, _SCOPES) or is_for_scripts(node):
             continue
         yield from at_import(children(node))
 
 
-def _is_for_scripts(node: ast.AST) -> bool:
+def is_for_scripts(node: ast.AST) -> bool:
     """Tell whether it is `if __name__ == "__main__":`."""
     match node:
         case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
@@ -60,66 +60,17 @@ def registered_by(statement: ast.stmt) -> list[str]:
     return found
 
 
-def does_something(statement: ast.stmt) -> bool:
-    """Tell whether a statement, with all that runs in it at import, has an effect."""
+def may_do_something(statement: Any) -> bool:
+    """Tell whether a statement may do more than give values to names; most do not."""
     kind = type(statement)
-    if kind in _SCOPES or kind in _IMPORTS:
+    if kind in _IMPORTS:
         return False
-    if kind in SIMPLE:
-        return has_effect(statement)
-    return any(has_effect(one) for one in at_import([statement]))
-
-
-def has_effect(statement: ast.stmt) -> bool:
-    """Tell whether a statement calls something, or changes what is not its module's own."""
-    if type(statement) is ast.Assign:
-        return any(type(one) is not ast.Name and _is_foreign(one) for one in statement.targets)
-    match statement:
-        case ast.Expr(value=ast.Call(func=function, args=given)):
-            # Warnings may become errors.
-            fails = any(isinstance(one, ast.Constant) and one.value == "error" for one in given)
-            return fails or _first_name(function) not in _SILENT
-        case ast.Delete(targets=targets):
-            return any(isinstance(one, ast.Attribute) for one in targets)
-        case ast.AugAssign(target=target):
-            return _is_foreign(target)
-    return False
-
-
-def changed_by(statement: ast.stmt) -> list[str]:
-    """Return the first names of what a simple statement changes: `rows[0]["a"] = 1`, `rows.pop()`.
-
-    Where a call is on the way, nobody knows what it gives.
-    """
-    changed: list[ast.expr] = []
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Attribute() as function)):
-            changed = [function]
-        case ast.Assign(targets=targets):
-            changed = targets
-        case ast.AugAssign(target=target):
-            changed = [target]
-    names = []
-    for one in changed:
-        while isinstance(one, (ast.Attribute, ast.Subscript)):
-            one = one.value  # noqa: PLW2901
-        names.append(one.id if isinstance(one, ast.Name) else "")
-    return names
-
-
-def _is_foreign(target: ast.expr) -> bool:
-    """Tell whether an assignment may change what is not the module's own.
-
-    What a call gave, `getcontext().prec = 3`, or what lies deeper, `json.JSONEncoder.default = f`.
-    """
-    if isinstance(target, ast.Name):
-        return False
-    if isinstance(target, (ast.Tuple, ast.List)):
-        return any(_is_foreign(one) for one in target.elts)
-    if isinstance(target, ast.Starred):
-        return _is_foreign(target.value)
-    within = target.value if isinstance(target, (ast.Attribute, ast.Subscript)) else target
-    return not isinstance(within, ast.Name)
+    if kind is ast.Assign and type(statement.value) is ast.Constant:
+        return any(type(one) is not ast.Name for one in statement.targets)
+    if kind in _FUNCTIONS:
+        given = statement.args
+        return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))
+    return kind not in (ast.Pass, ast.Global)
 
 
 def _first_name(node: ast.AST) -> str:

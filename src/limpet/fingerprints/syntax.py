@@ -10,7 +10,14 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.reading import FUNCTIONS, NOTICED, Reading, chain_of, docstring
+from limpet.fingerprints.reading import (
+    ENVIRONMENT,
+    FUNCTIONS,
+    NOTICED,
+    Reading,
+    chain_of,
+    docstring,
+)
 from limpet.fingerprints.writing import Writer
 
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
@@ -83,6 +90,7 @@ class _Reader(Writer):
         for name in names:
             if name in NOTICED:
                 self.found.notices.add(NOTICED[name])
+                self.found.environment += NOTICED[name] is ENVIRONMENT
 
     def _call(self, node: ast.Call) -> None:
         self.tokens.append("Call")

@@ -29,8 +29,9 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, hidden, objects, scopes
+from limpet.fingerprints import classes, environment, functions, hidden, objects, scopes, script
 from limpet.fingerprints.asking import is_a, names_of, text_at
+from limpet.fingerprints.harmless import Judge
 from limpet.fingerprints.looked import Looked
 from limpet.fingerprints.naming import full_name, module_name, plain_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
@@ -57,6 +58,7 @@ class Walk:
         by_chance: By the identity of an object: its attributes and keys that differ at every start.
         readings: What the code that was met looks at, beyond the things that it names.
         sources: The files of code.
+        judge: Tells which code changes what is not its own.
         reached: Modules of which something counts.
         chance_in_classes: Which attributes of which classes differ at every start.
         held: The objects that may change and that the value in question is made of.
@@ -78,6 +80,7 @@ class Walk:
         self.by_chance: dict[int, set[str]] = {}
         self.readings = Readings()
         self.sources = Sources()
+        self.judge = Judge(self)
         self.reached: set[str] = set()
         self.chance_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
@@ -101,6 +104,7 @@ class Walk:
         form = self.form(path, root, documented=False, named=True)
         if form != ["see", path]:
             self.keep(path, form)
+        script.reach_script(self)
         while self._todo:
             self._todo.popleft()()
             if not self._todo:
@@ -178,6 +182,8 @@ class Walk:
         if known is not None:
             return ["see", known]
         kind = type(value)
+        if environment.is_handed(value):
+            self.readings.environment.roundabout = True
         if kind is FunctionType:
             return self._later(path, value, functions.read_function, documented=documented)
         if issubclass(kind, type):

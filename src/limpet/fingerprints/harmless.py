@@ -106,8 +106,8 @@ class Judge:
         if dropped and any(type(one) is ast.Constant and one.value == "error" for one in call.args):
             return True  # warnings may become errors
         if dropped and len(chain) > 1 and chain[-1] not in _OF_CONTAINERS:
-            given = _is_local(chain[0], scope) and chain[0] not in ("self", "cls")
-            if given and value is _NOTHING and owner is None:
+            passed = _is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            if passed and value is _NOTHING and owner is None:
                 return True  # a function calls a method of what it was given
         return self._is_loud(value, owner, chain[-1], dropped=dropped)
 

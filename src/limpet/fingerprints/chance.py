@@ -138,6 +138,11 @@ def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], sc
     )
 
 
+def is_local(walk: "Walk", value: Any, assigned: list[ast.expr], scope: Scope) -> bool:
+    """Tell whether a local of a function that is running differs at every start."""
+    return bool(assigned) and given.is_plain(value) and origin.by_chance(assigned, scope, walk)
+
+
 def is_default(walk: "Walk", written: ast.expr, value: Any, scope: Scope) -> bool:
     """Tell whether the default of a parameter differs at every start."""
     return given.is_plain(value) and origin.by_chance([written], scope, walk, data=False)

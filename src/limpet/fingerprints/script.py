@@ -133,7 +133,7 @@ def _locals(
         place = f"{label}: {first}"
         if len(chain) > 1 and is_a(own[first], *effects.SPACES):
             walk.use(f"{place}.{chain[1]}", vars(own[first]).get(chain[1]))
-        elif chance.is_by_chance(walk, assigned.get(first, []), scope):
+        elif chance.is_local(walk, own[first], assigned.get(first, []), scope):
             walk.leave_out_chance(place)
         else:
             walk.use(place, own[first])

@@ -51,7 +51,7 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
 
 
 def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
-    at = _line_that_runs(scope)
+    at = walk.running.get(id(scope))
     done = [
         part
         for one in parsed.effects
@@ -134,19 +134,21 @@ def _is_of_a_library(registry: Any) -> bool:
     return not is_users(registry) and not is_users(type(registry))
 
 
-def _line_that_runs(scope: Scope) -> int | None:
-    """Return the line of a module that is still being run; None if it is done.
+def lines_that_run() -> dict[int, int]:
+    """Return the line of each module that is still being run, by the identity of its scope.
 
     A script that starts a run: what it does with the results has no part in them.
     """
-    for frame in list(sys._current_frames().values()):  # noqa: SLF001 - all threads
-        at: Any = frame
-        while at is not None:
-            if at.f_code.co_name == "<module>" and at.f_globals is scope:
-                line: int = at.f_lineno
-                return line
-            at = at.f_back
-    return None
+    found: dict[int, int] = {}
+    frames: list[Any] = list(sys._current_frames().values())  # noqa: SLF001 - all threads
+    while frames:
+        frame = frames.pop()
+        if frame.f_code.co_name == "<module>":
+            found.setdefault(id(frame.f_globals), frame.f_lineno)
+        if frame.f_back is not None:
+            frames.append(frame.f_back)
+        del frame  # one of them is this one: it would hold itself, and all that it reaches
+    return found
 
 
 def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:

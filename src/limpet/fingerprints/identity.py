@@ -187,8 +187,10 @@ def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) 
     for left in reversed(range(_TRIES)):
         try:
             with _without_collections():
-                looked = Walk(is_secret, hidden).look(thing)
+                walk = Walk(is_secret, hidden)
+                looked = walk.look(thing)
                 looked.parts  # noqa: B018 - made while it lasts
+                vars(walk).clear()  # else the collector would go over all trees to free them
         except RuntimeError:  # a thread put something into a dict that was being read
             if not left:
                 raise

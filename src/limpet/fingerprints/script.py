@@ -57,8 +57,10 @@ def _frames_of_script(scope: dict[str, Any]) -> list[FrameType]:
             elif ours and is_users_file(frame.f_code.co_filename):
                 found.append(frame)
                 if frame.f_globals is scope and frame.f_code.co_name == "<module>":
+                    del frame, stacks  # one of them is this one: it would hold itself
                     return found
             frame = frame.f_back
+    del stacks
     return []
 
 

@@ -29,7 +29,16 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints import classes, environment, functions, hidden, objects, scopes, script
+from limpet.fingerprints import (
+    classes,
+    effects,
+    environment,
+    functions,
+    hidden,
+    objects,
+    scopes,
+    script,
+)
 from limpet.fingerprints.asking import is_a, names_of, text_at
 from limpet.fingerprints.harmless import Judge
 from limpet.fingerprints.looked import Looked
@@ -293,6 +302,11 @@ class Walk:
         """Go on with all that a piece of code names."""
         self.readings.note(reading)
         scopes.follow(self, label, reading, module, scope, file)
+
+    @functools.cached_property
+    def running(self) -> dict[int, int]:
+        """The line of each module that is still being run, by the identity of its scope."""
+        return effects.lines_that_run()
 
     @functools.cached_property
     def users_texts(self) -> list[str]:

@@ -18,10 +18,12 @@ from limpet.run.reading.opening import open_run
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 WRITER = """
-import os, sys, limpet
+import os, sys, time, limpet
 
 def answer(question):
     if question == "slow":
+        while not os.path.getsize(os.path.join(sys.argv[1], "workflow_output.jsonl")):
+            time.sleep(0.005)  # until the first answer is on disk
         print(os.getpid(), flush=True)
         sys.stdin.read()
     return question

@@ -237,3 +237,17 @@ def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_ite
     data = json.loads(why(tmp_path, "--json", env=secret))
     assert data["steps"]["workflow"]["files_read"] == ["prompts/answer.txt"]
     assert data["steps"]["workflow"]["differences"][0]["lines"][0] == "- Be brief."
+
+
+def test_a_file_that_only_rows_of_before_were_made_of_is_no_change(tmp_path):
+    make(tmp_path, rows=2)
+    read = "async def answer(question):\n    open('prompt.txt').read()\n"
+    edit(tmp_path, "async def answer(question):\n", read)
+    (tmp_path / "prompt.txt").write_text("one", encoding="utf-8")
+    assert run(tmp_path).returncode == 0
+    rows = next(one for one in tmp_path.iterdir() if one.suffix in (".jsonl", ".json", ".csv"))
+    rows.write_text(rows.read_text(encoding="utf-8").replace("Repeat 0", "Repeat 00"))
+    assert run(tmp_path).returncode == 0
+    (tmp_path / "prompt.txt").write_text("two", encoding="utf-8")
+    assert run(tmp_path, "--redo").returncode == 0
+    assert "changed since its results were made" not in why(tmp_path)

@@ -97,11 +97,11 @@ class Evaluation:
         Raises:
             LimpetError: There is no such item.
         """
-        self._look_at_steps()
+        plan = self.look()
         layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
         about = read_about(layout)
         explaining = self._explaining(layout, about)
-        return why_now(self._request, self._looks, layout, about, explaining, item)
+        return why_now(self._request, self._looks, plan, layout, about, explaining, item)
 
     def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
         # Without their indexes: every line is checked, as `open` does.

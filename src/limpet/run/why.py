@@ -16,6 +16,7 @@ from limpet.run.identity_file import KeptIdentity, KeptStep, read_identity
 from limpet.run.item_story import ItemStories, ItemStory, story_on_disk
 from limpet.run.looks import Looks
 from limpet.run.pipeline import WORKFLOW
+from limpet.run.plans import Plan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.stale import StaleRecords
@@ -68,6 +69,7 @@ class Why:
 def why_now(
     request: Request,
     looks: Looks,
+    plan: Plan,
     layout: Layout,
     about: Mapping[str, Any],
     explaining: Explaining,
@@ -86,13 +88,14 @@ def why_now(
     versions: dict[str, dict[str, str]] = about.get("functions", {})
     latest = next(reversed(versions.values()), {})
     known: Mapping[str, Any] = {WORKFLOW: latest, **about.get("evaluators", {})}
+    planned = {one.name: one for one in (plan.workflow, *plan.evaluators)}
     steps = []
     for name in looks.versions:
         now, was = explaining.now(name), known.get(name)
         state = _state(now, name, about)
         found = explaining.since(name, was) if was else ()
-        changed = {file for files in stale.of(name).values() for file in files}
-        found += explaining.in_files(name, changed)
+        # As the plan says: a file that only rows of before were made of is no change.
+        found += explaining.in_files(name, planned[name].changed)
         if found or not was:
             one = StepWhy(name, now, state, "now" if was else "nothing", found)
         else:

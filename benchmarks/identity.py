@@ -20,6 +20,12 @@ from pathlib import Path
 
 from machine import describe, print_table, verdict
 
+from limpet.fingerprints.listening import Watch, listen, stop_listening
+from limpet.fingerprints.project import Project
+from limpet.fingerprints.reads import StepReads
+
+CELL_S = 0.0002  # what benchmarks/run.py allows for a cell
+
 MODULES = {50: 0.150, 500: 1.0}
 PARSING_A_MODULE = 0.45 / 500
 
@@ -108,6 +114,32 @@ def measure(modules: int) -> dict[str, float]:
             runs.append(json.loads(done.stdout))
     best = {name: min(one[name] for one in runs) for name in runs[0]}
     return {**best, "lines": lines}
+
+
+def note_calls() -> tuple[float, float]:
+    """Return the seconds that noting a call takes, and a file that it opens besides opening it."""
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name, "prompt.txt")
+        file.write_text("Be brief.")
+        watch = Watch(Project([Path(name)]), [StepReads("workflow")])
+        calls, opened = 100_000, 10_000
+        begun = time.process_time()
+        for _ in range(opened):
+            file.read_bytes()
+        plain = time.process_time() - begun
+        listen(watch)
+        begun = time.process_time()
+        for _ in range(calls):
+            watch.end(*watch.begin("workflow", ("q1", "What?")))
+        noted = (time.process_time() - begun) / calls
+        call, token = watch.begin("workflow", ("q1", "What?"))
+        begun = time.process_time()
+        for _ in range(opened):
+            file.read_bytes()
+        more = (time.process_time() - begun - plain) / opened
+        watch.end(call, token)
+        stop_listening(watch)
+    return noted, more
 
 
 def main() -> None:

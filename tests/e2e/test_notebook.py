@@ -180,3 +180,46 @@ def test_an_evaluation_shows_how_far_it_is_while_it_runs(kernel):
     assert ended == sorted(ended)
     assert any(0 < value < 45 for value in ended)
     assert ended[-1] == 45
+
+
+RELOADED = """
+%load_ext autoreload
+%autoreload 2
+import os, sys, tempfile
+from pathlib import Path
+import limpet
+
+folder = Path(tempfile.mkdtemp())
+sys.path.insert(0, str(folder))
+
+def write(text):
+    before = {one.stat().st_mtime_ns for one in folder.glob("app_reloaded.py")}
+    (folder / "app_reloaded.py").write_text(text)
+    later = max(before, default=0) + 2_000_000_000  # autoreload looks at whole seconds
+    if before:
+        os.utime(folder / "app_reloaded.py", ns=(later, later))
+
+def outcome():
+    try:
+        rows = [{"id": "1", "input": "a"}]
+        result = limpet.evaluate(rows, app_reloaded.answer, run=folder / "run")
+    except limpet.FunctionChangedError:
+        return "asked"
+    return f"{result.plan.workflow.kept} kept"
+
+write("MODEL = 'one'\\ndef answer(input):\\n    return MODEL + input\\n")
+import app_reloaded
+print(outcome(), outcome())
+write("# a remark\\nMODEL = 'one'\\ndef answer(input):\\n    return MODEL + input\\n")
+"""
+AFTER_A_REMARK = """
+print(outcome())
+write("# a remark\\nMODEL = 'two'\\ndef answer(input):\\n    return MODEL + input\\n")
+"""
+
+
+def test_autoreload_is_seen_and_a_remark_that_is_reloaded_changes_nothing(kernel):
+    _, client = kernel
+    assert run_cell(client, RELOADED) == "0 kept 1 kept\n"
+    assert run_cell(client, AFTER_A_REMARK) == "1 kept\n"
+    assert run_cell(client, "print(outcome(), app_reloaded.MODEL)") == "asked two\n"

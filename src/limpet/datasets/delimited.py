@@ -8,6 +8,7 @@ import csv
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
@@ -38,18 +39,19 @@ def _read(path: Path, place: str, delimiter: str) -> Rows:
     # One limit for the whole process: it is raised, and left so, as taking it back would fail
     # the cells of a file that another thread is reading.
     csv.field_size_limit(sys.maxsize)
-    records = _Records(lines_of(path, place), place, delimiter)
-    header = _header_of(records, place)
-    width = len(header)
-    for number, cells, flaw in records:
-        if flaw is not None:
-            yield Flaw(number, records.text.rstrip("\r\n"), flaw)
-        elif len(cells) == width:
-            yield Row(number, dict(zip(header, cells, strict=True)))
-        elif records.text.strip():
-            many = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
-            reason = f"{many}, where the header has {width}"
-            yield Flaw(number, records.text.rstrip("\r\n"), reason)
+    with closing(lines_of(path, place)) as lines:  # also where the header ends the reading
+        records = _Records(lines, place, delimiter)
+        header = _header_of(records, place)
+        width = len(header)
+        for number, cells, flaw in records:
+            if flaw is not None:
+                yield Flaw(number, records.text.rstrip("\r\n"), flaw)
+            elif len(cells) == width:
+                yield Row(number, dict(zip(header, cells, strict=True)))
+            elif records.text.strip():
+                many = "1 cell" if len(cells) == 1 else f"{len(cells)} cells"
+                reason = f"{many}, where the header has {width}"
+                yield Flaw(number, records.text.rstrip("\r\n"), reason)
 
 
 def _header_of(records: "_Records", place: str) -> list[str]:

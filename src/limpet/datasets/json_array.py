@@ -7,6 +7,7 @@ can be stepped over, and no second copy of all of them is made.
 import json
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,10 +48,11 @@ def read_json(path: Path, place: str) -> Rows:
 
 def _text_of(path: Path, place: str) -> str:
     pieces = []
-    for number, line, flaw in lines_of(path, place):
-        if flaw is not None:
-            raise DatasetError(f"{place}, line {number}: {flaw}", hint="save it as UTF-8")
-        pieces.append(line)
+    with closing(lines_of(path, place)) as lines:
+        for number, line, flaw in lines:
+            if flaw is not None:
+                raise DatasetError(f"{place}, line {number}: {flaw}", hint="save it as UTF-8")
+            pieces.append(line)
     return "".join(pieces)
 
 

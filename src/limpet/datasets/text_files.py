@@ -7,7 +7,8 @@ one row they stand in can be named and the next ones read.
 
 import codecs
 import stat
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
@@ -50,16 +51,17 @@ def _hint_of_missing(path: Path) -> str:
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
-def lines_of(path: Path, place: str) -> Iterator[Line]:
+def lines_of(path: Path, place: str) -> Generator[Line, None, None]:
     """Hand out the lines of a file as text, without its byte order mark.
 
     Raises:
         DatasetError: It is UTF-16.
     """
-    return starmap(decoded, raw_lines_of(path, place))
+    with closing(raw_lines_of(path, place)) as raw:
+        yield from starmap(decoded, raw)
 
 
-def raw_lines_of(path: Path, place: str) -> Iterator[tuple[int, bytes, int]]:
+def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], None, None]:
     """Hand out the lines of a file without its byte order mark: number, bytes, and their offset.
 
     Raises:

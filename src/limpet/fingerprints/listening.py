@@ -9,6 +9,7 @@ import itertools
 import os
 import sys
 import threading
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
@@ -126,6 +127,8 @@ _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_ca
 _listening: list[Watch | Early] = []
 _own = threading.local()
 _is_hooked = False
+missed: deque[str] = deque(maxlen=100)
+"""What was opened and could not be noted, and why: whoever listens says so."""
 early = Early()
 """What was read while modules were imported under `importing`."""
 
@@ -133,7 +136,7 @@ early = Early()
 @contextmanager
 def importing() -> Iterator[None]:
     """Note what is read meanwhile: modules of the user's are being imported."""
-    _listen(early)
+    listen(early)
     try:
         yield
     finally:
@@ -150,18 +153,14 @@ def for_nobody() -> Iterator[None]:
         _call.reset(token)
 
 
-def listen(watch: Watch) -> None:
-    """Begin to listen."""
-    _listen(watch)
-
-
 def stop_listening(watch: Watch) -> None:
     """Listen no more."""
     if watch in _listening:
         _listening.remove(watch)
 
 
-def _listen(one: Watch | Early) -> None:
+def listen(one: Watch | Early) -> None:
+    """Begin to listen."""
     global _is_hooked  # noqa: PLW0603 - a hook stays for the life of the process
     if not _is_hooked:
         sys.addaudithook(_hear)
@@ -186,8 +185,8 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
     try:
         with unheard():
             _heard(event, args)
-    except Exception:  # noqa: BLE001, S110 - whoever opens a file must not fail because we look on
-        pass
+    except Exception as error:  # noqa: BLE001 - who opens a file must not fail because we look on
+        missed.append(f"{event} {args[:1]}: {error!r}")
 
 
 def _heard(event: str, args: tuple[Any, ...]) -> None:

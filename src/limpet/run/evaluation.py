@@ -69,6 +69,7 @@ class Evaluation:
         self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
         self._watched: WatchedFiles | None = None
+        self._files: Project | None = None
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
@@ -130,8 +131,8 @@ class Evaluation:
         if len(reported) < len(items):
             items = [items[place] for place in reported]
         self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
-        self._files = self._project(layout)
-        records = records_if_complete(layout, about, self._hash, self._steps, self._files)
+        project = self._project(layout)
+        records = records_if_complete(layout, about, self._hash, self._steps, project)
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = self._nothing_to_do()
@@ -189,15 +190,22 @@ class Evaluation:
 
     def _project(self, layout: Layout) -> Project:
         """Return whose files count: not the run's own, and not the dataset."""
-        steps = (self._request.workflow, *self._request.evaluators)
-        return project_of(steps, [layout.home, *self._request.dataset_files])
+        if self._files is None:
+            steps = (self._request.workflow, *self._request.evaluators)
+            self._files = project_of(steps, [layout.home, *self._request.dataset_files])
+        return self._files
 
     def _watch_files(self, journal: Journal) -> WatchedFiles:
         steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
         steps |= {one.name: one for one in self._request.evaluators}
         last = FilesRead(self._layout).last
         self._watched = WatchedFiles(
-            journal, steps, self._files, last, self._looks.identity, self._clean_text
+            journal,
+            steps,
+            self._project(self._layout),
+            last,
+            self._looks.identity,
+            self._clean_text,
         )
         self._watched.begin()
         return self._watched
@@ -404,7 +412,8 @@ class Evaluation:
             return
         if known is None or on_end is not None:  # who may have changed the files, on purpose
             try:
-                known = completed(self._layout, self._hash, self._records, self._steps, self._files)
+                project = self._project(self._layout)
+                known = completed(self._layout, self._hash, self._records, self._steps, project)
             except OSError:
                 return
         self._about["complete"] = known

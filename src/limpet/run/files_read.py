@@ -9,7 +9,6 @@ import contextlib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 from limpet.errors import JournalError
@@ -21,6 +20,7 @@ from limpet.fingerprints.shown import Shown
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole
+from limpet.secrets.in_texts import without_settings
 
 FILES, SHARED = "files", "shared"
 """Our facts about a record: what its call read, and which lines of `files.jsonl` came before it."""
@@ -52,7 +52,9 @@ class FilesRead:
                 self._afresh.add((step, record["afresh"], begin))
             elif "file" in record:
                 one = Read(step, *(record.get(name) for name in Read._fields[1:]))
-                self._lines[entry.facts["n"]] = one
+                number = entry.facts.get("n")
+                if isinstance(number, int):
+                    self._lines[number] = one
                 if "text" in record:
                     self._texts[one.file, one.says] = record["text"]
         self._numbers = sorted(self._lines)
@@ -103,7 +105,8 @@ class FilesRead:
             if says != ABSENT:
                 now[one.file] = says
                 text = project.text(one.file, says, LONGEST_TEXT)
-                known[one.file, says] = Shown("file", None if text is None else clean(text))
+                safe = None if text is None else clean(without_settings(text))
+                known[one.file, says] = Shown("file", safe)
         return differences(before, now, known)
 
     def state(self, project: Project) -> str:
@@ -128,10 +131,13 @@ class FilesRead:
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
         found: set[str] = set()
         written: set[str] = set()
+        patterns: dict[str, str] = {}
         for number in self._numbers:
             one = self._lines[number]
             if one.step != step:
                 continue
+            if one.pattern is not None:
+                patterns[one.file] = one.pattern
             if self._is_written(one.file, number):
                 written.add(one.file)
                 continue
@@ -141,7 +147,7 @@ class FilesRead:
         is_lost = len(self._numbers) < max(self.last, noted)
         shared = {name: lines[name] for name in found}
         afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
-        return Changed(project, shared, afresh, written, self._numbers, is_lost=is_lost)
+        return Changed(project, shared, afresh, patterns, written, self._numbers, is_lost=is_lost)
 
 
 class Changed:
@@ -151,6 +157,7 @@ class Changed:
         project: Whose files these are.
         shared: By file, the numbers of its lines and the lines.
         afresh: Files that whoever needs them reads, each with the first number of the session.
+        patterns: Of files whose name comes out of a row: what is left without it.
         written: Files that were the run's own doing.
         numbers: Of all lines that are there.
         is_lost: Lines are missing: then every record has to be looked at.
@@ -161,6 +168,7 @@ class Changed:
         project: Project,
         shared: Mapping[str, list[tuple[int, Read]]],
         afresh: Collection[tuple[str, int]],
+        patterns: Mapping[str, str],
         written: Collection[str],
         numbers: list[int],
         *,
@@ -169,10 +177,11 @@ class Changed:
         self._project = project
         self._shared = shared
         self._afresh = afresh
+        self._patterns = patterns
         self._written = written
         self._numbers = numbers
         self._is_lost = is_lost
-        self._of_rows: set[str] = set()
+        self._of_rows: set[str | None] = set()
 
     def __bool__(self) -> bool:
         return bool(self._shared) or self._is_lost
@@ -182,12 +191,7 @@ class Changed:
         patterns = {one.pattern for lines in self._shared.values() for _, one in lines}
         self._of_rows = {one for one in patterns if one is not None}
         for facts in records:
-            own = facts.get(FILES) or {}
-            self._of_rows = {
-                pattern
-                for pattern in self._of_rows
-                if any(fnmatchcase(name, pattern) for name in own)
-            }
+            self._of_rows &= {self._patterns.get(name) for name in facts.get(FILES) or {}}
             if not self._of_rows:
                 return
 
@@ -230,14 +234,20 @@ class Changed:
             return True
         # It read the file of its own row, as all did: this one is of another.
         pattern = read.pattern
-        if pattern is None or pattern not in self._of_rows:
-            return False
-        return any(fnmatchcase(name, pattern) for name in own)
+        return pattern in self._of_rows and any(self._patterns.get(one) == pattern for one in own)
 
 
 def _entries(layout: Layout) -> Iterator[Entry]:
-    with contextlib.suppress(FileNotFoundError), open_to_read(layout.files) as file:
-        for line in file:
-            if is_whole(line):
-                with contextlib.suppress(ValueError, JournalError):  # as if it were lost
-                    yield decode_line(line)
+    try:
+        with open_to_read(layout.files) as file:
+            for line in file:
+                if is_whole(line):
+                    with contextlib.suppress(ValueError, JournalError):  # as if it were lost
+                        yield decode_line(line)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        hint = "restore it from a copy, or delete it: then you are asked about its answers"
+        raise JournalError(
+            f"{layout.files}: cannot be read: {error.strerror}", hint=hint
+        ) from error

@@ -71,12 +71,12 @@ class KeptMapping(Mapping):
 
     def open(self) -> None:
         self._identities = identify(self._all, self._identify_by)
-        self._looks = Looks({STEP: OwnCode(self._fn, self._version, self._depends_on)})
+        step = OwnCode(self._fn, self._version, self._depends_on)
+        self._looks = Looks({STEP: step})
         now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         about = journal.about()
-        step = OwnCode(self._fn, self._version)
         project = project_of([step], [journal.layout.home, column.path])
         read = FilesRead(journal.layout)
         stale = StaleRecords(read, project, {STEP: column}, STEP, about, self._on_change)

@@ -16,7 +16,7 @@ from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.run.asked import Asked, AskedItems
 from limpet.run.calls import Calls, Keys
-from limpet.run.change import Fingerprint, settle_change
+from limpet.run.change import Fingerprint, OnChange, settle_change
 from limpet.run.files_read import FilesRead
 from limpet.run.looks import Looks
 from limpet.run.pipeline import WORKFLOW
@@ -82,7 +82,7 @@ class Lookup:
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
         self._layout, self._project, self._about = layout, project, about
-        self._stale = self._look_for_stale()
+        self._stale = self._look_for_stale(request.on_change)
         self.redos = Redos(about, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
@@ -134,12 +134,11 @@ class Lookup:
 
     def is_outdated(self) -> bool:
         """Tell whether by now a record is made of a file that says something else."""
-        return bool(self._look_for_stale())
+        return bool(self._look_for_stale(None))  # nobody has decided about what changed meanwhile
 
-    def _look_for_stale(self) -> StaleRecords:
-        read, request = FilesRead(self._layout), self._request
-        choice = request.on_change
-        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, choice)
+    def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
+        read = FilesRead(self._layout)
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, on_change)
 
     def _exempt(self, about: Mapping[str, Any]) -> set[int]:
         """Return where a changed workflow is no question: not asked now, or run again anyway."""

@@ -1,6 +1,7 @@
 """Which files does this session read, and how does that get to the disk before the results?"""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from limpet.fingerprints.listening import (
     Watch,
     early,
     listen,
+    missed,
     read_by,
     stop_listening,
     unheard,
@@ -25,6 +27,8 @@ from limpet.run.files_read import CUT, FILES, LONGEST_TEXT, SHARED
 from limpet.secrets.in_texts import without_settings
 
 _MOST_TEXTS = 100
+
+logger = logging.getLogger("limpet.run")
 
 
 def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
@@ -67,6 +71,7 @@ class WatchedFiles:
         self._ended = False
         self._marked: set[str] = set()
         self._calls: dict[tuple[str, Any], Call] = {}
+        self._waiting: list[asyncio.Future[Any]] = []
         reads = [
             StepReads(name, code, _named(read_by(code), project))
             for name, code in {
@@ -109,6 +114,7 @@ class WatchedFiles:
         before = self._calls.get((step, cell))
         if before is not None:  # tried again, or asked twice at a time
             call.files |= before.files
+            call.is_cut |= before.is_cut
         self._calls[step, cell] = call
         try:
             return await function()
@@ -122,9 +128,10 @@ class WatchedFiles:
             return {}
         if not isinstance(cell, int):  # an object's place, which other inputs may share
             del self._calls[step, cell]
-        notes = self._notes()
-        if notes:
-            await asyncio.gather(*notes)
+        # Those of others, too, that wait for the disk: this record will say that they are there.
+        self._waiting = [one for one in self._waiting if not one.done()] + self._notes()
+        if self._waiting:
+            await asyncio.gather(*self._waiting)
         files = {name: says for name, says in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
         if call.is_cut:
@@ -193,6 +200,8 @@ class WatchedFiles:
         self._ended = True
         stop_listening(self._watch)
         self._notes(wait=False)
+        while missed:
+            logger.warning("a file was opened and could not be noted: %s", missed.popleft())
         for step in self._watch.steps.values():
             for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
                 self._mark(step.step, "afresh", name, wait=False)

@@ -251,3 +251,18 @@ def test_a_file_that_only_rows_of_before_were_made_of_is_no_change(tmp_path):
     (tmp_path / "prompt.txt").write_text("two", encoding="utf-8")
     assert run(tmp_path, "--redo").returncode == 0
     assert "changed since its results were made" not in why(tmp_path)
+
+
+def test_a_secret_that_a_changed_file_sets_is_not_shown(tmp_path):
+    make(tmp_path, rows=1)
+    read = "async def answer(question):\n    open('settings.ini').read()\n"
+    edit(tmp_path, "async def answer(question):\n", read)
+    (tmp_path / "settings.ini").write_text("tone = kind\npassword = a-Horse-battery-9\n")
+    assert run(tmp_path).returncode == 0
+    (tmp_path / "settings.ini").write_text("tone = dry\npassword = b-Staple-correct-7\n")
+    asked = run(tmp_path)
+    assert "- tone = kind" in asked.stderr
+    assert "+ tone = dry" in asked.stderr
+    kept = b"".join(one for one, _ in files(tmp_path).values()).decode(errors="replace")
+    for secret in ("a-Horse-battery-9", "b-Staple-correct-7"):
+        assert secret not in asked.stderr + asked.stdout + why(tmp_path) + kept

@@ -1682,6 +1682,12 @@ SESSIONS = [
              Run(PYTHON)),
     stepwise("edited while the run goes on, which has read it before: all", HALTING_LRU,
              Run(calls=ALL, meanwhile=Meanwhile("c", 2, EDIT), stands="v1"), ASKS, REDONE, Run()),
+    stepwise(
+        "edited while a run with on_change=keep goes on: nobody has decided about that",
+        HALTING,
+        Run((*PYTHON, "keep"), calls=ALL, meanwhile=Meanwhile("c", 2, EDIT)),
+        Run(PYTHON, asks=(PROMPT,)),
+    ),
     stepwise("kept, and the next run does not ask again", READ,
              Run(calls=ALL), EDIT, ASKS, Run(KEEP), Run(), Run()),
     stepwise("kept, and edited again", READ,

@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, digest, verify
+from limpet.fingerprints.keys import digest
+from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
 
 STEP = "workflow"
 WRITING_PROCESS = Path(__file__).with_name("writing_process.py")

@@ -463,7 +463,8 @@ def test_a_value_that_cannot_be_kept_is_shown_cut_to_size(tmp_path):
 
 HOLDS_ITSELF = """
 import asyncio, os, sys
-from limpet.journal import Cell, Journal, Outcome, digest
+from limpet.fingerprints.keys import digest
+from limpet.journal import Cell, Journal, Outcome
 
 knot = {}
 eval(sys.argv[2])

@@ -9,7 +9,8 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from limpet.journal import Cell, ColumnReader, Journal, Outcome, digest, verify
+from limpet.fingerprints.keys import digest
+from limpet.journal import Cell, ColumnReader, Journal, Outcome, verify
 
 STEP = "workflow"
 

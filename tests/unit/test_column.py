@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from limpet.errors import JournalError, RunIsLocked
+from limpet.fingerprints.keys import digest
 from limpet.journal import (
     Cell,
     CellStatus,
@@ -17,7 +18,6 @@ from limpet.journal import (
     Failure,
     Journal,
     Outcome,
-    digest,
     recovery,
     repair,
     verify,

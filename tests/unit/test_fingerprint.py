@@ -1,6 +1,6 @@
 """A key changes with what the result depends on, and with nothing else."""
 
-from limpet.journal import Occurrences, digest, output_key, score_key
+from limpet.fingerprints.keys import Occurrences, digest, output_key, score_key
 
 
 def test_a_key_is_32_hex_digits_and_the_same_in_every_process():

@@ -13,7 +13,7 @@ import pytest
 import limpet
 from limpet.errors import InterruptedRunError
 from limpet.foreign import is_interrupt
-from limpet.journal.encoding import encode, kept_form
+from limpet.json_values import encode, kept_form
 from limpet.text import one_line, text_of
 
 METHODS = [

@@ -14,8 +14,14 @@ import pandas as pd
 import pydantic
 import pytest
 
-from limpet.journal.encoding import decode, encode, encode_canonical
-from limpet.journal.plain import MOST_LEVELS, NotPlainError, plain_size
+from limpet.json_values import (
+    MOST_LEVELS,
+    NotPlainError,
+    decode,
+    encode,
+    encode_canonical,
+    plain_size,
+)
 
 
 def kept(value):

@@ -9,8 +9,8 @@ from limpet.datasets.cells import is_nan
 from limpet.datasets.columns import Roles
 from limpet.datasets.packed import Packed, PackedItems
 from limpet.datasets.rows import BadRows, Flaw, Table
-from limpet.journal.fingerprint import Occurrences, digest
-from limpet.journal.plain import NotPlainError
+from limpet.fingerprints.keys import Occurrences, digest
+from limpet.json_values import NotPlainError
 from limpet.text import one_line
 
 _HASH_DIGITS = 16

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias, overload
 import orjson
 
 from limpet.datasets.columns import Roles
-from limpet.journal.encoding import encode_canonical, encode_plain
-from limpet.journal.plain import plain_size
+from limpet.json_values import encode_canonical, encode_plain, plain_size
 from limpet.types import Item
 
 Packed: TypeAlias = bytes | dict[str, Any]

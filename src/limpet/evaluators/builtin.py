@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from limpet.evaluators.naming import checked_name
 from limpet.evaluators.protocol import Scored, Scores
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.keys import digest
 from limpet.types import Score
 
 

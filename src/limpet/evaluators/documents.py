@@ -10,7 +10,7 @@ from limpet.evaluators.builtin import BuiltIn, several_texts
 from limpet.evaluators.differences import Comparison
 from limpet.evaluators.expectation import expected_of, item_of, unusable
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.journal.plain import from_plain, to_plain
+from limpet.json_values import from_plain, to_plain
 from limpet.types import Score
 
 

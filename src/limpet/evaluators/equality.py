@@ -7,7 +7,7 @@ from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.expectation import brief, expected_of, expected_several, text_of
 from limpet.evaluators.normalisation import Form, Normalisation
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.journal.plain import NotPlainError, to_plain
+from limpet.json_values import NotPlainError, to_plain
 from limpet.types import Score
 
 

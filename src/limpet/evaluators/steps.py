@@ -11,7 +11,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.evaluators.expectation import brief, item_of, text_of
 from limpet.evaluators.protocol import Scored
-from limpet.journal.plain import NotPlainError, to_plain
+from limpet.json_values import NotPlainError, to_plain
 
 
 def names_of(

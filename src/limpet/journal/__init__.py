@@ -1,8 +1,7 @@
-"""What is on disk stays on disk: columns, the writer, recovery, the lock, fingerprints."""
+"""What is on disk stays on disk: columns, the writer, recovery, the lock."""
 
 from limpet.journal.check import Report, repair, verify
 from limpet.journal.column import Column, ColumnReader
-from limpet.journal.fingerprint import Occurrences, digest, output_key, score_key
 from limpet.journal.journal import Journal
 from limpet.journal.recovery import ColumnState
 from limpet.types import Cell, CellStatus, Failure, Outcome
@@ -15,12 +14,8 @@ __all__ = [
     "ColumnState",
     "Failure",
     "Journal",
-    "Occurrences",
     "Outcome",
     "Report",
-    "digest",
-    "output_key",
     "repair",
-    "score_key",
     "verify",
 ]

@@ -33,11 +33,11 @@ from limpet.journal.lines import (
     id_of,
     is_whole,
 )
-from limpet.journal.plain import NotPlainError, plain_size
 from limpet.journal.recovery import ColumnState, read_column
 from limpet.journal.scan import scan
 from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import Writer
+from limpet.json_values import NotPlainError, plain_size
 from limpet.text import one_line
 from limpet.types import CellStatus, Failure, Outcome
 

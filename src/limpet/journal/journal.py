@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from limpet.errors import DiskFullError, JournalError, LimpetError
+from limpet.fingerprints.keys import digest
 from limpet.journal.column import Column
-from limpet.journal.encoding import encode
 from limpet.journal.files import (
     NO_SPACE,
     make_directory,
@@ -21,7 +21,6 @@ from limpet.journal.files import (
     replace_file,
 )
 from limpet.journal.filesystems import doubt_about
-from limpet.journal.fingerprint import digest
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, SEAL_BYTES, timestamp
@@ -29,6 +28,7 @@ from limpet.journal.lock import Lock
 from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
 from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
+from limpet.json_values import encode
 
 FORMAT = 1
 """Of a run's directory. Raised when a later version could not read it rightly."""

@@ -21,9 +21,8 @@ from orjson import dumps
 
 from limpet.errors import JournalError
 from limpet.journal.checksum import crc32
-from limpet.journal.encoding import decode, encode
 from limpet.journal.files import Parts
-from limpet.journal.plain import NotPlainError, plain_size
+from limpet.json_values import NotPlainError, decode, encode, plain_size
 from limpet.types import CellStatus, Outcome
 
 PREFIX = b'{"_limpet":{"key":"'

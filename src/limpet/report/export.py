@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.encoding import encode
 from limpet.journal.files import CHUNK_BYTES, replace_file
+from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.items import ReadItem
 from limpet.run.results import told_by

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from limpet.journal.encoding import encode
+from limpet.json_values import encode
 
 
 def json_line(value: Any) -> str:

@@ -13,12 +13,12 @@ from typing import Any
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
+from limpet.fingerprints.keys import digest
 from limpet.fingerprints.project import Project
 from limpet.journal.checksum import crc32
-from limpet.journal.encoding import encode_canonical
 from limpet.journal.files import open_to_read
-from limpet.journal.fingerprint import digest
 from limpet.journal.layout import Layout
+from limpet.json_values import encode_canonical
 from limpet.run.asked import read_asked
 from limpet.run.files_read import FilesRead
 from limpet.types import Item

@@ -13,13 +13,13 @@ from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
+from limpet.fingerprints.keys import digest
 from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
-from limpet.journal.encoding import kept_form
 from limpet.journal.files import NO_SPACE, read_whole
-from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
+from limpet.json_values import kept_form
 from limpet.run.asked import Asked, write_asked
 from limpet.run.completion import asked_hash, completed, records_if_complete
 from limpet.run.explaining import Explaining

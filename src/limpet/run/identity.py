@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from limpet.journal.fingerprint import Occurrences, digest
-from limpet.journal.plain import NotPlainError, told_apart
+from limpet.fingerprints.keys import Occurrences, digest, told_apart
+from limpet.json_values import NotPlainError
 from limpet.text import one_line
 
 _LONGEST_NAME = 80

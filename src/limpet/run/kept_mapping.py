@@ -12,13 +12,12 @@ from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.keys import digest, output_key, told_apart
 from limpet.fingerprints.steps import OwnCode
-from limpet.journal.encoding import encode
-from limpet.journal.fingerprint import digest, output_key
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.journal.plain import told_apart
 from limpet.journal.writer import Durability
+from limpet.json_values import encode
 from limpet.run.change import Fingerprint, OnChange, settle_change
 from limpet.run.explaining import Explaining
 from limpet.run.files_read import FilesRead

@@ -8,8 +8,8 @@ from typing import Any
 
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity
+from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import Look
-from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
 from limpet.run.identity_file import write_identity
 from limpet.run.watched_files import WatchedFiles

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from limpet.journal.encoding import kept_form
-from limpet.journal.fingerprint import digest
-from limpet.journal.plain import NotPlainError, plain_size
+from limpet.fingerprints.keys import digest
+from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.secrets.masking import Mask
 
 MASKED, ORIGINAL = "masked", "output"

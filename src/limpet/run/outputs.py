@@ -6,9 +6,9 @@ from contextlib import ExitStack
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
-from limpet.journal.encoding import encode
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
+from limpet.json_values import encode
 from limpet.run.asked import Asked
 from limpet.run.nat_steps import as_nat_step
 from limpet.run.records import answer_record, kept_steps

@@ -27,9 +27,9 @@ from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.column import Column
-from limpet.journal.encoding import kept_form
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
+from limpet.json_values import kept_form
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.asked import Asked
 from limpet.run.belt import Belt

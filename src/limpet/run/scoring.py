@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.journal.fingerprint import digest, score_key
+from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.run.asked import Asked
 from limpet.run.masked import MASKED, ORIGINAL

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.evaluators.protocol import Scores
 from limpet.evaluators.returned import as_scores
-from limpet.journal.encoding import kept_form
+from limpet.json_values import kept_form
 from limpet.run.remarks import Remarks
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage

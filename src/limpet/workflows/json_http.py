@@ -8,7 +8,7 @@ from yarl import URL
 
 from limpet.arguments import positive_number
 from limpet.errors import LimpetError, PermanentError, TransientError
-from limpet.journal.fingerprint import digest
+from limpet.fingerprints.keys import digest
 from limpet.types import Item, Output
 from limpet.workflows.address import Address, checked_headers
 from limpet.workflows.answer_path import ALL, AnswerPath

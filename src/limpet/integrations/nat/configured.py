@@ -5,9 +5,9 @@ from typing import Any
 
 from limpet.errors import ConfigError, LimpetError, PermanentError
 from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.integrations.nat.in_process import InProcessWorkflow
-from limpet.journal.fingerprint import digest
 from limpet.text import one_line
 from limpet.types import Item, Output
 from limpet.workflows.answer_path import ALL, AnswerPath

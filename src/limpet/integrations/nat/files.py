@@ -17,9 +17,9 @@ from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.room import OUTPUT
 from limpet.integrations.nat.secrets import masked, masked_text, words_of
 from limpet.integrations.nat.wanted import Structure
-from limpet.journal.encoding import encode
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
+from limpet.json_values import encode
 from limpet.run.scoring import ANSWER, STEPS
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import substitute
+from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.secrets import without_secrets
-from limpet.journal.fingerprint import digest
 
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
 

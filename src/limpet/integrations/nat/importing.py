@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.recorded import is_answer
 from limpet.integrations.nat.wanted import Structure
 from limpet.journal.column import Column
-from limpet.journal.encoding import kept_form
-from limpet.journal.fingerprint import digest
 from limpet.journal.journal import Journal
+from limpet.json_values import kept_form
 from limpet.run.asked import Asked, AskedItems
 from limpet.run.masked import masked_record
 from limpet.run.pipeline import WORKFLOW

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
+from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.wanted import Structure
-from limpet.journal.fingerprint import digest
 from limpet.types import Item, Output
 
 _HINT = "run it without --skip-workflow to have it answered"

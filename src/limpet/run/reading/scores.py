@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from limpet.journal.fingerprint import digest, score_key
+from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
-from limpet.journal.plain import NotPlainError
+from limpet.json_values import NotPlainError
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming

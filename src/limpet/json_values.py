@@ -1,4 +1,4 @@
-"""How is a value kept that is not plain JSON?
+"""How does a value become JSON and come back, quickly where possible and whole in any case?
 
 A fast encoder takes strings, 64-bit integers, finite floats, lists and dicts with text keys. All
 else is turned into those here, slowly and with care, so that nothing is dropped: what JSON has no
@@ -9,6 +9,7 @@ that happens to look like a marker gets one more `~`, so that it is never mistak
 import base64
 import dataclasses
 import datetime as dt
+import json
 import re
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
@@ -19,7 +20,10 @@ from pathlib import PurePath
 from typing import Any
 from uuid import UUID
 
-from limpet.foreign import itself
+import orjson
+
+from limpet.foreign import is_interrupt, itself, readable
+from limpet.text import text_of
 
 MOST_LEVELS = 250
 """How deep values may be nested. The fast encoder stops at 254, Python's own at about 300."""
@@ -203,38 +207,90 @@ def _size_of_parts(value: Any, most: int | None) -> int | None:  # noqa: C901 - 
     return size
 
 
-def told_apart(value: Any, level: int = 0) -> Any:
-    """Return plain data that differs wherever values differ, also by their types alone.
-
-    As JSON, a tuple and a list, a text and a path, two dataclasses with the same fields are the
-    same. Whoever has to recognise a value among others needs to know which it was.
+def encode(value: Any) -> tuple[bytes, bool]:
+    """Return the value as JSON on one line, and whether it went through `to_plain`.
 
     Raises:
-        NotPlainError: It cannot be read, or is nested too deep.
+        NotPlainError: The value cannot be kept as JSON at all.
     """
-    kind = type(value)
-    if value is None or kind is str or kind in _ATOMS or (kind is float and isfinite(value)):
-        return value
-    if level > MOST_LEVELS:
-        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
-    if kind is list:
-        return [told_apart(one, level + 1) for one in value]
-    if kind is dict and all(type(key) is str for key in value):
-        return {key: told_apart(one, level + 1) for key, one in value.items()}
-    if isinstance(value, Mapping):
-        inner: Any = [[told_apart(key), told_apart(one, level + 1)] for key, one in value.items()]
-    elif isinstance(value, (list, tuple)):
-        inner = [told_apart(one, level + 1) for one in value]
-    elif isinstance(value, Enum):
-        inner = value.name
-    elif dataclasses.is_dataclass(kind):
-        inner = {one.name: told_apart(getattr(value, one.name), level + 1) for one in _fields(kind)}
-    elif hasattr(kind, "model_fields"):  # not model_dump, which leaves out what is excluded
-        inner = {key: told_apart(one, level + 1) for key, one in vars(value).items()}
-    else:
-        inner = to_plain(value, level + 1)
-    return {"~type": f"{kind.__module__}.{kind.__qualname__}", "~value": inner}
+    encoded = encode_plain(value) if plain_size(value) is not None else None
+    return (_encode_slowly(value, sort_keys=False), True) if encoded is None else (encoded, False)
 
 
-def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
-    return dataclasses.fields(kind)
+def encode_plain(value: Any, option: int = 0) -> bytes | None:
+    """Return a value that `plain_size` found plain; None if the fast encoder refuses it."""
+    try:
+        return orjson.dumps(value, None, option)
+    except TypeError:  # bad text, wide integers, keys that are no text, too many levels
+        return None
+
+
+def encode_canonical(value: Any) -> bytes:
+    """Return the same bytes for equal values, whatever the order of their keys.
+
+    Raises:
+        NotPlainError: The value cannot be kept as JSON at all.
+    """
+    encoded = None
+    if plain_size(value) is not None:
+        encoded = encode_plain(value, orjson.OPT_SORT_KEYS)
+    if encoded is None:
+        encoded = _encode_slowly(value, sort_keys=True)
+        if b'"~' in encoded:  # a marker is not the text that looks like it
+            encoded = b"~" + encoded
+    return encoded
+
+
+def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
+    try:
+        plain = to_plain(value)
+        encoded = encode_plain(plain, orjson.OPT_SORT_KEYS if sort_keys else 0)
+        if encoded is not None:
+            return encoded
+        try:
+            return _dump(plain, sort_keys, ensure_ascii=False).encode()
+        except UnicodeEncodeError:  # a lone surrogate
+            return _dump(plain, sort_keys, ensure_ascii=True).encode()
+    except NotPlainError:
+        raise
+    except RecursionError as error:
+        raise NotPlainError("it is nested too deep, or holds itself") from error
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        why = f"{type(error).__name__}: {text_of(error)}"
+        raise NotPlainError(f"reading it raised {why}") from readable(error)
+
+
+def _dump(plain: Any, sort_keys: bool, *, ensure_ascii: bool) -> str:  # noqa: FBT001 - private
+    return json.dumps(
+        plain,
+        ensure_ascii=ensure_ascii,
+        allow_nan=False,
+        separators=(",", ":"),
+        sort_keys=sort_keys,
+    )
+
+
+def kept_form(value: Any) -> Any:
+    """Return a value as it will be read back.
+
+    Raises:
+        NotPlainError: The value cannot be kept as JSON at all.
+    """
+    encoded, marked = encode(value)
+    return decode(encoded, marked=marked)
+
+
+def decode(encoded: bytes, *, marked: bool) -> Any:
+    """Return the value that was encoded.
+
+    Args:
+        encoded: The JSON.
+        marked: What `encode` said beside it.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    # The fast decoder makes floats of large integers and refuses lone surrogates.
+    return from_plain(json.loads(encoded)) if marked else orjson.loads(encoded)

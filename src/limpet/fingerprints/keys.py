@@ -4,11 +4,15 @@ A cell's key is a hash of exactly that, and of nothing else: same key, same resu
 run at once, paths, time-outs and secrets change no result and are in no key.
 """
 
+import dataclasses
 from collections import Counter
+from collections.abc import Mapping
+from enum import Enum
 from hashlib import blake2b
+from math import isfinite
 from typing import Any
 
-from limpet.journal.encoding import encode_canonical
+from limpet.json_values import MOST_LEVELS, NotPlainError, encode_canonical, to_plain
 
 KEY_VERSION = 1
 """Raised when keys are made in another way: then nothing on disk fits any more."""
@@ -59,3 +63,40 @@ class Occurrences:
         number = self._seen[content]
         self._seen[content] = number + 1
         return number
+
+
+def told_apart(value: Any, level: int = 0) -> Any:
+    """Return plain data that differs wherever values differ, also by their types alone.
+
+    As JSON, a tuple and a list, a text and a path, two dataclasses with the same fields are the
+    same. Whoever has to recognise a value among others needs to know which it was.
+
+    Raises:
+        NotPlainError: It cannot be read, or is nested too deep.
+    """
+    kind = type(value)
+    if value is None or kind is str or kind in (int, bool) or (kind is float and isfinite(value)):
+        return value
+    if level > MOST_LEVELS:
+        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
+    if kind is list:
+        return [told_apart(one, level + 1) for one in value]
+    if kind is dict and all(type(key) is str for key in value):
+        return {key: told_apart(one, level + 1) for key, one in value.items()}
+    if isinstance(value, Mapping):
+        inner: Any = [[told_apart(key), told_apart(one, level + 1)] for key, one in value.items()]
+    elif isinstance(value, (list, tuple)):
+        inner = [told_apart(one, level + 1) for one in value]
+    elif isinstance(value, Enum):
+        inner = value.name
+    elif dataclasses.is_dataclass(kind):
+        inner = {one.name: told_apart(getattr(value, one.name), level + 1) for one in _fields(kind)}
+    elif hasattr(kind, "model_fields"):  # not model_dump, which leaves out what is excluded
+        inner = {key: told_apart(one, level + 1) for key, one in vars(value).items()}
+    else:
+        inner = to_plain(value, level + 1)
+    return {"~type": f"{kind.__module__}.{kind.__qualname__}", "~value": inner}
+
+
+def _fields(kind: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(kind)

@@ -23,16 +23,13 @@ if TYPE_CHECKING:
         SetupError,
         TransientError,
     )
-    from limpet.evaluators import (
-        contains,
-        exact_match,
-        json_match,
-        numeric,
-        one_of,
-        regex,
-        similarity,
-        trajectory,
-    )
+    from limpet.evaluators.contains import contains
+    from limpet.evaluators.exact_match import exact_match, one_of
+    from limpet.evaluators.json_match import json_match
+    from limpet.evaluators.numeric import numeric
+    from limpet.evaluators.regex import regex
+    from limpet.evaluators.similarity import similarity
+    from limpet.evaluators.trajectory import trajectory
     from limpet.executors import (
         UNSET,
         AsyncExecutor,

@@ -33,7 +33,7 @@ from crash.laboratory import (
 import limpet
 from limpet.errors import DiskFullError, JournalError
 from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
-from limpet.run.face import _evaluation
+from limpet.run.api import _evaluation
 
 FILLER = "filler"
 

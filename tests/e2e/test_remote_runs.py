@@ -1,6 +1,7 @@
 """Remote workflows that work: what is sent, what is kept, through which way, and after a kill."""
 
 import asyncio
+import gc
 import json
 import os
 import random
@@ -49,6 +50,18 @@ async def called(workflow, item):
         return await workflow.call(item)
     finally:
         await workflow.close()
+
+
+def test_a_remote_workflow_leaves_the_garbage_collector_of_its_host_alone():
+    before, during = gc.get_threshold(), []
+
+    def look(output):
+        during.append(gc.get_threshold())
+        return True
+
+    with site(answering({"answer": "so"})) as server:
+        ask(http(server.url, answer="$.answer"), evaluators=[look])
+    assert during == [before]
 
 
 # ---- the toolkit --------------------------------------------------------------------------------

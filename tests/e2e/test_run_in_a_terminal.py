@@ -206,7 +206,7 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
 
 SLOW_DISK = """
 import pathlib, time
-from limpet.run import evaluation
+from limpet.run.executing import session as evaluation
 real = evaluation.write_outputs
 def slowly(*given, **more):
     while not pathlib.Path("go").exists():

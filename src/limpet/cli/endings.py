@@ -77,7 +77,7 @@ def say_users_traceback(error: BaseException) -> None:
     ownership = import_module("limpet.fingerprints.ownership")  # heavy, seldom needed
     frames = traceback.walk_tb(root.__traceback__)
     if any(ownership.is_users_file(frame.f_code.co_filename) for frame, _ in frames):
-        told: str = import_module("limpet.run.tracebacks").user_traceback(root)
+        told: str = import_module("limpet.run.executing.tracebacks").user_traceback(root)
     elif isinstance(root, SyntaxError):
         told = "".join(traceback.format_exception_only(root))
     else:

@@ -22,7 +22,7 @@ from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.importing import Imported, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import talk
-from limpet.run.face import DatasetOptions
+from limpet.run.api import DatasetOptions
 from limpet.text import harmless
 
 

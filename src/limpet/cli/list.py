@@ -11,7 +11,7 @@ from limpet.report.jsonl import json_line
 from limpet.report.runs import line_data, line_of, runs_table
 from limpet.report.tables import put
 from limpet.report.terminal import talk
-from limpet.run.reading.choice import RUNS, is_run, runs_in
+from limpet.run.reading.find_run import RUNS, is_run, runs_in
 from limpet.text import one_line
 
 

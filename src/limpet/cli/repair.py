@@ -7,13 +7,13 @@ from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
-from limpet.journal.check import repair
+from limpet.journal.verify import repair
 from limpet.report.busy import busy
 from limpet.report.jsonl import json_line
 from limpet.report.soundness import soundness_data
 from limpet.report.tables import put
 from limpet.report.terminal import talk
-from limpet.run.reading.choice import complete_run
+from limpet.run.reading.find_run import complete_run
 from limpet.run.reading.opening import open_run
 from limpet.text import harmless, one_line
 

@@ -23,7 +23,7 @@ from limpet.report.status import standing_lines
 from limpet.report.tables import put
 from limpet.report.terminal import data, talk
 from limpet.run.reading import RunReader
-from limpet.run.reading.choice import complete_run
+from limpet.run.reading.find_run import complete_run
 from limpet.run.reading.items import ReadItem
 from limpet.run.reading.opening import open_run
 from limpet.text import one_line

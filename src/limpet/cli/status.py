@@ -12,7 +12,7 @@ from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put
 from limpet.report.terminal import talk
 from limpet.run.reading import RunReader
-from limpet.run.reading.choice import complete_run
+from limpet.run.reading.find_run import complete_run
 from limpet.run.reading.opening import open_run
 
 _EVERY_S = 1.0

@@ -13,8 +13,8 @@ from limpet.cli.again import MASK, command_to_go_on
 from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
-from limpet.run.guards import MEND
-from limpet.run.results import EvaluationResult
+from limpet.run.executing.guards import MEND
+from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
 

@@ -6,13 +6,13 @@ import click
 from rich.text import Text
 
 from limpet.cli.endings import DONE, FAILED
-from limpet.journal.check import verify
+from limpet.journal.verify import verify
 from limpet.report.busy import busy
 from limpet.report.jsonl import json_line
 from limpet.report.soundness import soundness_data, soundness_table
 from limpet.report.tables import put
 from limpet.report.terminal import talk
-from limpet.run.reading.choice import complete_run
+from limpet.run.reading.find_run import complete_run
 from limpet.run.reading.opening import open_run
 from limpet.text import one_line
 

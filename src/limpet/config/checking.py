@@ -7,9 +7,7 @@ from pydantic_core import ErrorDetails
 
 from limpet.config.environment import Substituted
 from limpet.config.findings import Findings, named, shown
-from limpet.config.problems import nearest, quoted
-from limpet.config.scalars import read_scalar
-from limpet.config.shape import (
+from limpet.config.model import (
     BackoffShape,
     DatasetShape,
     HttpShape,
@@ -22,6 +20,8 @@ from limpet.config.shape import (
     Shape,
     WorkflowShape,
 )
+from limpet.config.problems import nearest, quoted
+from limpet.config.scalars import read_scalar
 from limpet.config.tree import Path
 from limpet.text import one_line
 

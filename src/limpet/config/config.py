@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.credentials import without_credentials
+from limpet.config.file_checks import located
 from limpet.config.findings import Findings
+from limpet.config.model import Shape
 from limpet.config.options import options_of
-from limpet.config.places import located
 from limpet.config.preparing import (
     prepared_dataset,
     prepared_declaration,
     prepared_evaluators,
     prepared_workflow,
 )
-from limpet.config.shape import Shape
 from limpet.config.tree import Tree
-from limpet.run.face import EvaluationOptions
+from limpet.run.api import EvaluationOptions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from itertools import pairwise
 from typing import Any
 
-from limpet.config.forms import SHORT_KINDS
+from limpet.config.short_forms import SHORT_KINDS
 from limpet.secrets.masking import MASK
 
 Hide = Callable[[str], str]

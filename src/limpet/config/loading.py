@@ -12,13 +12,13 @@ from limpet.config.checking import check_shape
 from limpet.config.config import Config
 from limpet.config.credentials import Literals
 from limpet.config.environment import substitute
+from limpet.config.evaluators import check_evaluators
+from limpet.config.file_checks import check_dataset, check_output
 from limpet.config.filters import check_filter
 from limpet.config.findings import Findings, shown
-from limpet.config.forms import expanded
 from limpet.config.overrides import override
-from limpet.config.places import check_dataset, check_output
 from limpet.config.problems import Place, refuse
-from limpet.config.scorers import check_evaluators
+from limpet.config.short_forms import expanded
 from limpet.config.source import read_text
 from limpet.config.tree import Tree, read_tree
 from limpet.text import one_line

@@ -6,9 +6,9 @@ Only what the file says is handed on: what it leaves out stays as `evaluate` has
 from collections.abc import Mapping
 from typing import Any, cast
 
-from limpet.config.shape import RetryShape, Shape
+from limpet.config.model import RetryShape, Shape
 from limpet.executors.retry import Backoff
-from limpet.run.face import EvaluationOptions
+from limpet.run.api import EvaluationOptions
 
 _COLUMNS = ("id", "input", "expected", "sheet")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")

@@ -9,8 +9,8 @@ import re
 from typing import Any
 
 from limpet.config.credentials import may_show
-from limpet.config.forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from limpet.config.problems import Place, quoted, refuse
+from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from limpet.config.tree import Path, Tree, read_tree
 from limpet.errors import ConfigError
 from limpet.text import one_line

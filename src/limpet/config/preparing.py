@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import written_as
+from limpet.config.evaluators import PythonScorer
+from limpet.config.file_checks import located
 from limpet.config.findings import Findings
 from limpet.config.imports import NotImportedError, imported, put_first
-from limpet.config.places import located
+from limpet.config.model import DatasetShape, WorkflowShape
 from limpet.config.remote import remote_workflow
-from limpet.config.scorers import PythonScorer
-from limpet.config.shape import DatasetShape, WorkflowShape
 from limpet.config.tree import Path as KeyPath
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator

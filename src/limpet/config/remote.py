@@ -6,7 +6,7 @@ from typing import Any
 from limpet import workflows
 from limpet.config.environment import is_from_environment, settled
 from limpet.config.findings import Findings
-from limpet.config.shape import WorkflowShape
+from limpet.config.model import WorkflowShape
 from limpet.errors import LimpetError
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow

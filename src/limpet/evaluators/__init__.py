@@ -1,14 +1,14 @@
 """What scores an output: the evaluators that need no model, and whatever the user writes."""
 
-from limpet.evaluators.adoption import as_evaluator, as_evaluators
-from limpet.evaluators.closeness import similarity
-from limpet.evaluators.documents import json_match
-from limpet.evaluators.equality import exact_match, one_of
-from limpet.evaluators.inclusion import contains
-from limpet.evaluators.patterns import regex
+from limpet.evaluators.coerce import as_evaluator, as_evaluators
+from limpet.evaluators.contains import contains
+from limpet.evaluators.exact_match import exact_match, one_of
+from limpet.evaluators.json_match import json_match
+from limpet.evaluators.numeric import numeric
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
-from limpet.evaluators.quantities import numeric
-from limpet.evaluators.trajectories import trajectory
+from limpet.evaluators.regex import regex
+from limpet.evaluators.similarity import similarity
+from limpet.evaluators.trajectory import trajectory
 
 __all__ = [
     "Evaluator",

@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.evaluators.builtin import check_flags
 from limpet.evaluators.expectation import brief
-from limpet.evaluators.quantities import are_near
+from limpet.evaluators.numeric import are_near
 from limpet.fingerprints.keys import digest
 
 _INDEX = re.compile(r"\[\d+\]")

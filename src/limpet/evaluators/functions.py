@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.evaluators.parameters import wanted_by
 from limpet.evaluators.protocol import Scored, Scores
-from limpet.evaluators.returned import as_scores
+from limpet.evaluators.score_values import as_scores
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import OwnCode

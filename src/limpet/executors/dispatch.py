@@ -24,7 +24,7 @@ from limpet.executors.inputs import NOTHING, Inputs
 from limpet.executors.progress import Progress
 from limpet.executors.queue import CallQueue
 from limpet.executors.settings import NO_SINK, Settings, Sink
-from limpet.executors.verdicts import Judge, Then, Verdict
+from limpet.executors.settlement import Judge, Then, Verdict
 from limpet.pacing.pacer import Ticket
 
 STOP_GRACE_S = 2.0

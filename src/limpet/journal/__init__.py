@@ -1,9 +1,9 @@
 """What is on disk stays on disk: columns, the writer, recovery, the lock."""
 
-from limpet.journal.check import Report, repair, verify
 from limpet.journal.column import Column, ColumnReader
 from limpet.journal.journal import Journal
 from limpet.journal.recovery import ColumnState
+from limpet.journal.verify import Report, repair, verify
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
 __all__ = [

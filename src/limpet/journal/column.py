@@ -13,6 +13,7 @@ from typing import Any
 from limpet.arguments import whole_number_from
 from limpet.errors import JournalError
 from limpet.foreign import is_interrupt, itself
+from limpet.journal.append_file import Job, Tape
 from limpet.journal.files import open_to_read
 from limpet.journal.index import (
     KEY_BYTES,
@@ -35,7 +36,6 @@ from limpet.journal.lines import (
 )
 from limpet.journal.recovery import ColumnState, read_column
 from limpet.journal.scan import scan
-from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import Writer
 from limpet.json_values import NotPlainError, plain_size
 from limpet.text import one_line

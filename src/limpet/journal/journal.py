@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.fingerprints.keys import digest
+from limpet.journal.append_file import Job, Tape
 from limpet.journal.column import Column
 from limpet.journal.files import (
     NO_SPACE,
@@ -26,7 +27,6 @@ from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lines import PREFIX, SEAL_BYTES, timestamp
 from limpet.journal.lock import Lock
 from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
-from limpet.journal.tape import Job, Tape
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import encode
 

@@ -42,9 +42,9 @@ from limpet.errors import (
     LimpetError,
     RecordNotWrittenError,
 )
-from limpet.journal.answers import Answers, call_into
+from limpet.journal.acknowledgements import Answers, call_into
+from limpet.journal.append_file import Job, Tape
 from limpet.journal.files import NO_SPACE
-from limpet.journal.tape import Job, Tape
 from limpet.text import one_line
 
 logger = logging.getLogger("limpet.journal")

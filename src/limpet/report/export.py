@@ -16,7 +16,7 @@ from limpet.journal.files import CHUNK_BYTES, replace_file
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.reading.items import ReadItem
-from limpet.run.results import told_by
+from limpet.run.results.evaluation_result import told_by
 
 _FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}

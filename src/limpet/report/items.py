@@ -10,7 +10,7 @@ from limpet.report.jsonl import json_line
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import mean
 from limpet.run.reading.items import ReadItem
-from limpet.run.results import told_by, values_of
+from limpet.run.results.evaluation_result import told_by, values_of
 from limpet.text import one_line
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 from limpet.journal.files import make_directory
 from limpet.journal.layout import Layout
-from limpet.run.asked import Asked
-from limpet.run.outputs import write_outputs
+from limpet.run.planning.work_items import Asked
 from limpet.run.reading import RunReader
+from limpet.run.results.output_files import write_outputs
 
 
 def names_of(reader: RunReader) -> list[str]:

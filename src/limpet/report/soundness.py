@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.table import Table
 
-from limpet.journal.check import Report
 from limpet.journal.recovery import ColumnState
+from limpet.journal.verify import Report
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import count
 from limpet.text import one_line

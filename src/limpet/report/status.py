@@ -7,15 +7,15 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
-from limpet.journal.story import Started
+from limpet.journal.event_log import Started
 from limpet.report.events import as_data
 from limpet.report.progress import bar, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago, moment
 from limpet.report.words import by_class, by_current, count, duration
+from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
-from limpet.run.snapshot import Snapshot, StepSnapshot
 from limpet.text import harmless, one_line
 
 _STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}

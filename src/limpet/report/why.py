@@ -12,9 +12,9 @@ from limpet.fingerprints.identity import in_words, own_name
 from limpet.fingerprints.shown import Shown
 from limpet.report.times import moment
 from limpet.report.words import count
-from limpet.run.explaining import heading
-from limpet.run.item_story import ItemStory
-from limpet.run.why import StepWhy, Why
+from limpet.run.planning.explanation import heading
+from limpet.run.planning.item_story import ItemStory
+from limpet.run.planning.why import StepWhy, Why
 from limpet.text import harmless, one_line
 
 _GROUPS = {

@@ -1,10 +1,10 @@
 """Where executors, pacing and the journal meet: what has to be done, doing it, what came out."""
 
-from limpet.run.face import aevaluate, evaluate, plan
+from limpet.run.api import aevaluate, evaluate, plan
 from limpet.run.map import amap, map  # noqa: A004 - it is one
-from limpet.run.plans import Plan, StepPlan
-from limpet.run.result import MapResult
-from limpet.run.results import EvaluationResult, ItemResult
+from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.map_result import MapResult
 
 __all__ = [
     "EvaluationResult",

@@ -13,10 +13,10 @@ from limpet.executors.options import ExecutorOptions, check_names
 from limpet.executors.threads import Threads, to_its_end
 from limpet.fingerprints.declared import as_declared
 from limpet.journal.writer import Durability
-from limpet.run.change import OnChange
-from limpet.run.kept_mapping import KeptMapping
-from limpet.run.mapping import Mapping
-from limpet.run.result import MapResult
+from limpet.run.journaled_map import KeptMapping
+from limpet.run.plain_map import Mapping
+from limpet.run.planning.code_change import OnChange
+from limpet.run.results.map_result import MapResult
 
 Names = StrMapping[str, Sequence[str]]
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"

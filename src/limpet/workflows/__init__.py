@@ -7,8 +7,8 @@ from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import as_workflow
 
 if TYPE_CHECKING:
-    from limpet.workflows.json_http import http
-    from limpet.workflows.nat_agent import nat
+    from limpet.workflows.http import http
+    from limpet.workflows.nat import nat
 
 __all__ = ["Workflow", "as_workflow", "http", "nat"]
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from limpet.errors import LimpetError, PermanentError
-from limpet.workflows.failures import Show, said_error
+from limpet.transport.failures import Show, said_error
 
 ALL = "$"
 

@@ -11,18 +11,18 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.pacing.observation import observe
-from limpet.types import Item, Output, Usage
-from limpet.workflows.address import Address
-from limpet.workflows.client import Client
-from limpet.workflows.failures import (
+from limpet.transport.address import Address
+from limpet.transport.client import Client
+from limpet.transport.failures import (
     NOT_FOUND,
     UNPROCESSABLE,
     WRONG_METHOD,
     refused,
     wanted_fields,
 )
-from limpet.workflows.parsing import encode_json, parse_json
-from limpet.workflows.reply import MOST_SAID, Reply
+from limpet.transport.parsing import encode_json, parse_json
+from limpet.transport.reply import MOST_SAID, Reply
+from limpet.types import Item, Output, Usage
 
 _MANY_REFUSALS = 5
 

@@ -15,8 +15,8 @@ from uuid import uuid4
 from yarl import URL
 
 from limpet.errors import LimpetError
+from limpet.transport.parsing import encode_json
 from limpet.types import Item
-from limpet.workflows.parsing import encode_json
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
 _OWN = ("input", "expected", "id")

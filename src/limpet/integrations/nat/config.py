@@ -15,19 +15,19 @@ from limpet.config.findings import Findings
 from limpet.config.tree import Tree
 from limpet.datasets import Dataset
 from limpet.errors import ConfigError
-from limpet.integrations.nat import room
+from limpet.integrations.nat import run_directory as room
 from limpet.integrations.nat.configured import ConfiguredWorkflow
+from limpet.integrations.nat.existing_answers import RowAnswers
 from limpet.integrations.nat.files import rename_columns, write_question_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.preparing import prepared_evaluators, prepared_function
-from limpet.integrations.nat.recorded import RowAnswers
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.scripts import run_scripts
 from limpet.integrations.nat.secrets import masked
 from limpet.integrations.nat.wanted import Wanted
 from limpet.integrations.nat.workflow import workflow_of
-from limpet.run.face import EvaluationOptions
+from limpet.run.api import EvaluationOptions
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
 

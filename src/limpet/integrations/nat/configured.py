@@ -9,9 +9,9 @@ from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.text import one_line
+from limpet.transport.parsing import parse_json
 from limpet.types import Item, Output
 from limpet.workflows.answer_path import ALL, AnswerPath
-from limpet.workflows.parsing import parse_json
 from limpet.workflows.protocol import Workflow
 
 _FLAG = "--result-json-path"

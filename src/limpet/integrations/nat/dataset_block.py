@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import settled
+from limpet.config.file_checks import located
 from limpet.config.filters import checked_side
 from limpet.config.findings import Findings, shown
-from limpet.config.places import located
 from limpet.config.problems import did_you_mean, nearest
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.blocks import Block

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.recorded import is_answer
+from limpet.integrations.nat.existing_answers import is_answer
 from limpet.integrations.nat.wanted import Structure
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.run.asked import Asked, AskedItems
-from limpet.run.masked import masked_record
-from limpet.run.pipeline import WORKFLOW
-from limpet.run.records import answer_record, kept_steps
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.executing.masked import masked_record
+from limpet.run.executing.pipeline import WORKFLOW
+from limpet.run.executing.records import answer_record, kept_steps
+from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.types import Cell, Item, Outcome

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from limpet import workflows
 from limpet.errors import ConfigError, LimpetError
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat import room
+from limpet.integrations.nat import run_directory as room
 from limpet.integrations.nat.configured import ConfiguredWorkflow
+from limpet.integrations.nat.existing_answers import KeptAnswers, RowAnswers
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.identity import counted_blocks
 from limpet.integrations.nat.in_process import InProcessWorkflow, check_installed
-from limpet.integrations.nat.recorded import KeptAnswers, RowAnswers
 from limpet.text import one_line
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow

@@ -6,13 +6,13 @@ from typing import Any
 
 from limpet.datasets.columns import Roles
 from limpet.journal.lines import Entry
+from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.planning.redo import Redos
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming, RowsAsked, roles_of, row_of
 from limpet.run.reading.scores import Scored, ScoresReader, output_of
-from limpet.run.redo import Redos
-from limpet.run.results import ItemResult
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import Item
 
 

@@ -2,7 +2,7 @@
 
 from limpet.errors import JournalError, LimpetError
 from limpet.run.reading import RunReader
-from limpet.run.reading.choice import choose_run
+from limpet.run.reading.find_run import choose_run
 
 
 def open_run(run: str | None) -> RunReader:

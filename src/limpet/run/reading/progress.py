@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.journal.story import Started, Story
+from limpet.journal.event_log import Started, Story
+from limpet.run.progress.snapshot import InFlight, StepSnapshot
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.times import age_s, seconds_of
-from limpet.run.snapshot import InFlight, StepSnapshot
-from limpet.run.usage import add_counts, bounded
+from limpet.run.results.costs import add_counts, bounded
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000

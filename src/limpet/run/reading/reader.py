@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from limpet.errors import JournalError
+from limpet.journal.event_log import Started, Story
 from limpet.journal.files import read_whole
-from limpet.journal.story import Started, Story
-from limpet.run.reading.files import RunFiles
+from limpet.run.progress.snapshot import Snapshot
+from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader, ReadItem
 from limpet.run.reading.progress import Progress
 from limpet.run.reading.rows import RowsAsked
+from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.times import seconds_of
-from limpet.run.reading.whole import WholeItem, whole_items
-from limpet.run.snapshot import Snapshot
-from limpet.run.summary import summarise
+from limpet.run.results.summary import summarise
 
 State = Literal["running", "finished", "stopped", "cut off"]
 _CACHED = ("counts", "by_current_version", "keys", "scores", "_items", "_begun")

@@ -16,7 +16,7 @@ import orjson
 from limpet.datasets.columns import Roles, find_roles
 from limpet.errors import DatasetError
 from limpet.journal.files import open_to_read
-from limpet.run.scoring import ANSWER, STEPS
+from limpet.run.executing.scoring import ANSWER, STEPS
 
 _OURS = (ANSWER, STEPS, "_limpet", "_crc")
 

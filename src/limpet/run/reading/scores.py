@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
+from limpet.run.executing.scoring import output_digest
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming
-from limpet.run.results import values_of
-from limpet.run.scoring import output_digest
+from limpet.run.results.evaluation_result import values_of
 from limpet.types import Item
 
 _Place = tuple[str, str | None, str | None]

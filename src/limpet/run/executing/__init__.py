@@ -1,0 +1,1 @@
+"""The session: steps, queues between them, recording, guards, stopping."""

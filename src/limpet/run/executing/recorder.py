@@ -1,0 +1,334 @@
+"""How does each result of an executor get into the journal, before anybody counts it?"""
+
+import asyncio
+import logging
+import os
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from limpet.errors import (
+    DiskFullError,
+    JournalError,
+    LimpetError,
+    RecordNotWrittenError,
+    TransientError,
+)
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import ExecutionStatus
+from limpet.executors.forks import end_if_forked
+from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.listening import for_nobody
+from limpet.journal.column import Column
+from limpet.journal.journal import Journal
+from limpet.run.executing.guards import Guards
+from limpet.run.executing.masked import MASKED, masked_record
+from limpet.run.executing.tracebacks import told_safely, user_traceback
+from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.progress.watcher import Watcher
+from limpet.secrets.masking import Mask
+from limpet.text import one_line, text_of
+from limpet.types import Cell, CellStatus, Failure, Outcome
+
+logger = logging.getLogger("limpet.run")
+
+_STATUSES = {
+    ExecutionStatus.COMPLETED: CellStatus.COMPLETED,
+    ExecutionStatus.COMPLETED_WITH_RETRIES: CellStatus.COMPLETED_WITH_RETRIES,
+    ExecutionStatus.FAILED: CellStatus.FAILED,
+}
+
+logger = logging.getLogger("limpet.run")
+
+
+class Keeping:
+    """Stands between an executor and a column: appends what finishes, tells the story.
+
+    A full disk pauses the executor until there is room; a broken disk stops it.
+
+    Args:
+        journal: Where it all goes.
+        step: Which column.
+        cell_of: Returns the cell of an input, given its index and itself.
+        record_of: Makes the public record of an input's output.
+        permanent: What a failure is called that trying again cannot mend.
+        facts_of: Returns what else is known of an outcome.
+        mask: Takes secrets out of what is written; the executor's own hooks hear the original.
+        returned: The fields of the record that came out of the step: only those are masked.
+        costs: Whether a call may have to be paid for: then the story tells when it starts.
+        watcher: Told of what happens.
+        guards: Told of each call that may cost something, and of each outcome that is on disk.
+        generation_of: Returns the generation of an input's record, given its cell and itself.
+        files: Notes which files each call reads.
+        call_of: Returns what tells an input's call from others, and its row, out of which the
+            names of such files may come.
+
+    Attributes:
+        step: Which column.
+        lost: Finished inputs that could not be recorded, with the reason, by their index.
+        error: What was wrong with the disk, if it stopped the run.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        step: str,
+        cell_of: Callable[[int, Any], Cell],
+        record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
+        *,
+        permanent: str = "permanent",
+        facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
+        mask: Mask,
+        returned: Sequence[str],
+        costs: bool = True,
+        watcher: Watcher | None = None,
+        guards: Guards | None = None,
+        generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
+        files: WatchedFiles | None = None,
+        call_of: Callable[[Any], tuple[Any, Any]] = lambda one: (id(one), one),
+    ) -> None:
+        self.step = step
+        self.lost: dict[int, Exception] = {}
+        self.error: LimpetError | None = None
+        self._journal = journal
+        self._cell_of = cell_of
+        self._record_of = record_of
+        self._permanent = permanent
+        self._facts_of = facts_of
+        self._mask = mask
+        self._returned = returned
+        self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
+        self._found = 0
+        self._told = False
+        self._costs = costs
+        self._watcher = watcher
+        self._guards = guards
+        self._generation_of = generation_of
+        self._files = files
+        self._call_of = call_of
+        self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
+        self._column: Column = journal.column(step)
+        self._column.mask = mask.data
+        self._executor: AsyncExecutor[Any, Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._own: ExecutorOptions = {}
+
+    def executor(
+        self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
+    ) -> AsyncExecutor[Any, Any]:
+        """Return an executor that keeps what it does. The caller's own hooks are told too."""
+        self._own = options
+        hooked: ExecutorOptions = {
+            **options,
+            "on_complete": self._complete,
+            "on_attempt_start": self._start,
+            "on_attempt_end": self._end,
+        }
+        self._executor = AsyncExecutor(self._watched(function), **hooked)
+        self._journal.listeners.append(self._hear_trouble)
+        return self._executor
+
+    def _watched(
+        self, function: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Any]]:
+        """Return the function, with the files noted that its calls read."""
+        files, step = self._files, self.step
+        if files is None:
+            return function
+        watches = files.watches(step)
+
+        async def watched(one: Any) -> Any:
+            if watches:
+                return await files.calling(step, *self._call_of(one), lambda: function(one))
+            with for_nobody():
+                return await function(one)
+
+        return watched
+
+    # ---- hooks ----------------------------------------------------------------------------------
+
+    def _start(self, attempt: Attempt) -> Awaitable[None] | None:
+        self._loop = asyncio.get_running_loop()
+        if self._costs or self._watcher is not None:
+            cell = self._cell_of(attempt.index, attempt.input)
+        if self._costs:
+            told: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
+            if generation := self._generation_of(cell, attempt.input):
+                told["generation"] = generation
+            self._journal.tell("started", step=cell.step, **told)
+            if self._guards is not None:
+                self._guards.started()
+        if self._watcher is not None:
+            _told(self._watcher.started, cell, attempt.number)
+        hook = self._own.get("on_attempt_start")
+        return None if hook is None else _told(hook, attempt)
+
+    def _end(self, attempt: Attempt) -> Awaitable[None] | None:
+        if attempt.error is not None:
+            cell = self._cell_of(attempt.index, attempt.input)
+            self._found = 0
+            met = _met(attempt, self._safe)
+            self._masked[attempt.index] += self._found
+            self._attempts[attempt.index].append(met)
+            self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
+            if self._watcher is not None:
+                _told(self._watcher.attempt_failed, cell, met)
+        hook = self._own.get("on_attempt_end")
+        return None if hook is None else _told(hook, attempt)
+
+    async def _complete(self, finished: Finished[Any, Any]) -> None:
+        try:
+            recorded = await self._append(finished)
+        except JournalError as error:
+            self.lost[finished.index] = error
+            if not isinstance(error, RecordNotWrittenError):
+                self._stop(error)
+            return
+        if MASKED in (recorded.facts or {}):
+            self._say_masked(recorded.cell)
+        if self._watcher is not None:
+            _told(self._watcher.finished, recorded)
+        if self._guards is not None:
+            self._guards.see(recorded)
+        if recorded.failure is None and self._executor is not None:
+            self._executor.end_beginning()
+        if recorded.failure is not None and finished.error is None:
+            self.lost[finished.index] = LimpetError(recorded.failure.message)
+        hook = self._own.get("on_complete")
+        with for_nobody():
+            if hook is not None and isawaitable(answer := hook(finished)):
+                await answer
+
+    async def _append(self, finished: Finished[Any, Any]) -> Outcome:
+        """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
+        try:
+            outcome = self._outcome(finished)
+            if self._files is not None and finished.error is None:
+                read = await self._files.facts(self.step, self._call_of(finished.input)[0])
+                outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
+            return await self._column.append(outcome)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, JournalError):
+                raise
+            logger.exception("a result could not be put on record; its failure is")
+            failure = Failure("encoding", self._safe(_unrecorded(error)), type(error).__name__)
+            cell = self._cell_of(finished.index, finished.input)
+            return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
+
+    def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
+        attempts = self._attempts.pop(finished.index, [])
+        self._found = self._masked.pop(finished.index, 0)
+        failure = None
+        record, facts = self._record_of(finished), self._facts(finished)
+        if finished.error is not None:
+            kind = attempts[-1]["class"] if attempts else self._permanent
+            own = kind == "transient" and not _may_pass(finished.error)
+            if own or kind in ("permanent", "mistake"):
+                kind = self._permanent if self._permanent != "permanent" else kind
+            message = self._safe(text_of(finished.error))
+            traceback = self._safe(user_traceback(finished.error))
+            type_name = type(finished.error).__name__
+            failure = Failure(kind, message, type_name, tuple(attempts), traceback)
+            facts |= {MASKED: self._found} if self._found else {}
+        else:
+            record, said = masked_record(self._mask, record, self._returned)
+            facts |= said
+        details = finished.details
+        cell = self._cell_of(finished.index, finished.input)
+        return Outcome(
+            cell,
+            _STATUSES[details.status],
+            record,
+            attempts=len(attempts) + (finished.error is None),
+            seconds=round(details.execution_seconds, 6),
+            failure=failure,
+            generation=self._generation_of(cell, finished.input),
+            facts=facts or None,
+        )
+
+    def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
+        try:
+            return dict(self._facts_of(finished) or {})
+        except (Exception, SystemExit):  # what stands beside an answer must not cost the answer
+            logger.exception("what a call used could not be told; what it gave is kept")
+            return {}
+
+    def _safe(self, text: str) -> str:
+        """Return a message or a traceback without secrets; what was found is counted."""
+        safe, found = self._mask.data(text)
+        self._found += found
+        return str(safe)
+
+    def _say_masked(self, cell: Cell) -> None:
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "%s: what came out for %s holds a secret: on disk it is masked; results are scored "
+                "as they are, and mask=False (output: {mask: false}) turns masking off",
+                one_line(cell.step),
+                one_line(cell.id),
+            )
+
+    # ---- the disk -------------------------------------------------------------------------------
+
+    def _hear_trouble(self, trouble: LimpetError | None) -> None:
+        """On the writer's thread: there is no room, or there is room again."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._react, trouble)
+
+    def _react(self, trouble: LimpetError | None) -> None:
+        assert self._executor is not None
+        if trouble is None:
+            self._executor.resume()
+        elif isinstance(trouble, DiskFullError):
+            self._executor.pause()
+        else:
+            self._stop(trouble)
+
+    def _stop(self, error: LimpetError) -> None:
+        assert self._executor is not None
+        self.error = self.error or error
+        self._executor.stop(error)
+
+
+def _told(hook: Callable[..., Any], *news: Any) -> Any:
+    """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+    home = os.getpid()
+    try:
+        with for_nobody():
+            return hook(*news)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
+        end_if_forked(home, error)
+        name = getattr(hook, "__qualname__", type(hook).__name__)
+        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
+        return None
+
+
+def _unrecorded(error: BaseException) -> str:
+    return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Tell whether it was the provider or the network, and not the user's own code."""
+    return isinstance(error, (TransientError, OSError))
+
+
+def _met(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
+    """Return what an attempt met, as plain data without secrets."""
+    kind = attempt.kind
+    if kind is None:
+        kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
+    else:
+        kind_name = kind.value
+    met: dict[str, Any] = {
+        "attempt": attempt.number,
+        "class": kind_name,
+        "type": type(attempt.error).__name__,
+        "message": "" if attempt.error is None else safe(text_of(attempt.error))[:1000],
+        "seconds": round(attempt.seconds or 0.0, 6),
+    }
+    if attempt.retry_in is not None:
+        met["retry_in"] = round(attempt.retry_in, 3)
+    return met

@@ -1,0 +1,130 @@
+"""What is taken of what a workflow or an evaluator returned, the moment it returns?
+
+The answer is what was paid for. It is taken as it will be read back, so that nobody can change it
+any more; whatever is wrong beside it costs that part and a remark, and never the answer.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from limpet.evaluators.protocol import Scores
+from limpet.evaluators.score_values import as_scores
+from limpet.json_values import kept_form
+from limpet.run.executing.remarks import Remarks
+from limpet.text import one_line, text_of
+from limpet.types import Output, Score, Usage
+from limpet.workflows.token_counts import usage_told
+
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_MOST_NESTED = 10
+_DEEPEST = 8
+_MOST_NAMED = 3
+
+
+def taken_output(returned: Any, remarks: Remarks) -> Output:
+    """Return an answer with its usage and steps, whatever shape they had."""
+    usage: Any = None
+    steps: Any = None
+    for _ in range(_MOST_NESTED):  # an Output whose value is one: a wrapper around a workflow
+        if not issubclass(type(returned), Output):
+            break
+        usage = _beside(returned, "usage", remarks) if usage is None else usage
+        steps = _beside(returned, "steps", remarks) if _is_empty(steps) else steps
+        returned = returned.value
+    return Output(
+        _taken_value(returned), _taken_usage(usage, remarks), _taken_steps(steps, remarks)
+    )
+
+
+def taken_scores(returned: Any, name: str, remarks: Remarks) -> Scores:
+    """Return scores; of a reason or details without a JSON form, what can be shown.
+
+    Raises:
+        PermanentError: What was returned is no score.
+    """
+    return {
+        part: _taken_score(one, name, remarks) for part, one in as_scores(returned, name).items()
+    }
+
+
+def _beside(output: Output, part: str, remarks: Remarks) -> Any:
+    try:
+        return getattr(output, part)
+    except BaseException as error:  # noqa: BLE001 - a property of a subclass may raise anything
+        remarks.say(f"the workflow's {part}", f"reading it raised {type(error).__name__}")
+        return None
+
+
+def _taken_value(value: Any) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    try:
+        return kept_form(value)
+    except BaseException:  # noqa: BLE001 - whoever writes it down says why it cannot be kept
+        return value
+
+
+def _taken_usage(said: Any, remarks: Remarks) -> Usage | None:
+    if said is None:
+        return None
+    try:
+        usage, wrong = usage_told(said)
+    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+        usage, wrong = None, [f"reading it raised {type(error).__name__}"]
+    if wrong:
+        remarks.say("the workflow's usage", "; ".join(wrong[:_MOST_NAMED]))
+    return usage
+
+
+def _taken_steps(steps: Any, remarks: Remarks) -> list[Any]:
+    if _is_empty(steps):
+        return []
+    try:
+        if isinstance(steps, (str, bytes, bytearray)) or not isinstance(steps, Sequence):
+            remarks.say("the workflow's steps", f"of type {type(steps).__name__}, they are no list")
+            return []
+        steps = list(steps)
+    except BaseException as error:  # noqa: BLE001 - as above
+        remarks.say("the workflow's steps", f"reading them raised {type(error).__name__}")
+        return []
+    kept, odd = _readable(steps)
+    if odd:
+        remarks.say("what has no JSON form in the workflow's steps", odd)
+    return list(kept)
+
+
+def _is_empty(steps: Any) -> bool:
+    # Not by its truth: that of an array raises.
+    return steps is None or (type(steps) in (list, tuple) and not steps)
+
+
+def _taken_score(score: Score, name: str, remarks: Remarks) -> Score:
+    for part in ("reason", "details"):
+        told = getattr(score, part)
+        if type(told) in _ATOMS:
+            continue
+        kept, odd = _readable(told)
+        if odd:
+            remarks.say(f"what has no JSON form in the {part} of {name}", odd)
+        score = replace(score, **{part: kept})
+    return score
+
+
+def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:
+    """Return a value as it will be read back; where a part has no JSON form, that part as text.
+
+    Also why, if there was such a part.
+    """
+    try:
+        return kept_form(value), ""
+    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+        why = one_line(text_of(error))
+    kind = type(value)
+    if len(within) < _DEEPEST and id(value) not in within:
+        below = (*within, id(value))
+        if kind is list or kind is tuple:
+            return [_readable(one, below)[0] for one in value], why
+        if kind is dict:
+            return {one_line(key): _readable(one, below)[0] for key, one in value.items()}, why
+    return one_line(value), why

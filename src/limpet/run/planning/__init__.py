@@ -1,0 +1,1 @@
+"""What is asked, what is there, what is missing, what changed."""

@@ -1,0 +1,335 @@
+"""What of an evaluation is on disk, and what is missing?
+
+Only looks: with readers it is what `plan` needs, with a journal's own columns what a run needs.
+"""
+
+import functools
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from limpet.errors import FunctionChangedError
+from limpet.evaluators.protocol import Evaluator
+from limpet.fingerprints.identity import changed_parts
+from limpet.fingerprints.project import Project
+from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.layout import Layout
+from limpet.run.executing.pipeline import WORKFLOW
+from limpet.run.executing.records import Call
+from limpet.run.executing.scoring import scoring_of
+from limpet.run.planning.cells import Calls, Keys
+from limpet.run.planning.code_change import Fingerprint, OnChange, settle_change
+from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.looks import Looks
+from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.redo import Redos, read_redone
+from limpet.run.planning.selection import reported_places
+from limpet.run.planning.stale import StaleRecords
+from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.request import Request
+
+_CHUNK = 1_000
+EARLIER_FILES = "with files that say something else now"
+"""The version of an answer that is kept, though a file changed that it was made of."""
+
+
+class Lookup:
+    """Compares what is asked with what the columns have.
+
+    Args:
+        request: What is asked.
+        looks: What each step is.
+        columns: The column of each step.
+        layout: Where the failures lie.
+        about: What earlier sessions left; brought up to date. Which items are reported of, and
+            what is to be run again, stands there already.
+        project: Whose files the steps may have read.
+
+    Attributes:
+        asked: Each item that is reported of, in each trial.
+        keys: The key of each, under the workflow as it is now.
+        standing: By one of these, the key of an earlier version's answer, which counts until there
+            is one under the key itself, and which version that is.
+        missing: Those the workflow has to answer in this session.
+        unscored: Those that are answered, and lack a score.
+        left: Steps and keys that failed before and are not to be tried again, with the generation
+            in which they failed.
+        redos: What is to be run again whatever is there.
+        there: How many cells of each step need nothing more, in the whole run.
+        plan: All of that, as a person is told.
+
+    Raises:
+        FunctionChangedError: The workflow changed, and nobody said what to do. It carries the plan.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        looks: Looks,
+        columns: Mapping[str, ColumnReader],
+        layout: Layout,
+        about: dict[str, Any],
+        project: Project,
+    ) -> None:
+        self._request = request
+        self._looks = looks
+        self._columns = columns
+        self._answers = columns[WORKFLOW]
+        self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
+        self._changed: tuple[str, ...] = ()
+        places = reported_places(about, request.items)
+        self._reported = len(places)
+        self._selected = _selected(request, places)
+        self.asked = AskedItems(request.items, request.trials, request.workflow, places)
+        self._layout, self._project, self._about = layout, project, about
+        self._stale = self._look_for_stale(request.on_change)
+        self.redos = Redos(about, self._stale.needed(read_redone(layout)))
+        failures = {} if request.retry_failed else read_failures(layout.failures)
+        self.left: dict[tuple[str, str], int] = {
+            cell: one.facts.get("generation", 0) for cell, one in failures.items()
+        }
+        unasked: FunctionChangedError | None = None
+        try:
+            self._settle(about)
+        except FunctionChangedError as error:
+            unasked = error
+            self._changed = tuple(dict.fromkeys((*self._changed, *error.files)))
+        self._divide()
+        self.plan = self._planned(about)
+        if unasked is not None:
+            unasked.plan = self.plan
+            unasked.add_note(f"plan: {self.plan}")
+            raise unasked
+
+    @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
+    def _keys_under(self, fingerprint: str) -> Keys:
+        return Keys(self.asked.keys(fingerprint))
+
+    def is_selected(self, place: int) -> bool:
+        """Tell whether this session is about what is asked at a place."""
+        return self._selected is None or place % self._reported in self._selected
+
+    @property
+    def selects(self) -> bool:
+        """Whether this session is about a part of what the run reports of."""
+        return self._selected is not None
+
+    def counting(self, call: Call) -> Call:
+        """Return the call whose answer counts now, in place of one under the present workflow."""
+        asked, cell = call
+        return asked, cell._replace(key=self.counting_key(cell.key)[0])
+
+    def counting_key(self, key: str) -> tuple[str, str]:
+        """Return the key of the answer that counts now, and its version; empty: the present one."""
+        if self._stale.is_kept(key):
+            return key, EARLIER_FILES
+        if not self.standing or key in self._answers:
+            return key, ""
+        return self.standing.get(key, (key, ""))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nobody needs to be asked about answers of another version that count."""
+        return self._kept_by_choice or all(key in self._answers for key in self.standing)
+
+    def is_outdated(self) -> bool:
+        """Tell whether by now a record is made of a file that says something else."""
+        return bool(self._look_for_stale(None))  # nobody has decided about what changed meanwhile
+
+    def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
+        read = FilesRead(self._layout)
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, on_change)
+
+    def _exempt(self, about: Mapping[str, Any]) -> set[int]:
+        """Return where a changed workflow is no question: not asked now, or run again anyway."""
+        if self._selected is None and not self.redos:
+            return set()
+        known = about.get("functions", {})
+        return {
+            place
+            for place, one in enumerate(self.asked)
+            if not self.is_selected(place)
+            or (
+                (needed := self.redos.needed(WORKFLOW, one.item.id, ""))
+                and not any(self._answers.reaches(one.key(whole), needed) for whole in known)
+            )
+        }
+
+    def _settle(self, about: dict[str, Any]) -> None:
+        """Find the cells, and the answers of other versions that count in place of some."""
+        parts = self._looks.parts(WORKFLOW)
+        now = Fingerprint(self._looks.version(WORKFLOW), parts)
+        latest = next(reversed(about.get("functions", {}).items()), None)
+        if latest is not None and latest[0] != now.whole:
+            self._changed = tuple(changed_parts(latest[1], parts))
+
+        def done_under(whole: str) -> set[int]:
+            keys = enumerate(self._keys_under(whole))
+            return {place for place, key in keys if key in self._answers}
+
+        self.standing: dict[str, tuple[str, str]] = {}
+        self.keys = self._keys_under(now.whole)
+        exempt = self._exempt(about)
+        stale = self._stale.of(WORKFLOW)
+
+        def stale_under(whole: str) -> dict[int, set[str]]:
+            keys = enumerate(self._keys_under(whole) if stale else ())
+            undecided = ((place, self._stale.undecided(key)) for place, key in keys)
+            return {place: files for place, files in undecided if files}
+
+        chosen = settle_change(
+            about, now, done_under, len(self.asked), self._request.on_change, exempt, stale_under
+        )
+        others = {place: whole for place, whole in enumerate(chosen) if whole != now.whole}
+        if others.keys() - exempt:
+            self._changed = ()  # kept
+        self.standing = {
+            self.keys[place]: (self._keys_under(whole)[place], whole)
+            for place, whole in others.items()
+        }
+        self._kept_by_choice = about["decided"].get(now.whole) == "keep"
+
+    def _divide(self) -> None:
+        """Tell what is on disk from what is missing, for the workflow and each evaluator."""
+        names = [one.name for one, _ in self._scores]
+        self.there = dict.fromkeys((WORKFLOW, *names), 0)
+        self._kept = dict.fromkeys((WORKFLOW, *names), 0)
+        self._lacking = dict.fromkeys(names, 0)
+        self._scores_forced = dict.fromkeys(names, 0)
+        self._left_calls = self._forced = self._outdated = 0
+        self._files_changed: dict[str, set[str]] = {name: set() for name in (WORKFLOW, *names)}
+        missing, unscored = array("Q"), array("Q")
+        for begin in range(0, len(self.keys), _CHUNK):
+            answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
+            for place in range(begin, min(begin + _CHUNK, len(self.keys))):
+                self._look_at_answer(place, answered, missing)
+            self._look_at_scores(answered, missing, unscored)
+        self.missing = Calls(WORKFLOW, self.asked, self.keys, missing)
+        counting = self.keys
+        if self.standing:
+            counting = Keys(self.counting_key(key)[0] for key in self.keys)
+        self.unscored = Calls(WORKFLOW, self.asked, counting, unscored)
+
+    def _look_at_answer(self, place: int, answered: dict[str, int], missing: "array[int]") -> None:
+        key = self.keys[place]
+        counting = self.counting_key(key)[0]
+        needed = self._needed(place, counting)
+        is_there = counting in self._answers
+        if is_there and self._answers.reaches(counting, needed):
+            answered[counting] = place
+        elif self._is_left(WORKFLOW, key, needed):
+            self._left_calls += self.is_selected(place)
+            if is_there:
+                answered[counting] = place
+        elif self.is_selected(place):
+            missing.append(place)
+            outdated = self._note_outdated(WORKFLOW, counting) if is_there else False
+            self._outdated += outdated
+            self._forced += is_there and not outdated
+        elif is_there:
+            answered[counting] = place
+
+    def _needed(self, place: int, key: str) -> int:
+        return self.redos.needed(WORKFLOW, self.asked[place].item.id, key) if self.redos else 0
+
+    def _note_outdated(self, step: str, key: str) -> bool:
+        """Tell whether a record is run again for the files that it was made of."""
+        files = self._stale.of(step).get(key, ())
+        self._files_changed[step].update(files)
+        return bool(files)
+
+    def _is_left(self, step: str, key: str, needed: int) -> bool:
+        return self.left.get((step, key), -1) >= needed
+
+    def _look_at_scores(
+        self, answered: dict[str, int], missing: "array[int]", unscored: "array[int]"
+    ) -> None:
+        for key, entry in self._answers.read_many(list(answered)):
+            place = answered.pop(key)
+            asked, is_selected = self.asked[place], self.is_selected(place)
+            if self._answers.reaches(key, self._needed(place, key)):
+                self.there[WORKFLOW] += 1
+                self._kept[WORKFLOW] += is_selected
+            # A list, and not any() alone: each evaluator counts what it lacks.
+            lacks = [
+                self._lacks_score(asked, entry, *one, is_selected=is_selected)
+                for one in self._scores
+            ]
+            if any(lacks) and is_selected:
+                unscored.append(place)
+        # What is left was damaged since it was opened.
+        missing.extend(place for place in answered.values() if self.is_selected(place))
+
+    def _lacks_score(
+        self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
+    ) -> bool:
+        name, column = evaluator.name, self._columns[evaluator.name]
+        key = scoring_of(asked, entry, evaluator, fp).cell.key
+        needed = self.redos.needed(name, asked.item.id, key)
+        is_there = column.reaches(key, needed)
+        lacks = not is_there and not self._is_left(name, key, needed)
+        self.there[name] += is_there
+        if is_selected:
+            self._kept[name] += is_there
+            self._lacking[name] += lacks
+            if lacks and key in column:
+                self._scores_forced[name] += not self._note_outdated(name, key)
+        return lacks
+
+    def _planned(self, about: Mapping[str, Any]) -> Plan:
+        request, calls = self._request, len(self.missing)
+        again = self._forced + self._outdated
+        known = self._answers.ids() if calls > again and len(self._answers) else set()
+        seen = 0
+        if known:
+            for asked, cell in self.missing:
+                is_there = self.counting_key(cell.key)[0] in self._answers
+                seen += not is_there and _is_known(asked, known)
+        edited = 0 if self._changed else seen
+        files = tuple(sorted(self._files_changed[WORKFLOW]))
+        workflow = StepPlan(
+            WORKFLOW,
+            self._kept[WORKFLOW],
+            calls - again - seen,
+            edited,
+            self._left_calls,
+            tuple(dict.fromkeys((*(self._changed if seen else ()), *files))),
+            calls,
+            self._forced,
+        )
+        evaluators = []
+        for one in request.evaluators:
+            before = about.get("evaluators", {}).get(one.name)
+            changed = (
+                () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
+            )
+            changed = (*changed, *sorted(self._files_changed[one.name]))
+            missing, forced = self._lacking[one.name], self._scores_forced[one.name]
+            evaluators.append(
+                StepPlan(
+                    one.name, self._kept[one.name], calls, 0, 0, changed, calls + missing, forced
+                )
+            )
+        selected = self._reported if self._selected is None else len(self._selected)
+        whole = len(request.items)
+        return Plan(
+            selected,
+            request.trials,
+            workflow,
+            tuple(evaluators),
+            whole if selected < whole else None,
+        )
+
+
+def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:
+    """Return where among the items that are reported of the session's own are; None: all are."""
+    wanted = request.selection.places(request.items)
+    if len(wanted) == len(reported):
+        return None
+    at = {place: number for number, place in enumerate(reported)}
+    return frozenset(at[place] for place in wanted)
+
+
+def _is_known(asked: Asked, known: set[str]) -> bool:
+    """Tell whether an item was answered before; with more trials, its id has grown."""
+    return asked.public_id in known or (asked.trial == 0 and asked.item.id in known)

@@ -1,0 +1,101 @@
+"""Which records were made of files that say something else now?
+
+Such a record is to be made again: the next one needs a higher generation, as for a forced redo, and
+until it is there the old one stands. About the workflow's a person is asked, once for what a file
+says; scores are simply made again, as when an evaluator is edited.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from limpet.fingerprints.project import Project
+from limpet.journal.column import ColumnReader
+from limpet.run.planning.code_change import OnChange
+from limpet.run.planning.files_read import FilesRead
+
+
+class StaleRecords:
+    """What was made of files that changed.
+
+    Args:
+        files: What was read before.
+        project: Whose files these are.
+        columns: The column of each step.
+        asked_about: The step about whose records a person is asked.
+        about: What `run.json` says; what is decided now is noted there.
+        on_change: What to do about results of the workflow; None: as it was decided before.
+    """
+
+    def __init__(
+        self,
+        files: FilesRead,
+        project: Project,
+        columns: Mapping[str, ColumnReader],
+        asked_about: str,
+        about: dict[str, Any],
+        on_change: OnChange | None,
+    ) -> None:
+        self.project = project
+        self._columns = columns
+        self._asked_about = asked_about
+        self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})
+        self._kept: dict[str, int] = {}
+        self._found: dict[str, dict[str, set[str]]] = {}
+        for step, column in columns.items():
+            changed = files.changed(step, project, about.get("files_last", 0))
+            found = {}
+            if changed:
+                read = column.read_many(column.every_key())
+                records = {key: entry.facts for key, entry in read}
+                changed.learn(records.values())
+                found = {key: {*changed.among(facts)} for key, facts in records.items()}
+            if step == asked_about:
+                found = self._without_kept(found, changed.says, on_change)
+            self._found[step] = {key: names for key, names in found.items() if names}
+        if self._decided:
+            about["files_decided"] = self._decided
+
+    def _without_kept(
+        self,
+        found: dict[str, set[str]],
+        says: Callable[[str], str],
+        on_change: OnChange | None,
+    ) -> dict[str, set[str]]:
+        now = {name: says(name) for names in found.values() for name in names}
+        if on_change is not None:
+            self._decided.update({name: {one: on_change} for name, one in now.items()})
+        choices = {name: self._decided.get(name, {}).get(one) for name, one in now.items()}
+        self._undecided = {name for name, choice in choices.items() if choice is None}
+        kept = {name for name, choice in choices.items() if choice == "keep"}
+        column = self._columns[self._asked_about]
+        self._kept = {
+            key: column.next_generation(key)
+            for key, names in found.items()
+            if names and names <= kept
+        }
+        return {key: names - kept for key, names in found.items()}
+
+    def __bool__(self) -> bool:
+        return any(self._found.values())
+
+    def of(self, step: str) -> Mapping[str, set[str]]:
+        """Return the keys of a step's records that are to be made again, with the files."""
+        return self._found[step]
+
+    def is_kept(self, key: str) -> bool:
+        """Tell whether a record stays as a person decided, though a file changed."""
+        needed = self._kept.get(key)
+        return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
+
+    def undecided(self, key: str) -> set[str]:
+        """Return the files that a record was made of, and nobody decided about."""
+        return self._found[self._asked_about].get(key, set()) & self._undecided
+
+    def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+        """Return which generation each record must have, beside those that were made anew."""
+        every = {step: dict(keys) for step, keys in redone.items()}
+        for step, keys in self._found.items():
+            column = self._columns[step]
+            for key in keys:
+                every.setdefault(step, {})[key] = column.next_generation(key)
+        return every

@@ -1,0 +1,1 @@
+"""How a run stands at this moment, and who is told."""

@@ -1,0 +1,105 @@
+"""What does a notebook show of a run, while it goes on and when it is over?
+
+HTML without a widget, a script or a style sheet of its own: it looks right in every front end, and
+is kept with the notebook. Everything in it is escaped.
+"""
+
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib import import_module
+from typing import Any, Self
+
+from limpet.run.progress.snapshot import Snapshot, StepSnapshot
+from limpet.run.progress.tally import Tally
+
+_EVERY_S = 0.5
+
+
+def in_notebook() -> bool:
+    """Tell whether a notebook's kernel runs us: only then is there something to show HTML on."""
+    ipython = sys.modules.get("IPython")  # if nobody imported it, it is none
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell is not None and hasattr(shell, "kernel")
+
+
+class NotebookView(Tally):
+    """A tally that a notebook shows, drawn twice a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        shown: Any = import_module("IPython.display")  # only where it is there already
+        self._html = shown.HTML
+        self._handle = shown.display(shown.HTML(""), display_id=True)
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._draw, name="limpet-notebook", daemon=True)
+
+    def _draw(self) -> None:
+        while not self._over.wait(_EVERY_S):
+            self._update(progress_html(self.snapshot()))
+
+    def _update(self, html: str) -> None:
+        if self.plan is not None:
+            self._handle.update(self._html(html))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._update(progress_html(self.snapshot()))
+
+
+def progress_html(snapshot: Snapshot) -> str:
+    """Return how a run stands, as a table with bars."""
+    rows = [_progress_row(step) for step in snapshot.steps]
+    return table_html(("step", "", "done", "failed", "in flight", "pace"), rows)
+
+
+def _progress_row(step: StepSnapshot) -> list[str]:
+    bar = f'<progress max="{max(step.total, 1)}" value="{step.ended}"></progress>'
+    failed = sum(step.failed.values())
+    return [
+        escape(step.name),
+        bar,
+        f"{step.kept + step.done:,}/{step.total:,}",
+        f"{failed:,}" if failed else "",
+        f"{len(step.in_flight):,}" if step.in_flight else "",
+        escape(step.pace) if step.left else "",
+    ]
+
+
+def summary_html(summary: Mapping[str, Any]) -> str:
+    """Return the summary of a run as a table."""
+    asked = summary["n"]
+    rows = [_summary_row("workflow", summary["workflow"], asked)]
+    for name, numbers in summary["evaluators"].items():
+        rows.append(_summary_row(name, numbers, asked))
+        for part, value in numbers.get("means", {}).items():
+            rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", _mean(value)])
+    return table_html(("step", "done", "failed", "not run", "mean"), rows)
+
+
+def _summary_row(name: str, numbers: Mapping[str, Any], asked: int) -> list[str]:
+    failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
+    not_run = f"{numbers['not_run']:,}" if numbers["not_run"] else ""
+    done = f"{numbers['completed']:,}/{asked:,}"
+    mean = _mean(numbers.get("mean"))
+    if "by_current_version" in numbers:
+        of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
+        mean = f"{mean} ({of} by the current version)".strip()
+    return [escape(name), done, escape(failed), not_run, mean]
+
+
+def _mean(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of cells that are HTML already."""
+    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,190 @@
+"""Which files make up a run, and who works on it?"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Self
+
+from limpet.errors import JournalError
+from limpet.journal.event_log import Story, last_told
+from limpet.journal.files import read_whole
+from limpet.run.planning.redo import Redos, read_redone
+from limpet.run.planning.work_items import Note, read_asked
+from limpet.run.reading.column import FactsReader
+from limpet.run.reading.failures import FailuresReader
+from limpet.run.reading.find_run import layout_of_run
+from limpet.run.reading.lock_holder import Holder, holder_of
+from limpet.run.reading.rows import Naming, naming_of
+from limpet.run.reading.times import age_s, seconds_of
+
+_NAME = re.compile(r"\w[\w.-]*")
+_QUIET_S = 600.0
+"""After this long without a word, a run on another machine is taken for dead."""
+
+
+class RunFiles:
+    """A run, or the journal of a map, as its files tell it. Close it, or use it with `with`.
+
+    Args:
+        path: A run directory, or the `.jsonl` file of a map.
+
+    Attributes:
+        path: As it was given.
+        layout: Where its files lie.
+        about: What `run.json` says; empty if there is none.
+        remarks: What could not be read, in words.
+        holder: Who took its lock last; None if nobody ever did.
+        columns: The column of each step that was last asked for, the first step first.
+        failures: Of all sessions.
+        story: Of the last session; None: nobody wanted it yet.
+        asked: The keys that count now; None: nobody left a note.
+        standing: By the key of an answer that an earlier version gave: which version, and the key
+            that the present one's will have.
+        redos: What is to be run again whatever is there, and is not done.
+
+    Raises:
+        JournalError: There is no run at `path`.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.layout = layout_of_run(path)
+        self.about: dict[str, Any] = {}
+        self.remarks: list[str] = []
+        self.holder: Holder | None = None
+        self.columns: dict[str, FactsReader] = {}
+        self.failures = FailuresReader(self.layout.failures)
+        self.story: Story | None = None
+        self.asked: list[bytes] | None = None
+        self.standing: dict[bytes, tuple[str, bytes]] = {}
+        self.redos = Redos({})
+        self._read_files()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for column in self.columns.values():
+            column.close()
+
+    def refresh(self) -> None:
+        """Read what happened since."""
+        self._read_files()
+
+    def _read_files(self) -> None:
+        self.holder = holder_of(self.layout.lock)
+        self.about = self._read_about()
+        self.redos = Redos(self.about, read_redone(self.layout))
+        note = read_asked(self.layout)
+        # The story before the columns: a call it tells of may have its record by now, and a call
+        # with a record is not in flight.
+        if self.story is not None:
+            self.story.refresh()
+        for name in (self.step, *self.evaluators):
+            if name in self.columns:
+                self.columns[name].refresh()
+            else:
+                path = self.layout.column(name)
+                self.columns[name] = FactsReader(path, self.layout.index(path))
+        self.failures.refresh()
+        self.asked, self.standing = None, {}
+        if note is not None:
+            self._settle(note)
+
+    def _settle(self, note: Note) -> None:
+        """Find which keys count: where the present version has no answer, another's may stand."""
+        self.asked, column = note.keys, self.columns[self.step]
+        if not note.standing:
+            return
+        self.asked = []
+        for key in note.keys:
+            before = None if column.has(key) else note.standing.get(key)
+            self.asked.append(key if before is None else before[0])
+            if before is not None:
+                self.standing[before[0]] = before[1].hex(), key
+
+    def _read_about(self) -> dict[str, Any]:
+        self.remarks = []
+        try:
+            about = json.loads(read_whole(self.layout.about))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, JournalError) as error:
+            self.remarks.append(f"run.json cannot be read, so less is known: {error}")
+            return {}
+        return about if isinstance(about, dict) else {}
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def kind(self) -> str:
+        """Return "evaluation" or "map"."""
+        return "map" if self.layout.single or self.about.get("kind") == "map" else "evaluation"
+
+    @property
+    def step(self) -> str:
+        """The step that answers."""
+        return "map" if self.kind == "map" else "workflow"
+
+    @property
+    def evaluators(self) -> tuple[str, ...]:
+        """The evaluators that were last asked for."""
+        if self.kind == "map":
+            return ()
+        known = self.session.get("steps") or self.about.get("evaluators")
+        if known is None:
+            known = [one.name.removesuffix("_output.jsonl") for one in self.layout.columns()]
+        return tuple(name for name in known if name != self.step and _NAME.fullmatch(name))
+
+    @property
+    def sessions(self) -> list[dict[str, Any]]:
+        """When it was worked on, oldest first."""
+        sessions = self.about.get("sessions")
+        return list(filter(_is_object, sessions)) if isinstance(sessions, list) else []
+
+    @property
+    def session(self) -> dict[str, Any]:
+        """The last session; empty if nothing is known of it."""
+        return self.sessions[-1] if self.sessions else {}
+
+    @property
+    def naming(self) -> Naming:
+        """How ids are written."""
+        return naming_of(self.sessions)
+
+    # ---- who works on it ------------------------------------------------------------------------
+
+    @property
+    def is_running(self) -> bool:
+        """Whether somebody works on it."""
+        who, session = self.holder, self.session
+        if who is None or who.is_alive is False:
+            return False
+        if "ended" in session:
+            # Another process has the lock already, and will say so when it has made its plan.
+            since, ended = seconds_of(who.started), seconds_of(session["ended"])
+            newer = since is not None and ended is not None and since >= ended - 1
+            return who.pid != session.get("pid") and newer and bool(who.is_alive)
+        if who.is_alive is None:
+            quiet_s = age_s(self.last_at)
+            return quiet_s is not None and quiet_s < _QUIET_S
+        return True
+
+    @property
+    def began_at(self) -> str:
+        """When the last session began; empty if nobody knows."""
+        return str(self.session.get("began", ""))
+
+    @property
+    def last_at(self) -> str:
+        """When it was last worked on; empty if nobody knows."""
+        ended = self.session.get("ended")
+        return str(ended or last_told(self.layout.events) or self.began_at)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)

@@ -1,0 +1,1 @@
+"""What came out: the result objects, the summary, costs, files for others."""

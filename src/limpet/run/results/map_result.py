@@ -1,0 +1,62 @@
+"""What came out of a map?"""
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Generic
+
+from limpet.executors.attempts import Finished, InputT, OutputT
+from limpet.executors.details import ExecutionDetails, ExecutionStatus, Unset
+from limpet.run.progress.notebook import table_html
+from limpet.text import one_line
+
+_MOST_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class MapResult(Generic[InputT, OutputT]):
+    """The outputs of a map in the order of its inputs, and how each input fared.
+
+    Attributes:
+        outputs: What the function returned; the fallback value where there is nothing.
+        details: Status, exceptions and seconds of each input.
+        failures: The inputs that failed, with their errors.
+        kept: How many results were on disk already.
+        stop_reason: Why it stopped before all inputs were done; None if it did not.
+    """
+
+    outputs: list[OutputT | Unset]
+    details: list[ExecutionDetails]
+    failures: list[Finished[InputT, Any]] = field(default_factory=list)
+    kept: int = 0
+    stop_reason: Exception | None = None
+
+    @property
+    def ran(self) -> int:
+        """How many inputs ran this time, to a result or a failure."""
+        return len(self.details) - self.kept - self.not_run
+
+    @property
+    def not_run(self) -> int:
+        """How many inputs have no result because it stopped before."""
+        return sum(one.status is ExecutionStatus.DID_NOT_RUN for one in self.details)
+
+    def _repr_html_(self) -> str:
+        counts = {"inputs": len(self.details), "kept": self.kept, "ran": self.ran}
+        counts |= {"failed": len(self.failures), "not run": self.not_run}
+        rows = [[f"{number:,}" for number in counts.values()]]
+        shown = [
+            [f"{one.index:,}", escape(one_line(one.input)), escape(one_line(str(one.error)))]
+            for one in self.failures[:_MOST_SHOWN]
+        ]
+        failures = table_html(("input", "", "failed because"), shown) if shown else ""
+        return table_html(list(counts), rows) + failures
+
+    def __repr__(self) -> str:
+        parts = [f"{len(self.details):,} inputs", f"{self.kept:,} kept", f"{self.ran:,} ran"]
+        if self.failures:
+            parts.append(f"{len(self.failures):,} failed")
+        if self.not_run:
+            parts.append(f"{self.not_run:,} not run")
+        if self.stop_reason is not None:
+            parts.append(f"stopped: {self.stop_reason}")
+        return f"<MapResult: {', '.join(parts)}>"

@@ -1,0 +1,93 @@
+"""The files for others: the shapes of `nat eval`, written whole at the end of every run."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from tempfile import TemporaryFile
+from typing import Any, BinaryIO
+
+from limpet.journal.files import replace_file
+from limpet.journal.layout import Layout
+from limpet.json_values import encode
+from limpet.run.executing.records import answer_record, kept_steps
+from limpet.run.planning.work_items import Asked
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.run.results.nat_steps import as_nat_step
+
+_PIECE_BYTES = 2**20
+
+
+def write_outputs(
+    layout: Layout,
+    results: Iterable[tuple[Asked, ItemResult]],
+    evaluators: Sequence[str],
+    summarise: Callable[[], dict[str, Any]],
+    *,
+    bare: bool = False,
+    step_filter: Sequence[str] | None = None,
+) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
+
+    The results are gone through once, and none is kept: there may be a million.
+
+    Args:
+        layout: Where.
+        results: What was asked, and what came out.
+        evaluators: The names of what scored.
+        summarise: Returns the numbers, once all results were gone through.
+        step_filter: Which types of steps are kept; None: all.
+        bare: In `workflow_output.json`, only the outputs themselves.
+    """
+    with ExitStack() as stack:
+        # A score's file begins with the mean: its items wait in a file without a name until then.
+        scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
+
+        def answers() -> Iterator[Any]:
+            for number, (asked, item) in enumerate(results):
+                for name, file in scores.items():
+                    file.write((b",\n" if number else b"\n") + encode(_score(name, item))[0])
+                yield item.output if bare else _answer(asked, item, step_filter)
+
+        replace_file(layout.home / "workflow_output.json", _array(answers()))
+        summary = summarise()
+        for name, file in scores.items():
+            head = {"average_score": summary["evaluators"][name]["mean"]}
+            head["_limpet"] = summary["evaluators"][name]
+            replace_file(layout.home / f"{name}_output.json", _score_file(head, file))
+    pretty = json.dumps(summary, indent=2).encode() + b"\n"
+    replace_file(layout.home / "summary.json", [pretty])
+
+
+def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -> dict[str, Any]:
+    if item.status == "completed":
+        steps = enumerate(kept_steps(item.steps, step_filter))
+        return answer_record(asked, item.output, [as_nat_step(one, n) for n, one in steps])
+    ours: dict[str, Any] = {"status": item.status}
+    if item.error is not None:  # the traceback stands in failures.jsonl
+        ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
+    return answer_record(asked, None, []) | {"_limpet": ours}
+
+
+def _score(name: str, item: ItemResult) -> dict[str, Any]:
+    if name in item.scores:
+        # With more trials, ids have grown; and the toolkit asks every score for its reasoning.
+        return {"reasoning": {}, **item.scores[name], "id": item.id}
+    error = item.score_errors.get(name)
+    why = "it was stopped before" if item.status == "completed" else f"the workflow {item.status}"
+    reason = error["message"] if error else f"not run: {why}"
+    return {"id": item.id, "score": None, "reasoning": {}, "error": reason}
+
+
+def _score_file(head: dict[str, Any], items: BinaryIO) -> Iterator[bytes]:
+    yield encode(head)[0][:-1] + b',"eval_output_items":['
+    items.seek(0)
+    while piece := items.read(_PIECE_BYTES):
+        yield piece
+    yield b"\n]}\n"
+
+
+def _array(records: Iterator[Any]) -> Iterator[bytes]:
+    yield b"["
+    for number, record in enumerate(records):
+        yield (b",\n" if number else b"\n") + encode(record)[0]
+    yield b"\n]"

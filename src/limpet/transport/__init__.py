@@ -1,0 +1,1 @@
+"""One HTTP client: connections, proxies, deadlines, replies, what a failure means."""

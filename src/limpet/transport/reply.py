@@ -1,0 +1,120 @@
+"""What does a response say, read piece by piece and never too much of it?"""
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+import aiohttp
+
+from limpet.errors import PermanentError, TransientError
+from limpet.transport.compression import ENCODINGS, Inflater
+from limpet.transport.deadlines import within
+
+MOST_SAID = 2**16
+"""Bytes of a refusal that are read: it says what is wrong at its beginning."""
+
+
+class Reply:
+    """A response whose headers are here and whose body is on its way.
+
+    Args:
+        response: The response.
+        where: Who answers, for messages.
+        most: Bytes that are taken, unpacked.
+        pause_s: Seconds that may pass between two pieces.
+
+    Attributes:
+        status: The status.
+        headers: The headers.
+        content_type: What the body says it is, in lower case, without parameters.
+        framed: Its end is marked, so that a cut one cannot be taken for whole.
+    """
+
+    def __init__(
+        self, response: aiohttp.ClientResponse, where: str, most: int, pause_s: float | None
+    ) -> None:
+        self.status = response.status
+        self.headers = headers = response.headers
+        self.content_type = headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        chunked = headers.get("Transfer-Encoding", "").lower().endswith("chunked")
+        self.framed = chunked or "Content-Length" in headers
+        self._response = response
+        self._where = where
+        self._most = most
+        self._pause_s = pause_s
+        self._encoding = headers.get("Content-Encoding", "").strip().lower()
+
+    async def pour(self, take: Callable[[bytes], object]) -> None:
+        """Hand every piece of the body to `take`, unpacked.
+
+        Raises:
+            TransientError: It is not whole.
+            TooSlowError: The pieces come too slowly.
+            PermanentError: It is too large, or packed in a way that we do not know.
+        """
+        inflater = self._inflater()
+        announced = self._response.content_length or 0
+        if inflater is None and announced > self._most:
+            raise self._too_large()
+        size = 0
+        while chunk := await self._next():
+            try:
+                pieces: Iterable[bytes] = (chunk,) if inflater is None else inflater.feed(chunk)
+                for piece in pieces:
+                    size += len(piece)
+                    if size > self._most:
+                        raise self._too_large()
+                    take(piece)
+            except ValueError as error:
+                raise TransientError(f"{self._where}: {error}") from None
+        if inflater is not None:
+            try:
+                inflater.end()
+            except ValueError as error:
+                raise TransientError(f"{self._where}: {error}") from None
+
+    async def whole(self) -> bytes:
+        """Return the body. Raises as `pour` does."""
+        pieces: list[bytes] = []
+        await self.pour(pieces.append)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def beginning(self) -> bytes:
+        """Return what there is of the body, up to a bound; what cannot be read is left out."""
+        pieces: list[bytes] = []
+
+        def take(piece: bytes) -> None:
+            pieces.append(piece[:MOST_SAID])
+            if sum(map(len, pieces)) >= MOST_SAID:
+                raise _EnoughError
+
+        broken = (TransientError, PermanentError, aiohttp.ClientError, OSError)
+        with contextlib.suppress(_EnoughError, *broken):  # the status has told what matters
+            await self.pour(take)
+        return b"".join(pieces)[:MOST_SAID]
+
+    async def _next(self) -> bytes:
+        # Not readline: a line may be of any length.
+        content, pause_s = self._response.content, self._pause_s
+        if pause_s is None:
+            return await content.readany()
+        return await within(pause_s, content.readany(), f"{self._where}: no more of the response")
+
+    def _inflater(self) -> Inflater | None:
+        if self._encoding in ("", "identity"):
+            return None
+        if self._encoding not in ENCODINGS:
+            raise PermanentError(
+                f"{self._where}: the response is packed as {self._encoding[:40]!r}, which was not "
+                "asked for"
+            )
+        return Inflater()
+
+    def _too_large(self) -> PermanentError:
+        return PermanentError(
+            f"{self._where}: the response is larger than {self._most / 2**20:g} MB",
+            hint="max_response_mb allows more",
+        )
+
+
+class _EnoughError(Exception):
+    """Nobody wants to read on."""

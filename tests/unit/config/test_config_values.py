@@ -1,0 +1,229 @@
+"""Every value of an `eval.yml` that may not be is refused in plain words."""
+
+import pytest
+from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
+
+SUFFIXES = ".json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
+TIME = "or a time such as 90s, 2m or 1h"
+
+
+# What the file holds, what is said, and the hint.
+REFUSED = {
+    # Values
+    "a word for a number": (
+        GOOD + "trials: three\n",
+        "eval.yml:3: trials: must be a whole number of at least 1, not 'three'",
+        None,
+    ),
+    "no trial": (
+        GOOD + "trials: 0\n",
+        "eval.yml:3: trials: must be a whole number of at least 1, not 0",
+        None,
+    ),
+    "a part of a trial": (
+        GOOD + "trials: 2.5\n",
+        "eval.yml:3: trials: must be a whole number of at least 1, not 2.5",
+        None,
+    ),
+    "a truth for a number": (
+        GOOD + "trials: true\n",
+        "eval.yml:3: trials: must be a whole number of at least 1, not true",
+        None,
+    ),
+    "a huge number": (
+        GOOD + "trials: 10000000000\n",
+        "eval.yml:3: trials: must be a whole number of at most 1,000,000,000, not 10000000000",
+        None,
+    ),
+    "a number of 5,000 digits": (
+        GOOD + "trials: 1" + "0" * 5000 + "\n",
+        "eval.yml:3: trials: must be a whole number of at least 1, not a number too large to hold",
+        None,
+    ),
+    "not a number": (
+        GOOD + "timeout: .nan\n",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not NaN",
+        None,
+    ),
+    "a negative time": (
+        GOOD + "timeout: -1\n",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not -1",
+        None,
+    ),
+    "a time in days": (
+        GOOD + "timeout: 2d\n",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not '2d'",
+        None,
+    ),
+    "a number for a name": (
+        GOOD + "name: 1.10\n",
+        "eval.yml:3: name: must be a text, not 1.1",
+        "YAML reads 1.10 as a number: for the text, put it in quotes, '1.10'",
+    ),
+    "a truth for a name": (
+        GOOD + "name: True\n",
+        "eval.yml:3: name: must be a text, not true",
+        "YAML reads True as a truth value: for the text, put it in quotes, 'True'",
+    ),
+    "a number for a version": (
+        "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  version: 3\n",
+        "eval.yml:4: workflow.version: must be a text, not 3",
+        "YAML reads 3 as a number: for the text, put it in quotes, '3'",
+    ),
+    "a name that leads elsewhere": (
+        GOOD + "name: ../x\n",
+        (
+            "eval.yml:3: name: must be a text without '/', '\\', line ends and the like: "
+            "a directory is called so, not '../x'"
+        ),
+        None,
+    ),
+    "a list for a dataset": (
+        "dataset: [a, b]\nworkflow: app:answer\n",
+        "eval.yml:1: dataset: must be the path of a file, not a list",
+        None,
+    ),
+    "a number for a workflow": (
+        "dataset: questions.jsonl\nworkflow: 3\n",
+        "eval.yml:2: workflow: must be module:name, such as app:answer, not 3",
+        None,
+    ),
+    "a workflow without a module": (
+        "dataset: questions.jsonl\nworkflow: app.answer\n",
+        "eval.yml:2: workflow: must be module:name, such as app:answer, not 'app.answer'",
+        "did you mean app:answer?",
+    ),
+    "a file for a workflow": (
+        "dataset: questions.jsonl\nworkflow: src/app.py:answer\n",
+        "eval.yml:2: workflow: must be module:name, such as app:answer, not 'src/app.py:answer'",
+        "did you mean src.app:answer?",
+    ),
+    "a number in quotes": (
+        GOOD + "pace: '8'\n",
+        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not '8'",
+        "leave the quotes out: 8",
+    ),
+    "a word for a pace": (
+        GOOD + "pace: fast\n",
+        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not 'fast'",
+        None,
+    ),
+    "a pace of zero": (
+        GOOD + "pace:\n  concurrency: 0\n",
+        "eval.yml:4: pace.concurrency: must be auto, or a whole number of at least 1, not 0",
+        None,
+    ),
+    "a list for a pace": (
+        GOOD + "pace:\n- 3\n",
+        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not a list",
+        None,
+    ),
+    "a negative retry": (
+        GOOD + "retry: -1\n",
+        "eval.yml:3: retry: must be a whole number of at least 0, not -1",
+        None,
+    ),
+    "a number for a backoff": (
+        GOOD + "retry: {backoff: 3}\n",
+        "eval.yml:3: retry.backoff: must be a mapping of keys to values, not 3",
+        None,
+    ),
+    "a negative wait": (
+        GOOD + "retry: {backoff: {cap: -3}}\n",
+        f"eval.yml:3: retry.backoff.cap: must be a number of seconds of at least 0, {TIME}, not -3",
+        None,
+    ),
+    "a yes for a truth": (
+        GOOD + "output: {bare: yes}\n",
+        "eval.yml:3: output.bare: must be true or false, not 'yes'",
+        "did you mean true?",
+    ),
+    "an unknown word": (
+        GOOD + "output: {durability: flsh}\n",
+        "eval.yml:3: output.durability: must be sync, interval or flush, not 'flsh'",
+        "did you mean 'flush'?",
+    ),
+    "a text for a list": (
+        GOOD + "output: {step_filter: LLM_END}\n",
+        "eval.yml:3: output.step_filter: must be a list of texts, not 'LLM_END'",
+        None,
+    ),
+    "a seed of words": (
+        "workflow: app:answer\ndataset: {path: questions.jsonl, seed: x}\n",
+        "eval.yml:2: dataset.seed: must be a whole number, not 'x'",
+        None,
+    ),
+    # Files
+    "a dataset that is not there": (
+        "workflow: app:answer\ndataset: questions.jsn\n",
+        "eval.yml:2: dataset: questions.jsn does not exist",
+        "did you mean questions.jsonl?",
+    ),
+    "a dataset that is not there, in a folder": (
+        "workflow: app:answer\ndataset:\n  path: data/lang.csv\n",
+        "eval.yml:3: dataset.path: data/lang.csv does not exist",
+        "did you mean data/long.csv?",
+    ),
+    "a folder that is not there": (
+        "workflow: app:answer\ndataset: nowhere/at/all.csv\n",
+        "eval.yml:2: dataset: nowhere/at/all.csv does not exist",
+        "paths are relative to this file, and there is no such folder either",
+    ),
+    "a function where a path stands": (
+        "workflow: app:answer\ndataset: rows:all_of_them\n",
+        "eval.yml:2: dataset: rows:all_of_them does not exist",
+        "for a function that returns the rows: dataset: {python: 'rows:all_of_them'}",
+    ),
+    "a folder for a dataset": (
+        "workflow: app:answer\ndataset: data\n",
+        "eval.yml:2: dataset: data is a directory",
+        "name one of the files in it",
+    ),
+    "a dataset of another kind": (
+        "workflow: app:answer\ndataset: notes.txt\n",
+        f"eval.yml:2: dataset: notes.txt is of a kind that is not read; there are {SUFFIXES}",
+        "rename the file if it is one of these, or let a function return the rows: python:",
+    ),
+    "a sheet of a file that has none": (
+        "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  sheet: one\n",
+        "eval.yml:4: dataset.sheet: only an .xlsx file has sheets",
+        None,
+    ),
+    "a file for the output": (
+        GOOD + "output: notes.txt\n",
+        "eval.yml:3: output: notes.txt is a file, not a directory",
+        None,
+    ),
+    # The filter
+    "a filter that is a text": (
+        GOOD + "filter: lang\n",
+        "eval.yml:3: filter: must be a mapping of keys to values, not 'lang'",
+        None,
+    ),
+    "a filter too deep": (
+        GOOD + "filter: {lang: {is: en}}\n",
+        "eval.yml:3: filter.lang: must be a value or a list of values, not a mapping",
+        "in full: filter: {allow: {column: [values]}, deny: {…}}",
+    ),
+    "a column beside allow": (
+        GOOD + "filter:\n  allow: {lang: en}\n  level: 1\n",
+        "eval.yml:5: filter.level: stands beside allow or deny",
+        "put 'level' under allow or deny",
+    ),
+    "a side that is a list": (
+        GOOD + "filter: {deny: [en]}\n",
+        "eval.yml:3: filter.deny: must be a mapping of columns to values, not a list",
+        None,
+    ),
+    "a number that YAML changes": (
+        GOOD + "filter: {version: [1.2, 1.10]}\n",
+        "eval.yml:3: filter.version.1: YAML reads 1.10 as 1.1",
+        "put it in quotes, '1.10', or write it as the dataset has it",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.replace(" ", "-"))
+def test_what_is_wrong_is_said_with_its_line(case):
+    text, said, hint = REFUSED[case]
+    assert refusal(text) == (said, hint)

@@ -1,0 +1,152 @@
+"""What is wrong with an evaluator, or with a variable of the environment, is said with its line."""
+
+import pytest
+from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
+
+BUILT_INS = "contains, exact_match, json_match, numeric, one_of, regex, similarity, trajectory"
+RESERVED = "workflow, run, summary, events, failures, map are reserved"
+
+
+# What the file holds, what is said, and the hint.
+REFUSED = {
+    # Evaluators
+    "evaluators in a list": (
+        GOOD + "evaluators: [numeric]\n",
+        "eval.yml:3: evaluators: must be a mapping of keys to values, not a list",
+        None,
+    ),
+    "an unknown built-in": (
+        GOOD + "evaluators:\n  correct: exactmatch\n",
+        "eval.yml:4: evaluators.correct: there is no built-in evaluator 'exactmatch'",
+        f"did you mean 'exact_match'?  (built in: {BUILT_INS}; your own: module:name)",
+    ),
+    "a number for an evaluator": (
+        GOOD + "evaluators: {a: 3}\n",
+        (
+            "eval.yml:3: evaluators.a: must be a built-in, module:name, or a mapping with type or "
+            "python, not 3"
+        ),
+        f"built in: {BUILT_INS}",
+    ),
+    "an evaluator of no kind": (
+        GOOD + "evaluators: {a: {tolerance: 3}}\n",
+        "eval.yml:3: evaluators.a: needs type or python",
+        f"type is one of {BUILT_INS}; python is module:name",
+    ),
+    "an evaluator of two kinds": (
+        GOOD + "evaluators: {a: {type: numeric, python: 'a:b'}}\n",
+        "eval.yml:3: evaluators.a.python: stands beside type: keep one of type and python",
+        None,
+    ),
+    "an unknown argument": (
+        GOOD + "evaluators:\n  close:\n    type: numeric\n    tolerence: 0.1\n",
+        "eval.yml:6: evaluators.close: unknown key 'tolerence'",
+        "did you mean 'tolerance'?  (known here: type, tolerance, relative, extract)",
+    ),
+    "a wrong argument": (
+        GOOD + "evaluators:\n  close:\n    type: numeric\n    tolerance: -1\n",
+        "eval.yml:6: evaluators.close.tolerance: must be a finite number, 0 or more, not -1",
+        None,
+    ),
+    "a wrong pattern": (
+        GOOD + "evaluators:\n  form: {type: regex, pattern: '('}\n",
+        (
+            "eval.yml:4: evaluators.form.pattern: '(' is no regular expression: missing ), "
+            "unterminated subpattern at position 0"
+        ),
+        None,
+    ),
+    "a yes for an argument": (
+        GOOD + "evaluators:\n  a: {type: contains, casefold: yes}\n",
+        "eval.yml:4: evaluators.a.casefold: must be true or false, not 'yes'",
+        None,
+    ),
+    "an argument that is empty": (
+        GOOD + "evaluators:\n  a: {type: one_of, choices: []}\n",
+        "eval.yml:4: evaluators.a.choices: must be at least one value, not an empty list",
+        None,
+    ),
+    "arguments that do not name themselves": (
+        GOOD + "evaluators:\n  same: {type: json_match, ignore: [1]}\n",
+        "eval.yml:4: evaluators.same: ignore: 1 is no text",
+        None,
+    ),
+    "an unknown key of a function": (
+        GOOD + "evaluators: {a: {python: 'a:b', verson: '2'}}\n",
+        "eval.yml:3: evaluators.a: unknown key 'verson'",
+        "did you mean 'version'?  (known here: python, version, endpoint, depends_on)",
+    ),
+    "an evaluator's version that is a number": (
+        GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",
+        "eval.yml:3: evaluators.a.version: must be a text, not 2",
+        "put it in quotes",
+    ),
+    "an evaluator that is a file": (
+        GOOD + "evaluators: {a: 'judges.py:grade'}\n",
+        "eval.yml:3: evaluators.a: must be module:name, such as app:answer, not 'judges.py:grade'",
+        "did you mean judges:grade?",
+    ),
+    "a reserved name": (
+        GOOD + "evaluators:\n  Workflow: numeric\n",
+        f"eval.yml:4: evaluators: the name 'Workflow': {RESERVED}",
+        None,
+    ),
+    "a name that makes no file": (
+        GOOD + "evaluators:\n  a/b: numeric\n",
+        (
+            "eval.yml:4: evaluators: the name 'a/b': must be letters, digits, _ and - only, and "
+            "not begin with a digit or -"
+        ),
+        None,
+    ),
+    "two names of one file": (
+        GOOD + "evaluators:\n  a: numeric\n  A: regex\n",
+        "eval.yml:5: evaluators: 'a' and 'A' would have the same file",
+        "give one of them another name",
+    ),
+    # The environment
+    "a variable that is not set": (
+        GOOD + "name: ${NOT_SET}\n",
+        "eval.yml:3: name: ${NOT_SET} is not set in the environment",
+        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+    ),
+    "a variable that a needed value has": (
+        "dataset: ${NOT_SET}/q.jsonl\nworkflow: app:answer\n",
+        "eval.yml:1: dataset: ${NOT_SET} is not set in the environment",
+        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+    ),
+    "a variable inside a long form": (
+        "workflow: app:answer\ndataset:\n  path: ${NOT_SET}\n",
+        "eval.yml:3: dataset.path: ${NOT_SET} is not set in the environment",
+        "set NOT_SET, or give a default: ${NOT_SET:-…}",
+    ),
+    "a variable that is not closed": (
+        GOOD + "name: ${NOT_SET\n",
+        "eval.yml:3: name: '${NOT_SET' has no '}'",
+        "close it; a literal '${' is written '$${'",
+    ),
+    "a variable of no name": (
+        GOOD + "name: ${1X}\n",
+        "eval.yml:3: name: '${1X}' does not name a variable",
+        "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
+    ),
+    "a variable in a variable": (
+        GOOD + "name: ${A:-${B}}\n",
+        "eval.yml:3: name: '${A:-${B}' does not name a variable",
+        "write ${NAME} or ${NAME:-default}, none inside another; a literal '${' is '$${'",
+    ),
+    "an escape for a terminal": (
+        GOOD + 'name: "\\e[2Jx"\n',
+        (
+            "eval.yml:3: name: must be a text without '/', '\\', line ends and the like: "
+            "a directory is called so, not '\\x1b[2Jx'"
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.replace(" ", "-"))
+def test_what_is_wrong_is_said_with_its_line(case):
+    text, said, hint = REFUSED[case]
+    assert refusal(text) == (said, hint)

@@ -1,0 +1,63 @@
+"""A fast part of benchmarks/pacing.py: every kind of provider, few items, exact in virtual time."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+import pacing
+import providers
+
+
+@pytest.mark.parametrize(
+    ("model", "efficiency", "refused"),
+    [
+        (providers.TokenBucket, 0.90, 0.02),
+        (providers.NamedWait, 0.90, 0.02),
+        (providers.MinuteBurst, 0.80, 0.03),
+        (providers.StrictBucket, 0.70, 0.02),
+        (providers.SlidingMinute, 0.85, 0.02),
+        (providers.FixedMinute, 0.85, 0.02),
+        (providers.InFlightCap, 0.75, 0.02),
+        (providers.TokensPerMinute, 0.90, 0.03),
+        (providers.TokensKnown, 0.90, 0.03),
+        (providers.QueueingServer, 0.85, 0.01),
+        (providers.Noise, 0.70, 0.03),
+        (providers.NamedLimits, 0.80, 0.005),
+        (providers.FewPerMinute, 0.90, 0.04),
+    ],
+    ids=lambda value: value.name if isinstance(value, type) else "",
+)
+def test_near_the_limit_and_hardly_ever_refused(model, efficiency, refused):
+    # Windows of a minute show nothing before some of them have passed.
+    by_the_minute = model in (providers.SlidingMinute, providers.FixedMinute)
+    count = 8000 if by_the_minute else min(model.count, 2000)
+    result = pacing.run(model(0, count))
+    assert result.lost == 0
+    assert result.efficiency >= efficiency
+    assert result.refused <= refused
+
+
+@pytest.mark.parametrize("model", [providers.Outage, providers.HangingOutage])
+def test_an_outage_loses_nothing_and_is_not_stormed(model):
+    result = pacing.run(model(0, 5000))
+    assert result.lost == 0
+    assert result.in_outage <= 150
+
+
+def test_what_an_earlier_run_learned_saves_the_search():
+    cold = pacing.run(providers.Slow(0, 4000))
+    warm = pacing.run(providers.Slow(0, 4000), cold.memory)
+    assert warm.efficiency > cold.efficiency + 0.05
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_provider_never_seen_before(seed):
+    model = providers.Unforeseen(seed)
+    if model.oracle() < 50 * model.latency_s:
+        model = providers.Unforeseen(seed + 1000)
+    result = pacing.run(model)
+    assert result.lost == 0
+    assert result.efficiency >= 0.80
+    assert result.refused <= 0.04

@@ -1,0 +1,125 @@
+"""A number of calls at a time is held, and what holds the pace is always said."""
+
+import asyncio
+import json
+
+import pytest
+from rich.console import Console
+from virtual_time import in_virtual_time
+
+import limpet
+from limpet.pacing.state import WORDS
+from limpet.report.progress import ProgressTable, progress_line
+from limpet.run.progress.tally import Tally
+
+ROWS = [{"id": f"q{n}", "question": str(n)} for n in range(24)]
+
+
+def refusing_first(count, at_a_time):
+    """Return a workflow that refuses some, and answers the others only so many at a time."""
+    together = asyncio.Barrier(at_a_time)
+    refused = []
+
+    async def workflow(question):
+        if len(refused) < count:
+            refused.append(question)
+            raise limpet.RateLimitError("slow down", retry_after=0)
+        await together.wait()
+        return question
+
+    return workflow
+
+
+@pytest.mark.parametrize("door", ["evaluate", "map"])
+def test_a_number_stays_whatever_is_refused(tmp_path, door):
+    workflow = refusing_first(8, at_a_time=4)
+    options = {"concurrency": 4, "timeout": 20, "max_retries": 10}
+    if door == "evaluate":
+        result = limpet.evaluate(ROWS, workflow, run=tmp_path / "run", **options)
+        assert [item.output for item in result.items] == [row["question"] for row in ROWS]
+    else:
+        result = limpet.map(workflow, [row["question"] for row in ROWS], **options)
+        assert result.failures == []
+
+
+@in_virtual_time
+async def test_a_few_calls_that_hang_do_not_slow_the_others_down():
+    seen = set()
+
+    async def fn(x):
+        hangs = x % 200 == 150 and x not in seen
+        seen.add(x)
+        await asyncio.sleep(1e6 if hangs else 1)
+        return x
+
+    outputs = (await limpet.amap(fn, range(2000), concurrency=16, timeout=20)).outputs
+    assert outputs == list(range(2000))
+    ideal_s = (2000 + 10 * 20) / 16
+    assert asyncio.get_running_loop().time() < ideal_s + 21  # the last one may hang
+
+
+class Looking(Tally):
+    """Takes a snapshot at every start of a call."""
+
+    def __init__(self):
+        super().__init__()
+        self.paces = set()
+
+    def started(self, cell, attempt):
+        super().started(cell, attempt)
+        for step in self.snapshot().steps:
+            if step.in_flight:
+                self.paces.add(step.pace)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"concurrency": 16}, {"16 at a time"}),
+        ({"concurrency": 3, "enable_dynamic_concurrency": True}, {"at most 3 at a time"}),
+    ],
+)
+def test_what_holds_the_pace_is_said_while_calls_are_in_flight(tmp_path, options, said):
+    watcher = Looking()
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, **options)
+    assert watcher.paces == said
+
+
+def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
+    watcher = Looking()
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher)
+    assert watcher.paces
+    assert "" not in watcher.paces
+    few = Looking()
+    options = {"max_concurrency": 1, "watcher": few}
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path / "few", **options)
+    assert few.paces == {"as many at a time as max_concurrency allows"}
+
+
+def test_another_process_is_told_of_the_pace_before_the_first_call_has_ended(tmp_path):
+    for number, (pace, words) in enumerate({2: "2 at a time", "auto": WORDS["start"]}.items()):
+        run = tmp_path / str(number)
+        limpet.evaluate(ROWS, lambda question: question, run=run, concurrency=pace)
+        events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+        kinds = [one["event"] for one in events]
+        first = kinds.index("pace")
+        assert (events[first]["step"], events[first]["words"]) == ("workflow", words)
+        assert first < kinds.index("started")
+
+
+def test_the_pace_is_on_the_screen_however_narrow_it_is(tmp_path):
+    class Drawing(Tally):
+        drawn = ""
+
+        def started(self, cell, attempt):
+            super().started(cell, attempt)
+            console = Console(width=70, height=20)
+            with console.capture() as capture:
+                console.print(ProgressTable(self.snapshot()))
+            self.drawn = capture.get()
+            self.line = progress_line(self.snapshot())
+
+    watcher = Drawing()
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, concurrency=5)
+    assert "workflow: 5 at a time" in watcher.drawn
+    assert "5 at a time" in watcher.line

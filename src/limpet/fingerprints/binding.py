@@ -66,7 +66,7 @@ class Names:
         scope = self.scope
         assert scope.parent is not None
         self.scope = scope.parent
-        named = scope.kind == "class" or any(use[1] in _READS_LOCALS for use in scope.uses)
+        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint([use[1] for use in scope.uses])
         numbers: dict[str, str] = {}
         if scope.defined:
             scope.fixed |= {

@@ -62,9 +62,12 @@ def use_chains(
 def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented: bool) -> None:
     first, *rest = chain
     if first not in scope:
-        added = vars(builtins).get(first)
-        if is_users(added) or is_users(type(added)):
-            walk.use(f"builtins.{first}", added)
+        if first not in walk.of_python:
+            added = vars(builtins).get(first)
+            if is_users(added) or is_users(type(added)):
+                walk.use(f"builtins.{first}", added)
+            else:
+                walk.of_python.add(first)
         return  # one of Python's own, or not there yet
     if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
         walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])

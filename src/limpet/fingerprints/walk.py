@@ -69,6 +69,7 @@ class Walk:
         sources: The files of code.
         judge: Tells which code changes what is not its own.
         reached: Modules of which something counts.
+        of_python: Names that code uses and no module has: Python's own, or not there yet.
         chance_in_classes: Which attributes of which classes differ at every start.
         held: The objects that may change and that the value in question is made of.
     """
@@ -91,6 +92,7 @@ class Walk:
         self.sources = Sources()
         self.judge = Judge(self)
         self.reached: set[str] = set()
+        self.of_python: set[str] = set()
         self.chance_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
         self.held: list[Any] = []

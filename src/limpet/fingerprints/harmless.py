@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 _NOTHING = object()
 _SCOPES = frozenset({*FUNCTIONS, ast.Lambda})
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _LEAVES = frozenset({ast.Name, ast.Constant})
 _US = __name__.partition(".")[0]
 _CHANGING = re.compile(
@@ -91,7 +92,7 @@ class Judge:
             elif isinstance(one, (ast.Attribute, ast.Subscript)):
                 if type(one.ctx) is not ast.Load and self._stores(one, scope):
                     return True
-            elif isinstance(one, (*FUNCTIONS, ast.ClassDef)) and self._makes(one, scope):
+            elif isinstance(one, _DEFINITIONS) and self._makes(one, scope):
                 return True
         return False
 

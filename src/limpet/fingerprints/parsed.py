@@ -58,11 +58,10 @@ class Parsed:
     def _take(self, tree: ast.Module) -> None:
         self._rest = tree.body
         for statement in tree.body:
-            self._index(statement, statement, "")
+            if type(statement) not in SIMPLE:
+                self._index(statement, statement, "")
 
     def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
-        if type(node) in SIMPLE:
-            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
@@ -73,7 +72,8 @@ class Parsed:
             within += f"{node.name}."
         if deeper:
             for child in children(node):
-                self._index(child, statement, within)
+                if type(child) not in SIMPLE:
+                    self._index(child, statement, within)
 
     def _open(self, piece: Piece) -> ast.stmt | None:
         """Parse a piece; return its statement, or None if it was cut in the wrong place."""

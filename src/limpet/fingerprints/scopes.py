@@ -23,6 +23,7 @@ Scope = Mapping[str, Any]
 _OF_NOTEBOOKS = re.compile(
     r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code"
 )
+_MODULES = ("sys", "modules")
 _WHOLE = ((1, 1_000_000),)
 
 
@@ -37,7 +38,7 @@ def follow(
     use_chains(walk, module, scope, reading.chains, reading.handed)
     if reading.computes_names:
         use_scope(walk, module, scope)
-    if any(chain[:2] == ("sys", "modules") for chain in reading.chains):
+    if _MODULES in [chain[:2] for chain in reading.chains]:
         _loaded(walk, reading, scope)
 
 
@@ -163,7 +164,7 @@ def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
     """Let modules count that code finds in `sys.modules`: those it names, or all of the user's."""
     named: set[Any] = set()
     for chain, name in reading.looked_up:
-        if chain[:2] == ("sys", "modules"):
+        if chain[:2] == _MODULES:
             match name:
                 case ast.Constant(value=str() as text):
                     named.add(text)

@@ -138,7 +138,7 @@ class Walk:
         if not self._deep:
             self.room = objects.Room()
         # `answer(api_key)` is a default.
-        name = path[:-1].rpartition("(" if path.endswith(")") else ".")[2] + path[-1:].rstrip(")")
+        name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
         outer, self.held = self.held, []
         if self.is_secret(name):
             form = hidden.form_behind_secret(self, path, value)

@@ -66,7 +66,9 @@ class Names:
         scope = self.scope
         assert scope.parent is not None
         self.scope = scope.parent
-        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint([use[1] for use in scope.uses])
+        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint(
+            [use[1] for use in scope.uses]
+        )
         numbers: dict[str, str] = {}
         tokens, fixed = self.tokens, scope.fixed
         own = scope.bound - scope.of_module - scope.outer

@@ -90,6 +90,7 @@ class Sources:
         """Return the syntax of a file as it is now."""
         if file not in self._as_it_is:
             before = self._read(file)
+        if file not in self._as_it_is:
             linecache.checkcache(file)
             text = text_of_file(file)
             same = before is not None and before.text == text
@@ -99,7 +100,10 @@ class Sources:
     def _read(self, file: str) -> Parsed | None:
         """Return a file as Python read it last: that may be older than the file is now."""
         if file not in self._as_read:
-            self._as_read[file] = parsed(text_of_file(file))
+            is_new = file not in linecache.cache
+            found = self._as_read[file] = parsed(text_of_file(file))
+            if is_new:  # it is read only now
+                self._as_it_is[file] = found
         return self._as_read[file]
 
     def _believed(self, file: str) -> Parsed | None:

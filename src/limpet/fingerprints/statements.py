@@ -81,6 +81,8 @@ def may_do_something(statement: Any) -> bool:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
         return any(type(one) is not ast.Name for one in statement.targets)
+    if kind is ast.Expr:  # a docstring does nothing
+        return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
         given = statement.args
         return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))

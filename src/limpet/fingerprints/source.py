@@ -9,13 +9,13 @@ import __future__
 import ast
 import functools
 import linecache
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
 from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import shape
-from limpet.fingerprints.parsed import Definition, Parsed, parsed
+from limpet.fingerprints.parsed import Definition, Parsed, lines_of, parsed
 from limpet.fingerprints.unchanged import Unchanged
 
 _FUTURE = functools.reduce(
@@ -115,10 +115,13 @@ class Sources:
             known = self._as_before[file] = parsed(text)
         return known
 
-    def text_of(self, node: ast.AST) -> str:
-        """Return a function that was found as it is written, comments and all."""
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
-        return "\n".join(self._home[id(node)].text.split("\n")[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
+    def text_of(self, node: Definition) -> Callable[[], str]:
+        """Return what gives a function that was found as it is written, comments and all."""
+        return functools.partial(self._home[id(node)].text_between, *lines_of(node))
+
+    def let_go(self, node: Definition) -> None:
+        """Forget the syntax of a function that was read, if it can be found again."""
+        self._home.pop(id(node)).let_go(lines_of(node)[0])
 
 
 def _fits(node: Definition, code: CodeType) -> bool:

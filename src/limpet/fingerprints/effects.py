@@ -20,7 +20,7 @@ from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed, lines_of
 from limpet.fingerprints.reading import FUNCTIONS, Reading
-from limpet.fingerprints.statements import registered_by
+from limpet.fingerprints.statements import may_do_something, registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -95,7 +95,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
             statement.name, statement.bases, statement.keywords, [], statement.decorator_list
         )
         found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
-        found += [part for one in statement.body for part in parts_that_change(walk, one, scope)]
+        body = filter(may_do_something, statement.body)
+        found += [part for one in body for part in parts_that_change(walk, one, scope)]
     elif isinstance(statement, FUNCTIONS):
         given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
         found = [*statement.decorator_list, *given]

@@ -20,6 +20,7 @@ COMPUTED = None
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", one) for one in _METHODS)}
+_BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
@@ -159,11 +160,13 @@ def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     """Tell whether code looks something up in the environment."""
-    first, *rest = chain
-    if first not in scope:  # imported inside the function
-        plain = chain if first == "os" else ("os", *chain)
+    if chain[0] not in scope:  # imported inside the function
+        if chain[0] not in _BEGINS:
+            return False
+        plain = chain if chain[0] == "os" else ("os", *chain)
         return plain in _READING or plain == ("os", "environ")
-    value: Any = scope[first]
+    value: Any = scope[chain[0]]
+    rest = chain[1:]
     if value is os:
         value, rest = getattr(os, rest[0], None) if rest else None, rest[1:]
     if value is os.environ:

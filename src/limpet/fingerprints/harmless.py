@@ -19,13 +19,16 @@ from limpet.fingerprints.asking import attributes_of, bases_of, held_by, names_o
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_module
 from limpet.fingerprints.reading import FUNCTIONS, chain_of
-from limpet.fingerprints.statements import is_for_scripts
+from limpet.fingerprints.statements import is_for_scripts, nodes_in
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
 
 Scope = Mapping[str, Any]
 _NOTHING = object()
+_SCOPES = frozenset({*FUNCTIONS, ast.Lambda})
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+_LEAVES = frozenset({ast.Name, ast.Constant})
 _US = __name__.partition(".")[0]
 _CHANGING = re.compile(
     r"set($|[_A-Z]|[a-z])|seed|register|patch|install|putenv|chdir|import_module"
@@ -55,13 +58,14 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
     while todo:
         one = todo.pop()
         yield one
-        if isinstance(one, (*FUNCTIONS, ast.Lambda)):
+        kind = type(one)
+        if kind in _SCOPES:
             todo += getattr(one, "decorator_list", ())
             todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
-        elif isinstance(one, ast.AnnAssign):
+        elif kind is ast.AnnAssign:
             todo += [one.target] if one.value is None else [one.target, one.value]
-        elif not is_for_scripts(one):
-            todo += ast.iter_child_nodes(one)
+        elif kind not in _LEAVES and not is_for_scripts(one):
+            todo += nodes_in(one)
 
 
 class Judge:
@@ -88,7 +92,7 @@ class Judge:
             elif isinstance(one, (ast.Attribute, ast.Subscript)):
                 if type(one.ctx) is not ast.Load and self._stores(one, scope):
                     return True
-            elif isinstance(one, (*FUNCTIONS, ast.ClassDef)) and self._makes(one, scope):
+            elif isinstance(one, _DEFINITIONS) and self._makes(one, scope):
                 return True
         return False
 

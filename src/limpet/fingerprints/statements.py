@@ -23,6 +23,18 @@ def children(node: ast.AST) -> list[Any]:
     return [child for field in _BODIES for child in getattr(node, field, ())]
 
 
+def nodes_in(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right below a node, as `ast.iter_child_nodes` does, in half the time."""
+    found: list[ast.AST] = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
+
+
 def statements_in(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements in a statement, also those of functions and classes in it."""
     for child in children(node):
@@ -43,8 +55,10 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
 
 def is_for_scripts(node: ast.AST) -> bool:
     """Tell whether it is `if __name__ == "__main__":`."""
-    match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+    if type(node) is not ast.If:
+        return False
+    match node.test:
+        case ast.Compare(left=ast.Name(id="__name__")):
             return True
     return False
 
@@ -67,6 +81,8 @@ def may_do_something(statement: Any) -> bool:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
         return any(type(one) is not ast.Name for one in statement.targets)
+    if kind is ast.Expr:  # a docstring does nothing
+        return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
         given = statement.args
         return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))
@@ -85,13 +101,13 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
+        if isinstance(node, _SCOPES):
+            continue
+        if type(node) is ast.Assign:  # most are
+            for target in node.targets:
+                _note(found, target, node.value)
+            continue
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-                continue
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _note(found, target, value)
-                continue
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 _note(found, target, value)
             case ast.AugAssign(target=target, value=value):
@@ -99,14 +115,15 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
             case ast.NamedExpr(target=target, value=value):
                 _note(found, target, value)
         if not isinstance(node, ast.expr):
-            todo += ast.iter_child_nodes(node)
+            todo += nodes_in(node)
     return found
 
 
 def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+    if type(target) is ast.Name:
+        found.setdefault(target.id, []).append(value)
+        return
     match target:
-        case ast.Name(id=name):
-            found.setdefault(name, []).append(value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for one in targets:
                 _note(found, one, value)

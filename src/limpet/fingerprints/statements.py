@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
+REGISTERING = (
+    r"register\w*|receiver|listens_for|hookimpl|patch_\w+|add_\w+|on|on_\w+|\w*hook|\w*callback"
+)
 """Decorators that put what they get into a registry."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -36,15 +38,15 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if type(node) in SIMPLE or isinstance(node, _SCOPES) or is_for_scripts(node):
+        if type(node) in SIMPLE or isinstance(node, _SCOPES):
             continue
-        yield from at_import(children(node))
+        yield from at_import(node.orelse if is_for_scripts(node) else children(node))
 
 
 def is_for_scripts(node: ast.AST) -> bool:
     """Tell whether it is `if __name__ == "__main__":`."""
     match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
             return True
     return False
 

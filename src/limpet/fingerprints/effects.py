@@ -29,7 +29,8 @@ Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
 _SETS = (  # also one of several: `a = library.b = 1`, `library.a, library.b = 1, 2`
-    r"(?<![\w.])%s\.(\w+)(?=(?:[ \t]*:[^=\n]+?|[ \t]*,[^=()\n]+?)?[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=))"
+    r"(?<![\w.])%s\.(\w+)"
+    r"(?=(?:[ \t]*:[^=\n]+?|[ \t]*,[^=()\n]+?)?[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=))"
 )
 
 

@@ -10,7 +10,6 @@ import ast
 import sys
 import sysconfig
 import threading
-from collections import ChainMap
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -20,6 +19,7 @@ from limpet.fingerprints import chance, effects, names, scopes
 from limpet.fingerprints.asking import is_a, names_of
 from limpet.fingerprints.ownership import is_module, is_users_file, is_users_module
 from limpet.fingerprints.reading import Reading
+from limpet.fingerprints.resolving import scope_in
 from limpet.fingerprints.statements import SIMPLE, assignments, children
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _frames_of_script(scope: dict[str, Any]) -> list[FrameType]:
 def _before_run(walk: "Walk", frame: FrameType) -> None:
     code, scope = frame.f_code, frame.f_globals
     own: dict[str, Any] = {}
+    node: Any = None
     if code.co_name == "<module>":
         parsed = walk.sources.module(scope)
         body = [] if parsed is None else parsed.tree.body
@@ -74,10 +75,10 @@ def _before_run(walk: "Walk", frame: FrameType) -> None:
         at = [one for one in body if (one.end_lineno or 0) >= frame.f_lineno]
         body = at[:1]
     else:
-        node: Any = walk.sources.definition_of(code)
+        node = walk.sources.definition_of(code)
         body = [] if node is None or isinstance(node, ast.Lambda) else node.body
         own = dict(frame.f_locals)
-    every: Any = ChainMap(own, scope)
+    every: Any = scope_in(own, node or ast.Module([], []), scope)
     done: list[ast.AST] = []
     for one in _over(body, frame.f_lineno):
         if isinstance(one, (ast.Import, ast.ImportFrom)):

@@ -102,8 +102,6 @@ _LAZY = "from functools import cache\n@cache\ndef settings():\n    return S()\n"
 _LAZY += "def answer(q):\n    return settings().model\n"
 
 RERUN: list[Edit] = [
-    _edit("a function that imports what it sets up",
-          "def set_up():\n    import fakellm\n    fakellm.MODEL = 'm1'\nset_up()"),
     _edit("a function that imports what it sets up, under another name",
           "def set_up():\n    import fakellm as f\n    f.SETTINGS['a'] = 'm1'\nset_up()"),
     _edit("a function that imports what it fills",

@@ -49,5 +49,5 @@ def is_loud(package: str, name: str, *, dropped: bool) -> bool:
             return re.match(_LOUD.get(package, r"(?!)"), name) is not None
         if dropped:
             return name not in _QUIET
-        return name in _CONTEXTS or _CHANGING.match(name) is not None
+        return package == "unittest" or name in _CONTEXTS or _CHANGING.match(name) is not None
     return True

@@ -103,6 +103,8 @@ def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
         first, last = one.lineno, one.end_lineno
         if last < line:
             yield one
+        elif first <= line and type(one) in SIMPLE:
+            yield from _made_first(one)
         elif first <= line and type(one) not in SIMPLE:
             for header in _HEADERS:
                 found = getattr(one, header, None)
@@ -111,6 +113,17 @@ def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
                     if part is not None and not part.lineno <= line <= part.end_lineno:
                         yield part
             yield from _over([each for each in children(one) if hasattr(each, "lineno")], line)
+
+
+def _made_first(statement: Any) -> Iterator[ast.AST]:
+    """Yield `Runner("m1")` of `Runner("m1").go()`."""
+    node = getattr(statement, "value", None)
+    node = node.value if isinstance(node, ast.Await) else node
+    node = node.func if isinstance(node, ast.Call) else None
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Call):
+        yield node
 
 
 def _imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:

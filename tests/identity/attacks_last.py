@@ -134,6 +134,11 @@ RERUN: list[Edit] = [
           "from concurrent.futures import ThreadPoolExecutor\ndef set_up(m):\n"
           "    fakellm.configure(m)\nwith ThreadPoolExecutor() as p:\n"
           "    list(p.map(set_up, ['m1']))"),
+    _edit("a function that is taken out of a dict and called",
+          "def dev():\n    fakellm.configure('m1')\nBY = {'dev': dev}\nBY['dev']()"),
+    _edit("a context of one's own that is entered",
+          "from contextlib import contextmanager\n@contextmanager\ndef set_up(m):\n"
+          "    fakellm.configure(m)\n    yield\nwith set_up('m1'):\n    pass"),
     _edit("a lambda that is called at once", "(lambda m: fakellm.configure(m))('m1')"),
     _edit("a function of a library's by its name", "getattr(fakellm, 'configure')('m1')"),
     _edit("the names of a library as a dict", "vars(fakellm).update(BASE='m1')"),

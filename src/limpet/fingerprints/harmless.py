@@ -9,7 +9,6 @@ import ast
 import functools
 import sys
 from collections import ChainMap
-from collections.abc import Iterator
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,8 @@ from limpet.fingerprints.resolving import (
     resolved,
     scope_in,
 )
-from limpet.fingerprints.statements import is_for_scripts
+from limpet.fingerprints.statements import executed
+from limpet.fingerprints.values import contents_of
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -39,23 +39,6 @@ _OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "inf
 _CALLING = {"map", "filter", "Thread", "Timer", "submit", "to_thread", "run_in_executor", "reduce"}
 # Of these, attributes and elements are one's own.
 _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collections", "logging"}
-
-
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what runs when a statement does: not the bodies of functions in it."""
-    todo: list[Any] = [node]
-    while todo:
-        one = todo.pop()
-        yield one
-        if isinstance(one, (*FUNCTIONS, ast.Lambda)):
-            todo += getattr(one, "decorator_list", ())
-            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
-        elif isinstance(one, ast.AnnAssign):
-            todo += [one.target] if one.value is None else [one.target, one.value]
-        elif is_for_scripts(one):
-            todo += one.orelse
-        else:
-            todo += ast.iter_child_nodes(one)
 
 
 class Judge:
@@ -130,6 +113,10 @@ class Judge:
         """Judge `Path(x).read_text()`: by what gave it."""
         if isinstance(function, ast.Lambda):
             return self._body(function, scope)
+        if isinstance(function, ast.Subscript):  # `SET_UPS["dev"]()`
+            held = contents_of(resolved(chain_of(function.value) or ("",), scope)[0])
+            parts = [one[-1] if is_a(one, list) else one for one in held or ()]
+            return any(type(one) is FunctionType and self._does(one) for one in parts)
         name = function.attr if isinstance(function, ast.Attribute) else ""
         within: ast.AST = function
         while isinstance(within, (ast.Attribute, ast.Subscript, ast.Call)):
@@ -157,6 +144,8 @@ class Judge:
             value = value.__func__
         if type(value) in (staticmethod, classmethod):
             value = value.__func__
+        while type(value) is FunctionType and not is_users(value) and "__wrapped__" in vars(value):
+            value, owner = vars(value)["__wrapped__"], None
         if value is NOTHING:
             return owner is not None and libraries.is_loud(owner, name, dropped=dropped)
         if type(value) is FunctionType and is_users(value):

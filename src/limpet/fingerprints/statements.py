@@ -51,6 +51,23 @@ def is_for_scripts(node: ast.AST) -> bool:
     return False
 
 
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs when a statement does: not the bodies of functions in it."""
+    todo: list[Any] = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        if isinstance(one, (*_FUNCTIONS, ast.Lambda)):
+            todo += getattr(one, "decorator_list", ())
+            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
+        elif isinstance(one, ast.AnnAssign):
+            todo += [one.target] if one.value is None else [one.target, one.value]
+        elif is_for_scripts(one):
+            todo += one.orelse
+        else:
+            todo += ast.iter_child_nodes(one)
+
+
 def registered_by(statement: ast.stmt) -> list[str]:
     """Return the first names of decorators that put a function or class into a registry."""
     found = []

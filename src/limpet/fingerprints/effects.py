@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
-_SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
+_SETS = (  # also one of several: `a = library.b = 1`, `library.a, library.b = 1, 2`
+    r"(?<![\w.])%s\.(\w+)"
+    r"(?=(?:[ \t]*:[^=\n]+?|[ \t]*,[^=()\n]+?)?[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=))"
+)
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
@@ -44,6 +47,10 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
         _does(walk, module, scope, parsed, file)
         _sets(walk, scope, parsed)
         _imports(walk, scope, parsed, file)
+    _above(walk, module)
+
+
+def _above(walk: "Walk", module: str) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
@@ -104,6 +111,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
     else:
         counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
         return [statement] if counts else []
+    if walk.judge.hands_over(statement, scope):
+        return [statement]
     registries = registered_by(statement)
     if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
         return [statement]
@@ -179,6 +188,7 @@ def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
             loaded = sys.modules.get(name)
             if not used:  # it is imported for what that does
                 _whole(walk, name, file)
+                _above(walk, name)
             elif is_module(loaded):
                 walk.defer(reach, walk, name, names_of(loaded))
 

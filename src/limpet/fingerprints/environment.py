@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import nested
 from limpet.fingerprints.reading import Chain, Reading
 
@@ -23,6 +24,7 @@ _READING = {("os", "getenv"), *(("os", "environ", one) for one in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
+_READERS = {"environs", "decouple", "environ", "dynaconf"}  # packages that do nothing else
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SHORTEST = 2
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
@@ -83,7 +85,9 @@ class Touched:
 
 def is_handed(value: Any) -> bool:
     """Tell whether a value is the environment, or reads it."""
-    return value is os.environ or value is os.getenv or value is os.path.expandvars
+    if value is os.environ or value is os.getenv or value is os.path.expandvars:
+        return True
+    return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
 
 
 def _matches(pattern: str, texts: Iterable[str]) -> Iterator[str]:

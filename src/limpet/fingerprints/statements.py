@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
+REGISTERING = (
+    r"register\w*|receiver|listens_for|hookimpl|patch_\w+|add_\w+|on|on_\w+|\w*hook|\w*callback"
+)
 """Decorators that put what they get into a registry."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_CALLED_LATER = frozenset({*_FUNCTIONS, ast.Lambda})
+_LEAVES = frozenset({ast.Name, ast.Constant})
 _IMPORTS = (ast.Import, ast.ImportFrom)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
@@ -48,9 +52,9 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if type(node) in SIMPLE or isinstance(node, _SCOPES) or is_for_scripts(node):
+        if type(node) in SIMPLE or isinstance(node, _SCOPES):
             continue
-        yield from at_import(children(node))
+        yield from at_import(node.orelse if is_for_scripts(node) else children(node))
 
 
 def is_for_scripts(node: ast.AST) -> bool:
@@ -58,9 +62,27 @@ def is_for_scripts(node: ast.AST) -> bool:
     if type(node) is not ast.If:
         return False
     match node.test:
-        case ast.Compare(left=ast.Name(id="__name__")):
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]):
             return True
     return False
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs when a statement does: not the bodies of functions in it."""
+    todo: list[Any] = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        kind = type(one)
+        if kind in _CALLED_LATER:
+            todo += getattr(one, "decorator_list", ())
+            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
+        elif kind is ast.AnnAssign:
+            todo += [one.target] if one.value is None else [one.target, one.value]
+        elif is_for_scripts(one):
+            todo += one.orelse
+        elif kind not in _LEAVES:
+            todo += nodes_in(one)
 
 
 def registered_by(statement: ast.stmt) -> list[str]:

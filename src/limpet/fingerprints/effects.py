@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
-_SETS = (  # also one of several: `a = library.b = 1`, `library.a, library.b = 1, 2`
-    r"(?<![\w.])%s\.(\w+)"
-    r"(?=(?:[ \t]*:[^=\n]+?|[ \t]*,[^=()\n]+?)?[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=))"
-)
+_MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)"
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
@@ -164,17 +161,39 @@ def lines_that_run() -> dict[int, int]:
 def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
     imported = {_bound(alias) for one in parsed.imports for alias in one.names}
-    for name in sorted(imported):
-        library = scope.get(name)
-        if f"{name}." not in parsed.text or not is_module(library) or is_users_module(library):
-            continue
-        held = names_of(library)
-        for attribute in sorted({*re.findall(_SETS % name, parsed.text, re.MULTILINE)}):
-            path = f"{text_at(library, '__name__')}.{attribute}"
+    libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
+    if not libraries:
+        return
+    for name, attribute in sorted(_set_in(parsed.text)):
+        if name in libraries:
+            library = scope[name]
+            path, held = f"{text_at(library, '__name__')}.{attribute}", names_of(library)
             if attribute in held:
                 walk.use(path, held[attribute])
             else:
                 walk.keep(path, ["not there"])
+
+
+def _may_be_set(name: str, scope: Scope, text: str) -> bool:
+    library = scope.get(name)
+    if f"{name}." not in text or not is_module(library) or is_users_module(library):
+        return False
+    return re.search(_MAY_SET % name, text) is not None
+
+
+def _set_in(text: str) -> set[tuple[str, str]]:
+    """Return the attributes of names that code gives values to: also one of several."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # edited since its import: any may be set
+        return {*re.findall(r"(\w+)\.(\w+)", text)}
+    return {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    }
 
 
 def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
-_MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)"
+_MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
@@ -178,7 +178,7 @@ def _may_be_set(name: str, scope: Scope, text: str) -> bool:
     library = scope.get(name)
     if f"{name}." not in text or not is_module(library) or is_users_module(library):
         return False
-    return re.search(_MAY_SET % name, text) is not None
+    return re.search(_MAY_SET % (name, name), text) is not None
 
 
 def _set_in(text: str) -> set[tuple[str, str]]:

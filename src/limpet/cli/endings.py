@@ -74,7 +74,7 @@ def say_users_traceback(error: BaseException) -> None:
         root = root.__cause__
     if root is error or isinstance(root, LimpetError):
         return
-    ownership = import_module("limpet.fingerprints.ownership")  # heavy, seldom needed
+    ownership = import_module("limpet.fingerprints.walk.ownership")  # heavy, seldom needed
     frames = traceback.walk_tb(root.__traceback__)
     if any(ownership.is_users_file(frame.f_code.co_filename) for frame, _ in frames):
         told: str = import_module("limpet.run.executing.tracebacks").user_traceback(root)

@@ -13,7 +13,7 @@ from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
 from limpet.config.problems import CANNOT_IMPORT, did_you_mean, quoted
-from limpet.fingerprints.listening import importing
+from limpet.fingerprints.files.listening import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 

@@ -14,8 +14,8 @@ from limpet.evaluators.naming import checked_name, name_of
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.executors.threads import Threads
 from limpet.fingerprints.declared import DependsOn, as_declared
-from limpet.fingerprints.looked import digest_of
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
+from limpet.fingerprints.walk.looked import digest_of
 from limpet.text import one_line
 
 

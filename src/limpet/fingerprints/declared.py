@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.shown import (
+from limpet.fingerprints.explaining.shown import (
     MOST_TEXT,
     Showing,
     Shown,
@@ -19,6 +17,8 @@ from limpet.fingerprints.shown import (
     shown_text,
     shown_variable,
 )
+from limpet.fingerprints.identity import Identity
+from limpet.fingerprints.walk.looked import digest_of
 from limpet.secrets.known import certain_secrets, is_secret_name
 from limpet.text import one_line
 

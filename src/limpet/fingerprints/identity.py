@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.left import first_value, note_left, note_taken, taken_away
-from limpet.fingerprints.looked import Looked, digest_of
-from limpet.fingerprints.naming import module_name
-from limpet.fingerprints.shown import Showing, Shown, shown_parts
-from limpet.fingerprints.walk import Walk
+from limpet.fingerprints.explaining.shown import Showing, Shown, shown_parts
+from limpet.fingerprints.process_state import first_value, note_left, note_taken, taken_away
+from limpet.fingerprints.walk.looked import Looked, digest_of
+from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.walk.walk import Walk
 from limpet.secrets.known import certain_secrets, is_secret_name
 
 _TRIES = 5

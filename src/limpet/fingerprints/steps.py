@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.explaining.shown import Showing, Shown, shown_data
 from limpet.fingerprints.identity import Identity, identity_of, note_end
-from limpet.fingerprints.looked import digest_of
-from limpet.fingerprints.shown import Showing, Shown, shown_data
+from limpet.fingerprints.walk.looked import digest_of
 
 logger = logging.getLogger("limpet.fingerprints")
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from limpet.copies import own_copy
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
-from limpet.fingerprints.listening import importing
+from limpet.fingerprints.files.listening import importing
 from limpet.fingerprints.steps import LookedAt, OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of

@@ -11,7 +11,7 @@ import pydantic
 import pytest
 
 import limpet
-from limpet.fingerprints.ownership import is_users_file
+from limpet.fingerprints.walk.ownership import is_users_file
 
 STDLIB = sysconfig.get_path("stdlib")
 

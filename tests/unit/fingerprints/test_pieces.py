@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from limpet.fingerprints.parsed import Parsed
-from limpet.fingerprints.pieces import cut
-from limpet.fingerprints.statements import assignments
+from limpet.fingerprints.code.parsed import Parsed
+from limpet.fingerprints.code.pieces import cut
+from limpet.fingerprints.code.statements import assignments
 
 STDLIB = Path(sysconfig.get_path("stdlib"))
 FILES = [

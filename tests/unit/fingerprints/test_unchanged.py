@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from limpet.fingerprints import unchanged
+from limpet.fingerprints.code import unchanged
 from limpet.fingerprints.identity import identity_of
 
 BEFORE = "def answer(q):\n    return 'old' + q\n"

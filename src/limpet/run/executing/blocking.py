@@ -25,7 +25,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import NamedTuple
 
-from limpet.fingerprints.ownership import is_users_file
+from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
 
 _REST_S, _LOOK_S = 0.05, 0.02

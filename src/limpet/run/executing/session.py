@@ -13,8 +13,8 @@ from typing import Any
 
 from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
+from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal, read_about

@@ -13,8 +13,8 @@ from typing import Any
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
+from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.project import Project
 from limpet.journal.checksum import crc32
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout

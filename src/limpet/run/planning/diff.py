@@ -10,8 +10,8 @@ from typing import Any
 
 from limpet.errors import FunctionChangedError
 from limpet.evaluators.protocol import Evaluator
+from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
-from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.run.executing.pipeline import WORKFLOW

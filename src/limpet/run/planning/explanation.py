@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.differences import Difference, differences
-from limpet.fingerprints.project import Project
+from limpet.fingerprints.explaining.differences import Difference, differences
+from limpet.fingerprints.files.project import Project
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead

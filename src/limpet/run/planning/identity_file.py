@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from limpet.errors import JournalError
+from limpet.fingerprints.explaining.shown import Shown
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.shown import Shown
 from limpet.journal.files import read_whole
 from limpet.journal.journal import FORMAT, Journal
 from limpet.journal.layout import Layout

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from limpet.fingerprints.differences import Difference
+from limpet.fingerprints.explaining.differences import Difference
 
 _MOST_NAMED = 8
 

@@ -8,7 +8,7 @@ says; scores are simply made again, as when an evaluator is edited.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from limpet.fingerprints.project import Project
+from limpet.fingerprints.files.project import Project
 from limpet.journal.column import ColumnReader
 from limpet.run.planning.code_change import OnChange
 from limpet.run.planning.files_read import FilesRead

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Literal
 
 from limpet.errors import LimpetError
-from limpet.fingerprints.differences import Difference, differences
+from limpet.fingerprints.explaining.differences import Difference, differences
 from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
 from limpet.run.executing.pipeline import WORKFLOW

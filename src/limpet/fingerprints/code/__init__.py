@@ -1,0 +1,1 @@
+"""What code says, whatever it looks like: syntax, and bytecode where there is none."""

@@ -1,0 +1,253 @@
+"""What stands where in a file of code?"""
+
+import ast
+import functools
+from typing import Any
+
+from limpet.fingerprints.code.bytecode import compiled
+from limpet.fingerprints.code.pieces import Cut, Piece, cut
+from limpet.fingerprints.code.statements import (
+    SIMPLE,
+    assignments,
+    at_import,
+    children,
+    may_do_something,
+)
+
+_IMPORTS = (ast.Import, ast.ImportFrom)
+_FAILS = (SyntaxError, ValueError, RecursionError)
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = Function | ast.Lambda
+_Found = list[tuple[ast.stmt, Definition]]
+
+
+class Parsed:
+    """A file: its syntax, and where each function and class stands in it.
+
+    Functions and classes at its top level are parsed when they are asked for.
+
+    Args:
+        text: The file.
+
+    Raises:
+        SyntaxError: It is no Python; so are ValueError and RecursionError.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._cut = cut(text)
+        self._classes: dict[str, ast.ClassDef] = {}
+        self._functions: dict[str, list[Function]] = {}
+        self._lines: dict[int, _Found] = {}
+        self._shapes: dict[tuple[int, int], dict[str, list[Any]]] = {}
+        self._lambdas: dict[int, dict[int, list[ast.Lambda]]] = {}
+        self._opened: dict[int, ast.stmt] = {}
+        try:
+            self._take(ast.parse(self._cut.rest))
+        except SyntaxError:
+            self._take_whole(ast.parse(text))
+
+    def _take_whole(self, tree: ast.Module) -> None:
+        """Take all of it: it was cut in the wrong place."""
+        self._cut = Cut(self.text)
+        self._classes, self._functions, self._lines = {}, {}, {}
+        for name in ("_statements", "assignments", "places", "effects", "imports"):
+            vars(self).pop(name, None)
+        self._take(tree)
+
+    def _take(self, tree: ast.Module) -> None:
+        self._rest = tree.body
+        for statement in tree.body:
+            if type(statement) not in SIMPLE:
+                self._index(statement, statement, "")
+
+    def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            self._lines.setdefault(first, []).append((statement, node))
+            self._functions.setdefault(within + node.name, []).append(node)
+            within += f"{node.name}.<locals>."
+        elif isinstance(node, ast.ClassDef):
+            self._classes[within + node.name] = node
+            within += f"{node.name}."
+        if deeper:
+            for child in children(node):
+                if type(child) not in SIMPLE:
+                    self._index(child, statement, within)
+
+    def _open(self, piece: Piece) -> ast.stmt | None:
+        """Parse a piece; return its statement, or None if it was cut in the wrong place."""
+        known = self._opened.get(piece.first)
+        if known is not None:
+            return known
+        try:
+            body = ast.parse("\n" * (piece.first - 1) + piece.text).body
+        except SyntaxError:
+            body = []
+        if len(body) != 1:
+            self._take_whole(self.tree)
+            return None
+        self._opened[piece.first] = body[0]
+        self._index(body[0], body[0], "", deeper=piece.holds_others)
+        return body[0]
+
+    def let_go(self, line: int) -> None:
+        """Forget the function that begins on a line; who asks for it again parses it again.
+
+        Most functions are read once, and trees are the largest part of what a look holds.
+        """
+        piece = self._cut.at_line(line)
+        # Others are known by the identity of their statement: it may not be used again.
+        if piece is None or piece.holds_others or self._shapes or self._lambdas:
+            return
+        statement = self._opened.pop(piece.first, None)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            del self._lines[lines_of(statement)[0]]
+            named = self._functions[statement.name]
+            self._functions[statement.name] = [one for one in named if one is not statement]
+
+    def text_between(self, first: int, last: int) -> str:
+        """Return lines as they are written."""
+        return "\n".join(self.text.split("\n")[first - 1 : last])
+
+    def _open_named(self, name: str) -> None:
+        first = name.partition(".")[0]
+        for piece in self._cut.pieces:
+            if piece.name == first:
+                self._open(piece)
+
+    @functools.cached_property
+    def tree(self) -> ast.Module:
+        """All of it."""
+        try:
+            return ast.parse(self.text)
+        except _FAILS:  # in a function that nobody asked for
+            return ast.Module([ast.Expr(ast.Constant(self.text))], [])
+
+    def class_called(self, name: str) -> ast.ClassDef | None:
+        """Return a class by its qualified name; the last, if there are several."""
+        self._open_named(name)
+        return self._classes.get(name)
+
+    def functions_called(self, name: str) -> list[Function]:
+        """Return functions by their qualified name."""
+        self._open_named(name)
+        return self._functions.get(name, [])
+
+    @functools.cached_property
+    def _statements(self) -> list[ast.stmt]:
+        return list(at_import(self._rest))
+
+    @functools.cached_property
+    def assignments(self) -> dict[str, list[ast.expr]]:
+        """What the module assigns to each of its names."""
+        return assignments(self._rest)
+
+    @functools.cached_property
+    def places(self) -> dict[str, dict[str, list[ast.expr]]]:
+        """What the module assigns to attributes and keys of what its names stand for."""
+        found: dict[str, dict[str, list[ast.expr]]] = {}
+        for one in self._statements:
+            if not isinstance(one, ast.Assign):
+                continue
+            for target in one.targets:
+                match target:
+                    case (
+                        ast.Attribute(value=ast.Name(id=name), attr=place)
+                        | ast.Subscript(
+                            value=ast.Name(id=name), slice=ast.Constant(value=str() as place)
+                        )
+                    ):
+                        found.setdefault(name, {}).setdefault(place, []).append(one.value)
+        return found
+
+    @functools.cached_property
+    def changed(self) -> set[str]:
+        """Names of what functions of the module change: `CONFIG.model = …`."""
+        targets = [
+            one.value
+            for one in ast.walk(self.tree)
+            if isinstance(one, (ast.Attribute, ast.Subscript)) and type(one.ctx) is not ast.Load
+        ]
+        return {one.id for one in targets if isinstance(one, ast.Name)}
+
+    @functools.cached_property
+    def effects(self) -> list[ast.stmt]:
+        """What of the module may do more than give values to names: it calls, changes others."""
+        opened = [self._open(one) for one in self._cut.pieces if one.may_do_something]
+        every = self._rest if None in opened else [*self._rest, *filter(None, opened)]
+        return sorted(filter(may_do_something, every), key=lambda one: one.lineno)
+
+    def uses(self, name: str) -> bool:
+        """Tell whether a name that the module imports is used anywhere in it."""
+        if name == "*":  # who knows which
+            return True
+        at, count = self.text.find(name), 0
+        while at >= 0 and count < 2:  # noqa: PLR2004 - where it is imported, and once more
+            end = at + len(name)
+            before, after = self.text[at - 1 : at], self.text[end : end + 1]
+            part_of_another = before == "_" or after == "_" or before.isalnum() or after.isalnum()
+            count += not part_of_another
+            at = self.text.find(name, end)
+        return count > 1
+
+    @functools.cached_property
+    def imports(self) -> list[ast.Import | ast.ImportFrom]:
+        """The imports that run when the module is imported."""
+        return [
+            one
+            for one in self._statements
+            if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
+        ]
+
+    def shapes_in(self, statement: ast.stmt, flags: int) -> dict[str, list[Any]]:
+        """Return what each function in a statement of the file compiles to."""
+        known = (id(statement), flags)
+        if known not in self._shapes:
+            # The compiler treats names differently that the module imports.
+            alone = statement in self.imports
+            body: list[ast.stmt] = [statement] if alone else [*self.imports, statement]
+            self._shapes[known] = compiled(ast.Module(body, []), flags)
+        return self._shapes[known]
+
+    def at_line(self, line: int, name: str) -> _Found:
+        """Return the functions that begin on a line, each with the statement it stands in."""
+        piece = self._cut.at_line(line)
+        opened = None if piece is None else self._open(piece)
+        if name != "<lambda>":
+            return self._lines.get(line, [])
+        within = self._rest if opened is None else [opened]
+        found: _Found = [
+            (one, node)
+            for one in within
+            if one.lineno <= line <= (one.end_lineno or line)
+            or any(each.lineno <= line for each in getattr(one, "decorator_list", ()))
+            for node in self._lambdas_in(one).get(line, [])
+        ]
+        # Of several on a line, the last that begins before the code is its own.
+        return sorted(found, key=lambda one: -one[1].col_offset)
+
+    def _lambdas_in(self, statement: ast.stmt) -> dict[int, list[ast.Lambda]]:
+        known = self._lambdas.get(id(statement))
+        if known is None:
+            known = self._lambdas[id(statement)] = {}
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Lambda):
+                    known.setdefault(node.lineno, []).append(node)
+        return known
+
+
+def parsed(text: str) -> Parsed | None:
+    """Return the syntax of a file; None if it is empty or no Python."""
+    if not text:
+        return None
+    try:
+        return Parsed(text)
+    except _FAILS:
+        return None
+
+
+def lines_of(node: Any) -> tuple[int, int]:
+    """Return the first and the last line of a statement, with its decorators."""
+    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    return first, node.end_lineno

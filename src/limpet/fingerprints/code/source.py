@@ -1,0 +1,139 @@
+"""Where is the syntax of this code?
+
+A file may have been edited since it was imported, so its text is believed only if it compiles to
+the code that is in memory. Where there is none, or it says something else, bytecode stands in.
+"""
+
+import __future__
+
+import ast
+import functools
+import linecache
+from collections.abc import Callable, Mapping
+from types import CodeType
+from typing import Any
+
+from limpet.fingerprints.code.bytecode import shape
+from limpet.fingerprints.code.parsed import Definition, Parsed, lines_of, parsed
+from limpet.fingerprints.code.unchanged import Unchanged
+from limpet.fingerprints.walk.asking import text_at
+
+_FUTURE = functools.reduce(
+    lambda flags, name: flags | getattr(__future__, name).compiler_flag,
+    __future__.all_feature_names,
+    0,
+)
+_MOST_KEPT = 10_000
+# The text of each file that some code in memory was made from. When the file was edited, and not
+# imported anew, this is still what the code says.
+_believed: dict[str, str] = {}
+# The same of modules: by file, what a new import makes anew, and the text.
+_imported: dict[str, tuple[Any, str]] = {}
+
+
+class Sources:
+    """The files of code, as they are at one look."""
+
+    def __init__(self) -> None:
+        self._unchanged = Unchanged()
+        self._as_read: dict[str, Parsed | None] = {}
+        self._as_it_is: dict[str, Parsed | None] = {}
+        self._as_before: dict[str, Parsed | None] = {}
+        self._home: dict[int, Parsed] = {}
+
+    def definition_of(self, code: CodeType) -> Definition | None:
+        """Return the syntax of a function; None if there is none that is surely its own."""
+        file = code.co_filename
+        for read in (self._read, self.file_as_it_is, self._believed):
+            found = read(file)
+            node = None if found is None else self._definition(code, found)
+            if found is not None and node is not None:
+                if len(_believed) < _MOST_KEPT:
+                    _believed[file] = found.text
+                self._home[id(node)] = found
+                return node
+        return None
+
+    def _definition(self, code: CodeType, file: Parsed) -> Definition | None:
+        found = file.at_line(code.co_firstlineno, code.co_name)
+        found = [one for one in found if _fits(one[1], code)]
+        if len(found) == 1 and code.co_filename in self._unchanged:
+            return found[0][1]
+        for statement, node in found:
+            shapes = file.shapes_in(statement, code.co_flags & _FUTURE)
+            if shape(code) in shapes.get(code.co_qualname, ()):
+                return node
+        return None
+
+    def class_statement(self, cls: type, scope: Mapping[str, Any], file: str | None) -> Any:
+        """Return the syntax of a class; None if there is no such class in its module."""
+        found = self.module(scope)
+        if found is None and file is not None:
+            found = self._read(file)
+        return None if found is None else found.class_called(text_at(cls, "__qualname__") or "")
+
+    def module(self, scope: Mapping[str, Any]) -> Parsed | None:
+        """Return the syntax of a module as it was when it was looked at first since its import."""
+        file = scope.get("__file__")
+        if type(file) is not str:
+            return None
+        now = self.file_as_it_is(file)
+        made = scope.get("__spec__") or scope
+        known = _imported.get(file)
+        if known is None or known[0] is not made:
+            if now is not None:
+                _imported[file] = made, now.text
+            return now
+        return now if now is not None and now.text == known[1] else self._before(file, known[1])
+
+    def file_as_it_is(self, file: str) -> Parsed | None:
+        """Return the syntax of a file as it is now."""
+        if file not in self._as_it_is:
+            before = self._read(file)
+        if file not in self._as_it_is:
+            linecache.checkcache(file)
+            text = text_of_file(file)
+            same = before is not None and before.text == text
+            self._as_it_is[file] = before if same else parsed(text)
+        return self._as_it_is[file]
+
+    def _read(self, file: str) -> Parsed | None:
+        """Return a file as Python read it last: that may be older than the file is now."""
+        if file not in self._as_read:
+            is_new = file not in linecache.cache
+            found = self._as_read[file] = parsed(text_of_file(file))
+            if is_new:  # it is read only now
+                self._as_it_is[file] = found
+        return self._as_read[file]
+
+    def _believed(self, file: str) -> Parsed | None:
+        return self._before(file, _believed.get(file, ""))
+
+    def _before(self, file: str, text: str) -> Parsed | None:
+        known = self._as_before.get(file)
+        if known is None or known.text != text:
+            known = self._as_before[file] = parsed(text)
+        return known
+
+    def text_of(self, node: Definition) -> Callable[[], str]:
+        """Return what gives a function that was found as it is written, comments and all."""
+        return functools.partial(self._home[id(node)].text_between, *lines_of(node))
+
+    def let_go(self, node: Definition) -> None:
+        """Forget the syntax of a function that was read, if it can be found again."""
+        self._home.pop(id(node)).let_go(lines_of(node)[0])
+
+
+def _fits(node: Definition, code: CodeType) -> bool:
+    if not isinstance(node, ast.Lambda):
+        return node.name == code.co_name
+    # Several may stand on one line: the body's place tells them apart.
+    places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
+    return code.co_name == "<lambda>" and (
+        not places or (node.body.lineno, node.body.col_offset) <= min(places)
+    )
+
+
+def text_of_file(file: str) -> str:
+    """Return the text of a file as Python read it last."""
+    return "".join(linecache.getlines(file))

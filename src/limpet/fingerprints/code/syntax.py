@@ -1,0 +1,293 @@
+"""What does code say, whatever it looks like, and which names does it read?
+
+One pass over a syntax tree. It gives a text that is equal for code that does the same: without
+comments and layout, type hints, docstrings and the names of locals, and under every version of
+Python; and, from the same pass, what the code reads from its module.
+"""
+
+import ast
+import contextlib
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from limpet.fingerprints.code.reading import (
+    ENVIRONMENT,
+    FUNCTIONS,
+    NOTICED,
+    Reading,
+    chain_of,
+    docstring,
+)
+from limpet.fingerprints.code.writing import Writer
+
+_LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
+_NAMING = (ast.Constant, ast.Name)
+_IMPORTING = {"import_module", "__import__"}
+
+
+def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> Reading:
+    """Read code.
+
+    Args:
+        *nodes: Statements and expressions of one scope.
+        hints: Whether type hints count.
+        free: Names that are locals of a function around it.
+    """
+    return _Reader(hints=hints).read(nodes, free)
+
+
+def read_hints(hints: list[ast.expr]) -> Reading:
+    """Read type hints, also those that are written as texts."""
+    return _Reader(hints=True).read_hints(hints)
+
+
+def read_class_body(node: ast.ClassDef) -> Reading:
+    """Read a class statement but for its methods.
+
+    Hints in it count where somebody may read them: a decorator, a base or a metaclass.
+    """
+    received = bool(node.decorator_list or node.bases or node.keywords)
+    body = node.body[1:] if docstring(node) is not None else node.body
+    body = [one for one in body if not isinstance(one, FUNCTIONS)]
+    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
+
+
+class _Reader(Writer):
+    def __init__(self, *, hints: bool) -> None:
+        super().__init__()
+        self._hints = hints
+
+    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
+        for node in nodes:
+            self.visit(node)
+        return self.finish(free)
+
+    def _name(self, node: ast.Name, *, called: bool = False) -> None:
+        name, chain = node.id, None
+        scope, tokens = self.scope, self.tokens
+        if type(node.ctx) is ast.Load:
+            chain = (name,)
+            if name in NOTICED:
+                self._notice(name)
+        else:
+            scope.bound.add(name)
+        # As `use` does: half of all that code is made of are names.
+        scope.uses.append((len(tokens), name, chain, called))
+        tokens.append("")
+
+    def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
+        self._notice(node.attr)
+        chain = chain_of(node)
+        if chain is None:
+            self.tokens.append(f".{node.attr}")
+            self.visit(node.value)
+        else:
+            self.tokens.append("." + ".".join(chain[1:]))
+            self._notice(*chain[1:-1])
+            # Writing `x.y = 1` reads x, and hands it to nobody.
+            self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
+
+    def _notice(self, *names: str) -> None:
+        for name in names:
+            if name in NOTICED:
+                self.found.notices.add(NOTICED[name])
+                self.found.environment += NOTICED[name] is ENVIRONMENT
+
+    def _call(self, node: ast.Call) -> None:
+        self.tokens.append("Call")
+        function, last = node.func, ""
+        if type(function) is ast.Name:
+            last = function.id
+            self._name(function, called=True)
+        elif type(function) is ast.Attribute:
+            last = function.attr
+            self._attribute(function, called=True)
+        else:
+            self.visit(function)
+        if last in _IMPORTING:
+            self.found.imports.append(node)
+        if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
+            self._looked_up(function, node.args[0])
+        self.write_all(node.args)
+        self.write_all(node.keywords)
+
+    def _subscript(self, node: ast.Subscript) -> None:
+        self.tokens.append("Subscript")
+        if type(node.ctx) is ast.Load:
+            self._looked_up(node.value, node.slice)
+        self.visit(node.value)
+        self.visit(node.slice)
+
+    def _compare(self, node: ast.Compare) -> None:
+        if type(node.ops[0]) in (ast.In, ast.NotIn):
+            self._looked_up(node.comparators[0], node.left)
+        self.tokens.append("Compare")
+        self.visit(node.left)
+        self.write_all(node.ops)
+        self.write_all(node.comparators)
+
+    def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
+        chain = chain_of(where)
+        if chain is not None:
+            self.found.looked_up.append((chain, name))
+
+    def _import(self, node: ast.Import | ast.ImportFrom) -> None:
+        self.found.imports.append(node)
+        self.tokens.append(f"import {getattr(node, 'level', 0)} {getattr(node, 'module', '')}")
+        for one in node.names:
+            self.tokens.append(one.name)
+            if one.asname is None:
+                name = one.name.partition(".")[0]
+                self.scope.bound.add(name)
+                self.scope.fixed.add(name)  # it names what is imported
+            else:
+                self.bind(one.asname)
+
+    def _annotated(self, node: ast.AnnAssign) -> None:
+        if self._hints and self.scope.kind != "function":
+            self.tokens.append("AnnAssign")
+            self.visit(node.target)
+            self.visit(node.annotation)
+            self._hints_in_texts(node.annotation)
+            if node.value is not None:
+                self.visit(node.value)
+        elif node.value is not None:
+            self.tokens += ("Assign", "targets", "[")
+            self.visit(node.target)
+            self.tokens += ("]", "value")
+            self.visit(node.value)
+        elif type(node.target) is ast.Name:
+            self.scope.bound.add(node.target.id)
+
+    def read_hints(self, hints: list[ast.expr]) -> Reading:
+        for one in hints:
+            self.visit(one)
+            self._hints_in_texts(one)
+        return self.finish(frozenset())
+
+    def _hints_in_texts(self, hint: ast.expr) -> None:
+        for one in ast.walk(hint):
+            if type(one) is ast.Constant and type(one.value) is str:
+                with contextlib.suppress(SyntaxError, ValueError):
+                    self.visit(ast.parse(one.value, mode="eval").body)
+
+    def _handler(self, node: ast.ExceptHandler) -> None:
+        self.tokens.append("ExceptHandler")
+        if node.type is not None:
+            self.visit(node.type)
+        if node.name is not None:
+            self.bind(node.name)
+        self.write_all(node.body)
+
+    def _match_name(self, node: Any) -> None:
+        self.tokens.append(type(node).__name__)
+        name = node.rest if type(node) is ast.MatchMapping else node.name
+        for child in ast.iter_child_nodes(node):
+            self.visit(child)
+        if name is not None:
+            self.bind(name)
+
+    def _return(self, node: ast.Return) -> None:
+        self.tokens.append("Return")
+        if node.value is not None:
+            if type(node.value) is ast.Name:
+                self.returned.add(len(self.tokens))
+            self.visit(node.value)
+
+    def _global(self, node: ast.Global) -> None:
+        self.scope.of_module.update(node.names)
+        for name in node.names:
+            self.use(name, (name,), called=True)
+
+    def _nonlocal(self, node: ast.Nonlocal) -> None:
+        self.scope.outer.update(node.names)
+        for name in node.names:
+            self.use(name, None)
+
+    # ---- scopes ---------------------------------------------------------------------------------
+
+    def _function(self, node: Any) -> None:
+        self.write_all(getattr(node, "decorator_list", []))
+        given = node.args
+        self.write_all(given.defaults)
+        self.write_all(given.kw_defaults)
+        self.tokens.append(type(node).__name__)
+        if type(node) is not ast.Lambda:
+            self.bind(node.name)
+            (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
+        self.enter("function")
+        kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
+        kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
+        for kind, found in kinds.items():
+            for one in found:
+                if one is not None:
+                    self.tokens.append(f"({kind}{one.arg}")
+                    self.scope.bound.add(one.arg)
+                    self.scope.fixed.add(one.arg)
+        if type(node) is ast.Lambda:
+            self.visit(node.body)
+        else:
+            self.write_all(node.body[1:] if docstring(node) is not None else node.body)
+        self.leave()
+
+    def _class(self, node: ast.ClassDef) -> None:
+        self.write_all(node.decorator_list)
+        self.write_all(node.bases)
+        self.write_all(node.keywords)
+        self.tokens.append("ClassDef")
+        self.bind(node.name)
+        received = node.decorator_list or node.bases or node.keywords
+        (self.scope.fixed if received else self.scope.defined).add(node.name)
+        self.enter("class")
+        outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
+        self.write_all(
+            node.body[1:] if docstring(node) is not None and not self._hints else node.body
+        )
+        self._hints = outer
+        self.leave()
+
+    def _comprehension(self, node: Any) -> None:
+        self.tokens.append(type(node).__name__)
+        self.enter("comprehension")
+        for one in node.generators:
+            self.tokens.append(f"for {one.is_async}")
+            self.visit(one.target)
+            self.visit(one.iter)
+            self.write_all(one.ifs)
+        if type(node) is ast.DictComp:
+            self.visit(node.key)
+            self.visit(node.value)
+        else:
+            self.visit(node.elt)
+        self.leave()
+
+    def _named(self, node: ast.NamedExpr) -> None:
+        self.tokens.append("NamedExpr")
+        self.visit(node.value)
+        scope = self.scope
+        while scope.kind == "comprehension" and scope.parent is not None:
+            scope = scope.parent
+        scope.bound.add(node.target.id)
+        self.use(node.target.id, None)
+
+    handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+        **Writer.handlers,
+        ast.Name: _name,
+        ast.Attribute: _attribute,
+        ast.Call: _call,
+        ast.Subscript: _subscript,
+        ast.Compare: _compare,
+        ast.Import: _import,
+        ast.ImportFrom: _import,
+        ast.AnnAssign: _annotated,
+        ast.ExceptHandler: _handler,
+        **dict.fromkeys((ast.MatchAs, ast.MatchStar, ast.MatchMapping), _match_name),
+        ast.Return: _return,
+        ast.Global: _global,
+        ast.Nonlocal: _nonlocal,
+        **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda), _function),
+        ast.ClassDef: _class,
+        **dict.fromkeys((ast.ListComp, ast.SetComp), _comprehension),
+        **dict.fromkeys((ast.DictComp, ast.GeneratorExp), _comprehension),
+        ast.NamedExpr: _named,
+    }

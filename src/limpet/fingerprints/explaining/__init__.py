@@ -1,0 +1,1 @@
+"""What an identity looked like, and what differs from another, for people."""

@@ -1,0 +1,156 @@
+"""What exactly differs between two identities of a step?
+
+Lines of code are compared as far as they count. What counts of a docstring is a part of its own.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import partial
+
+from limpet.fingerprints.explaining.code_lines import compared_lines
+from limpet.fingerprints.explaining.shown import MOST_TEXT, Shown
+from limpet.fingerprints.identity import in_words, own_name
+from limpet.secrets.masking import MASK
+
+Known = Mapping[tuple[str, str], Shown]
+"""What parts were, by their names and digests."""
+
+_CODE = ("function", "class", "module")
+_AROUND = 1
+_MOST_LINES = 2_000
+_WIDE, _BEFORE = 72, 24
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One part that differs.
+
+    Attributes:
+        name: What it is called, in words.
+        change: "changed", "new" or "no longer used".
+        kind: What it is: see `Shown`.
+        lines: The difference, as in a unified diff: each line begins with "-", "+" or a space;
+            "…" stands for lines in between.
+        why_no_lines: If there are none: why.
+    """
+
+    name: str
+    change: str
+    kind: str
+    lines: tuple[str, ...] = ()
+    why_no_lines: str = ""
+
+
+def differences(
+    before: Mapping[str, str], now: Mapping[str, str], known: Known
+) -> tuple[Difference, ...]:
+    """Return what differs, the telling first: changed, new, no longer used.
+
+    Args:
+        before: The digest of each part as it was.
+        now: The same as it is.
+        known: What the parts were and are.
+    """
+    names = [name for name in {*before, *now} if before.get(name) != now.get(name)]
+    if len(names) > 1 and "function" in names:
+        names.remove("function")  # the rest says more
+    found = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
+    order = ("changed", "new", "no longer used")
+    return tuple(sorted(found, key=lambda one: (order.index(one.change), one.kind == "name")))
+
+
+def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Difference:
+    old = known.get((name, was)) if was is not None else None
+    new = known.get((name, is_)) if is_ is not None else None
+    shown = new or old
+    kind, words = "value" if shown is None else shown.kind, _words(name, shown, known)
+    if was is None:
+        return Difference(words, "new", kind, _all_of("+", new))
+    if is_ is None:
+        return Difference(words, "no longer used", kind, _all_of("-", old))
+    if old is None or old.text is None:
+        return Difference(words, "changed", kind, (), "what it was is not on disk")
+    if new is None or new.text is None:
+        return Difference(words, "changed", kind, (), "it cannot be shown")
+    is_folder = kind == "file" and name.endswith("/")
+    compare = _names if is_folder else partial(_diff, is_code=kind in _CODE)
+    lines = tuple(compare(old.text, new.text))
+    return Difference(words, "changed", kind, lines, "" if lines else _why_none(old, new))
+
+
+def _words(name: str, shown: Shown | None, known: Known) -> str:
+    if shown is not None and shown.called:
+        return shown.called
+    return in_words(own_name(name, (of for of, _ in known)))
+
+
+def _why_none(old: Shown, new: Shown) -> str:
+    if old.cut or new.cut:
+        return f"the first {MOST_TEXT:,} characters are the same"
+    if MASK in (new.text or ""):
+        return "a value that is not shown: it may be a secret"
+    if old.kind != new.kind:
+        return f"it was a {old.kind}, and is a {new.kind}"
+    return "its lines are the same: it is used in another way"
+
+
+def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:
+    """Return a value that is new or gone; of code, its name says enough."""
+    if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
+        return ()
+    return tuple(f"{sign} {line}" for line in _shortened(part.text.splitlines()))
+
+
+def _shortened(lines: Sequence[str]) -> list[str]:
+    return [line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines]
+
+
+def _names(old: str, new: str) -> list[str]:
+    """Return which names a folder has no more, and which it has now."""
+    was, is_ = old.splitlines(), new.splitlines()
+    gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
+    return [f"- {one}" for one in _shortened(gone)] + [f"+ {one}" for one in _shortened(came)]
+
+
+# ---- lines --------------------------------------------------------------------------------------
+
+
+def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
+    if is_code:
+        a, b = compared_lines(old, new)
+    else:
+        a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
+    a, b = a[:_MOST_LINES], b[:_MOST_LINES]
+    compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b])
+    found: list[str] = []
+    for number, group in enumerate(compared.get_grouped_opcodes(_AROUND)):
+        if number:
+            found.append("…")
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                found += [f"  {line}" for line in _shortened([one for _, one in b[j1:j2]])]
+            else:
+                found += _pairs([one for _, one in a[i1:i2]], [one for _, one in b[j1:j2]])
+    return found
+
+
+def _pairs(old: list[str], new: list[str]) -> list[str]:
+    """Return lines that went and lines that came; of long ones, where they differ."""
+    if len(old) == len(new):
+        together = [_around_difference(*one) for one in zip(old, new, strict=True)]
+        old, new = [one for one, _ in together], [one for _, one in together]
+    return [f"- {one}" for one in _shortened(old)] + [f"+ {one}" for one in _shortened(new)]
+
+
+def _around_difference(old: str, new: str) -> tuple[str, str]:
+    if max(len(old), len(new)) <= _WIDE:
+        return old, new
+    same = next(
+        (at for at, (a, b) in enumerate(zip(old, new, strict=False)) if a != b),
+        min(len(old), len(new)),
+    )
+    begin = same - _BEFORE
+    if begin <= 0:
+        return old, new
+    return f"…{old[begin:]}", f"…{new[begin:]}"

@@ -1,0 +1,194 @@
+"""What did each part of an identity look like, so that a later difference can be shown?
+
+Code is shown as its lines stand in the file: slices of what the walk has read. Values are shown as
+Python writes them. All of it is bounded, and without secrets.
+"""
+
+import linecache
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from limpet.fingerprints.explaining.rendering import rendered
+from limpet.fingerprints.walk.looked import Looked
+from limpet.secrets.in_texts import (
+    is_hidden,
+    is_secret_file,
+    without_keys,
+    without_literals,
+    without_settings,
+)
+from limpet.secrets.masking import MASK
+
+MOST_TEXT = 20_000
+"""How many characters are kept of a part."""
+MOST_IN_ALL = 1_000_000
+"""How many are kept of a step."""
+
+_CLOSED_OVER = re.compile(r"(.*\.closed over \d+)(.*)", re.DOTALL)
+_BY_NAME = {"file of ": "module", "module ": "module", "variable ": "variable"}
+_BY_FORM = {"code": "function", "bytecode": "function", "class": "class", "module": "module"}
+_BY_FORM |= {"library": "library", "see": "name", "function": "name", "unreadable": "module"}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a part is.
+
+    Attributes:
+        kind: Of which kind: function, class, value, file, variable, package, module, docstring,
+            library (a name from an installed package), name (another name of something), setting.
+        text: Its source or its value; None: it is not known, or there was no more room.
+        cut: Whether the text is only its beginning.
+        called: What it is called, where its name does not say it to people.
+    """
+
+    kind: str
+    text: str | None = None
+    cut: bool = False
+    called: str = ""
+
+
+class Showing:
+    """What the parts of an identity are, made when somebody wants to see it: most never do.
+
+    Args:
+        make: Makes it.
+    """
+
+    def __init__(self, make: Callable[[], Mapping[str, Shown]] = dict) -> None:
+        self._make = make
+        self._made: Mapping[str, Shown] | None = None
+
+    @property
+    def parts(self) -> Mapping[str, Shown]:
+        """What each part is, by its name."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def forget(self) -> None:
+        """Let go of it: the forms of a project's values may be large."""
+        self._make, self._made = dict, None
+
+
+def shown_parts(looked: Looked) -> dict[str, Shown]:
+    """Return what each part that a look found is."""
+    shown, room = {}, MOST_IN_ALL
+    for name, form in looked.forms.items():
+        kind = _kind(name, form)
+        text, is_cut = _text(looked, name, form, kind) if room > 0 else (None, True)
+        room -= len(text or "")
+        shown[name] = Shown(kind, text, is_cut, _called(looked, name))
+    return shown
+
+
+def _called(looked: Looked, name: str) -> str:
+    """Return the name of a variable that a function closes over, with what it is of that."""
+    found = _CLOSED_OVER.match(name)
+    if found is None or found[1] not in looked.variables:
+        return ""
+    variable, function = looked.variables[found[1]]
+    return f"{variable}{found[2]}, closed over by {function}"
+
+
+def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
+    """Return what settings are: plain data, by their names."""
+    shown = {}
+    for name, one in data.items():
+        text, is_cut = rendered(_form(one), name, MOST_TEXT)
+        shown[name] = Shown("setting", without_keys(text), is_cut)
+    return shown
+
+
+def shown_variable(name: str, value: str | None) -> Shown:
+    """Return what a variable of the environment is."""
+    return Shown("variable", *_bounded(_value_of(name, value or None)))
+
+
+def shown_text(kind: str, text: str | None) -> Shown:
+    """Return a part that is a text of its own: the version of a package."""
+    return Shown(kind, *_bounded(text if text is None else without_keys(text)))
+
+
+def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> Shown:
+    """Return what a file is, if it is text and its name is not that of a secret's.
+
+    Args:
+        path: The file.
+        begin: How it begins.
+        is_whole: Whether that is all of it.
+    """
+    if is_secret_file(path) or b"\0" in begin:
+        return Shown("file")
+    try:
+        text = begin.decode()
+    except UnicodeDecodeError as error:
+        if is_whole or error.start < len(begin) - 4:
+            return Shown("file")
+        text = begin[: error.start].decode()
+    kept, is_cut = _bounded(without_settings(text))
+    return Shown("file", kept, is_cut or not is_whole)
+
+
+def _kind(name: str, form: Any) -> str:
+    if name.endswith(".__doc__"):
+        return "docstring"
+    if name.endswith((" as written", ": names of locals")):
+        return "function"
+    begun = next((kind for begin, kind in _BY_NAME.items() if name.startswith(begin)), None)
+    first = form[0] if isinstance(form, list) and form else None
+    return begun or (_BY_FORM.get(first, "value") if isinstance(first, str) else "value")
+
+
+def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, bool]:
+    if name in looked.written:
+        file, lines = looked.written[name]
+        return _bounded(without_literals(_source(file, lines)))
+    match kind, form:
+        case (("function" | "class" | "module"), list()):
+            return None, False  # without source
+        case _, str() if kind == "function":
+            return _bounded(without_literals(form))
+        case "docstring", [text, hints]:
+            told = [text or "", *(f"{one}: {hint}" for one, hint in hints)]
+            return _bounded(without_keys("\n".join(told)))
+        case "variable", _:
+            return _bounded(_value_of(name.removeprefix("variable "), form))
+    text, is_cut = rendered(form, name.rpartition(".")[2].rstrip(")").rpartition("(")[2], MOST_TEXT)
+    return without_keys(text), is_cut
+
+
+def _value_of(name: str, value: str | None) -> str:
+    if value is None:
+        return "not set"
+    return MASK if is_hidden(name, value) else without_keys(value)
+
+
+def _source(file: str, pieces: tuple[tuple[int, int], ...]) -> str:
+    """Return lines of a file, moved to the left as far as the first of them."""
+    lines = linecache.getlines(file)
+    return "".join(_dedented([line for a, b in pieces for line in lines[a - 1 : b]]))
+
+
+def _dedented(lines: list[str]) -> Iterator[str]:
+    margin = lines[0][: len(lines[0]) - len(lines[0].lstrip())] if lines else ""
+    return (line.removeprefix(margin) for line in lines)
+
+
+def _bounded(text: str | None) -> tuple[str | None, bool]:
+    if text is None or len(text) <= MOST_TEXT:
+        return text, False
+    return text[:MOST_TEXT], True
+
+
+def _form(data: Any) -> Any:
+    """Return plain data in the form that the walk would make of it."""
+    if isinstance(data, Mapping):
+        pairs = [[["str", str(key)], _form(one)] for key, one in data.items()]
+        return ["a", "builtins.dict", pairs]
+    if isinstance(data, (list, tuple, set, frozenset)):
+        return ["a", "builtins.list", [_form(one) for one in data]]
+    return ["str", str(data)] if isinstance(data, str) else ["value", repr(data)]

@@ -1,0 +1,1 @@
+"""Which files a call reads, and what they say."""

@@ -1,0 +1,228 @@
+"""What did a module do when it was imported, beyond giving values to its names?
+
+It may have changed a library: a setting, a registry, a method. Nobody who uses the library names
+that. So what a module does counts as soon as anything of it does, and so does what the modules do
+that it imports.
+"""
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Mapping
+from types import FunctionType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints.code import names, syntax
+from limpet.fingerprints.code.modules import file_of_module
+from limpet.fingerprints.code.parsed import Parsed, lines_of
+from limpet.fingerprints.code.reading import FUNCTIONS, Reading
+from limpet.fingerprints.code.statements import may_do_something, registered_by
+from limpet.fingerprints.walk import scopes
+from limpet.fingerprints.walk.asking import is_a, names_of, text_at
+from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk.walk import Walk
+
+Scope = Mapping[str, Any]
+SPACES = (argparse.Namespace, SimpleNamespace)
+_US = __name__.partition(".")[0]
+_MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
+
+
+def reach(walk: "Walk", module: str, scope: Scope) -> None:
+    """Let count what a module did when it was imported."""
+    if module in walk.reached:
+        return
+    walk.reached.add(module)
+    file = scope.get("__file__")
+    if not isinstance(file, str) or not is_users_file(file):
+        return
+    parsed = walk.sources.module(scope)
+    if parsed is not None:
+        _does(walk, module, scope, parsed, file)
+        _sets(walk, scope, parsed)
+        _imports(walk, scope, parsed, file)
+    _above(walk, module)
+
+
+def _above(walk: "Walk", module: str) -> None:
+    above = module.rpartition(".")[0]
+    package = sys.modules.get(above)
+    if above and is_module(package):
+        reach(walk, above, names_of(package))
+
+
+def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
+    at = walk.running.get(id(scope))
+    done = [
+        part
+        for one in parsed.effects
+        if at is None or (one.end_lineno or 0) < at
+        for part in parts_that_change(walk, one, scope)
+    ]
+    if not done:
+        return
+    label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
+    let_count(walk, label, done, module, scope, file)
+
+
+def let_count(
+    walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
+) -> Reading:
+    """Let count what was done before a run, with all that it names."""
+    reading = syntax.read(*done)
+    kept = walk.keep(label, ["code", reading.digest])
+    walk.found.written[kept] = (file, tuple(map(lines_of, done)))
+    reading.handed.clear()  # nobody who is called then counts on a docstring
+    chains = set(reading.chains)
+    for chain in chains:  # of what the command line said, only what is asked for
+        space = scope.get(chain[0])
+        if len(chain) > 1 and is_a(space, *SPACES):
+            reading.chains.discard(chain)
+            walk.use(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
+    walk.follow(label, reading, module, scope, file)
+    reading.chains = chains
+    return reading
+
+
+def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
+    """Return what of a statement changes what is not the module's own, and makes no run.
+
+    What is the module's own counts where it is used. A script may make two runs, one after the
+    other.
+    """
+    if isinstance(statement, ast.ClassDef):
+        made = [*statement.decorator_list, *statement.bases, *statement.keywords]
+        alone = ast.ClassDef(
+            statement.name, statement.bases, statement.keywords, [], statement.decorator_list
+        )
+        found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
+        body = filter(may_do_something, statement.body)
+        found += [part for one in body for part in parts_that_change(walk, one, scope)]
+    elif isinstance(statement, FUNCTIONS):
+        given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+        found = [*statement.decorator_list, *given]
+        found = found if walk.judge.changes(statement, scope) else []
+    else:
+        counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
+        return [statement] if counts else []
+    if walk.judge.hands_over(statement, scope):
+        return [statement]
+    registries = registered_by(statement)
+    if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
+        return [statement]
+    return found
+
+
+def makes_runs(statement: ast.AST, scope: Scope) -> bool:
+    """Tell whether a statement makes a run, by itself or by a function of the user's."""
+    chains = syntax.read(statement).chains
+    return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
+
+
+def _makes_runs(thing: Any) -> bool:
+    if is_a(thing, FunctionType) and is_users(thing):
+        named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
+        return any(_is_ours(one) for one in named)
+    return _is_ours(thing)
+
+
+def _is_ours(thing: Any) -> bool:
+    name = text_at(thing, "__name__") if is_module(thing) else module_name(thing)
+    return (name or "").partition(".")[0] == _US
+
+
+def _is_of_a_library(registry: Any) -> bool:
+    """Tell whether a registry is a library's: one's own counts where it is used."""
+    if is_module(registry):
+        return not is_users_module(registry)
+    return not is_users(registry) and not is_users(type(registry))
+
+
+def lines_that_run() -> dict[int, int]:
+    """Return the line of each module that is still being run, by the identity of its scope.
+
+    A script that starts a run: what it does with the results has no part in them.
+    """
+    found: dict[int, int] = {}
+    frames: list[Any] = list(sys._current_frames().values())  # noqa: SLF001 - all threads
+    while frames:
+        frame = frames.pop()
+        if frame.f_code.co_name == "<module>":
+            found.setdefault(id(frame.f_globals), frame.f_lineno)
+        if frame.f_back is not None:
+            frames.append(frame.f_back)
+        del frame  # one of them is this one: it would hold itself, and all that it reaches
+    return found
+
+
+def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
+    """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
+    imported = {_bound(alias) for one in parsed.imports for alias in one.names}
+    libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
+    if not libraries:
+        return
+    for name, attribute in sorted(_set_in(parsed.text)):
+        if name in libraries:
+            library = scope[name]
+            path, held = f"{text_at(library, '__name__')}.{attribute}", names_of(library)
+            if attribute in held:
+                walk.use(path, held[attribute])
+            else:
+                walk.keep(path, ["not there"])
+
+
+def _may_be_set(name: str, scope: Scope, text: str) -> bool:
+    library = scope.get(name)
+    if f"{name}." not in text or not is_module(library) or is_users_module(library):
+        return False
+    return re.search(_MAY_SET % (name, name), text) is not None
+
+
+def _set_in(text: str) -> set[tuple[str, str]]:
+    """Return the attributes of names that code gives values to: also one of several."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # edited since its import: any may be set
+        return {*re.findall(r"(\w+)\.(\w+)", text)}
+    return {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    }
+
+
+def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
+    for one in parsed.imports:
+        found = [*names.imports_in([one], scope.get("__package__"))]
+        users = [name for name in found if not _is_a_librarys(name)]
+        if not users:
+            continue
+        used = any(parsed.uses(_bound(alias)) for alias in one.names)
+        for name in users:
+            loaded = sys.modules.get(name)
+            if not used:  # it is imported for what that does
+                _whole(walk, name, file)
+                _above(walk, name)
+            elif is_module(loaded):
+                walk.defer(reach, walk, name, names_of(loaded))
+
+
+def _is_a_librarys(module: str) -> bool:
+    loaded = sys.modules.get(module)
+    return is_module(loaded) and not is_users_module(loaded)
+
+
+def _bound(alias: ast.alias) -> str:
+    return (alias.asname or alias.name).partition(".")[0]
+
+
+def _whole(walk: "Walk", name: str, importer: str) -> None:
+    found = file_of_module(name, importer)
+    if found is not None:
+        walk.defer(scopes.use_file, walk, name, found)

@@ -83,7 +83,7 @@ class PreProcessed(LookedAt):
                 output=made.output_obj,
                 expected=getattr(made, "expected_output_obj", scored.expected),
                 input=getattr(made, "input_obj", scored.input),
-                steps=getattr(made, "trajectory", scored.steps),
+                trace=getattr(made, "trajectory", scored.trace),
             )
         )
 
@@ -95,6 +95,6 @@ class PreProcessed(LookedAt):
             expected_output_obj=scored.expected,
             output_obj=scored.output,
             expected_trajectory=row.get(self._expected_steps) or [],
-            trajectory=list(scored.steps),
+            trajectory=list(scored.trace),
             full_dataset_entry=row,
         )

@@ -306,13 +306,13 @@ def test_a_second_run_asks_the_real_server_nothing(server, tmp_path):
 
 def test_the_real_servers_steps_are_parsed_with_their_usage(server, tmp_path):
     result = ask(server, tmp_path, rows("Repeat"))
-    payloads = [one["payload"] for one in result.items[0].trace]
-    assert [one["event_type"] for one in payloads] == [
+    trace = result.items[0].trace
+    assert [event["type"] for event in trace] == [
         "WORKFLOW_START", "FUNCTION_START", "LLM_START", "LLM_END", "TOOL_START", "TOOL_END",
         "TOOL_START", "TOOL_END", "FUNCTION_END", "WORKFLOW_END",
     ]  # fmt: skip
-    assert payloads[5]["name"] == "repeat"
-    assert payloads[5]["data"]["output"] == "a0"
+    assert [event["kind"] for event in trace[2:6]] == ["model", "model", "tool", "tool"]
+    assert (trace[5]["name"], trace[5]["output"]) == ("repeat", "a0")
     tokens = column(tmp_path)[0]["_limpet"]["usage"]
     assert (tokens["prompt_tokens"], tokens["completion_tokens"]) == (7, 3)
     assert (tokens["cached_tokens"], tokens["reasoning_tokens"]) == (2, 1)

@@ -147,7 +147,7 @@ class OutputShape(Section):
         default=None, description="Write workflow_output.json as outputs alone."
     )
     trace_filter: Texts | None = Field(
-        default=None, description="Which types of events of a trace are kept."
+        default=None, description="Which types or kinds of events of a trace are kept."
     )
     mask: Truth | None = Field(
         default=None,

@@ -29,6 +29,7 @@ from limpet.evaluators import (
 )
 from limpet.evaluators.numeric import number_in
 from limpet.types import Item
+from limpet.workflows.nat_trace import trace_of
 
 
 def score(evaluator, output=None, expected=None, **fields):
@@ -274,11 +275,11 @@ def nat(name, event_type="TOOL_END"):
     ("mode", "taken", "expected", "value", "explanation"),
     [
         ("exact", "abc", "abc", True, None),
-        ("exact", "ab", "abc", False, "step 3: 'c' is missing"),
-        ("exact", "abc", "ab", False, "step 3: got 'c', which is not expected"),
-        ("exact", "acb", "abc", False, "step 2: got 'c', expected 'b'"),
+        ("exact", "ab", "abc", False, "event 3: 'c' is missing"),
+        ("exact", "abc", "ab", False, "event 3: got 'c', which is not expected"),
+        ("exact", "acb", "abc", False, "event 2: got 'c', expected 'b'"),
         ("exact", "", "", True, None),
-        ("exact", "a", "", False, "step 1: got 'a', which is not expected"),
+        ("exact", "a", "", False, "event 1: got 'a', which is not expected"),
         ("in_order", "axbyc", "abc", 1.0, None),
         ("in_order", "bca", "abc", 2 / 3, "'a' is missing"),
         ("in_order", "acb", "abc", 2 / 3, None),
@@ -314,17 +315,33 @@ def test_trajectory(mode, taken, expected, value, explanation):
         ],
         [nat(None, "LLM_END"), "search", {"payload": "text", "name": "answer"}],
         [SimpleNamespace(model_dump=lambda: nat("search")), nat("answer")],
+        [
+            {"kind": "model", "name": "big"},
+            {"kind": "tool", "name": "search", "phase": "start", "started": 1.0},
+            {"kind": "tool", "name": "search", "started": 1.0, "ended": 2.0},
+            {"kind": "tool", "name": "answer"},
+        ],
+        trace_of([nat("big", "LLM_END"), nat("search", "TOOL_START"), nat("search")]) + ["answer"],
+        [
+            {"role": "user", "content": "when?"},
+            {"role": "assistant", "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}},
+                {"id": "c2", "type": "function", "function": {"name": "answer", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "c1", "name": "search", "content": "now"},
+            {"role": "assistant", "content": "now"},
+        ],
     ],
-)
-def test_an_event_may_be_a_text_a_dict_or_one_of_nats(trace):
+)  # fmt: skip
+def test_an_event_may_be_a_text_a_dict_a_message_or_one_of_nats(trace):
     assert score(trajectory(), expected=["search", "answer"], trace=trace).value is True
     assert score(trajectory(), expected=trace, trace=["search", "answer"]).value is True
 
 
 def test_which_types_and_which_key_count_is_the_users_to_say():
     trace = [nat("plan", "LLM_END"), nat("search")]
-    assert score(trajectory(types=None), expected=["plan", "search"], trace=trace).value is True
-    assert score(trajectory(types=["LLM_END"]), expected=["plan"], trace=trace).value is True
+    assert score(trajectory(kinds=None), expected=["plan", "search"], trace=trace).value is True
+    assert score(trajectory(kinds=["model"]), expected=["plan"], trace=trace).value is True
     tools = [{"tool": "search"}, {"tool": 2}]
     assert score(trajectory(key="tool"), expected=["search", "2"], trace=tools).value is True
 
@@ -332,7 +349,7 @@ def test_which_types_and_which_key_count_is_the_users_to_say():
 @pytest.mark.parametrize(
     "column", [["a", "b"], '["a", "b"]', '[{"name": "a"}, {"name": "b"}]', ("a", "b")]
 )
-def test_the_expected_steps_stand_in_the_items_column(column):
+def test_the_expected_events_stand_in_the_items_column(column):
     item = Item("q1", "?", "the answer", {"expected_intermediate_steps": column, "way": ["x"]})
     scored = {"expected": item.expected, "item": item, "trace": ["a", "b"]}
     assert score(trajectory(), **scored).value is True
@@ -353,32 +370,34 @@ def test_without_a_column_the_expected_list_counts(row):
         ({}, "the answer", {"expected_intermediate_steps": " "}, "no expected value"),
         ({}, None, {"expected_intermediate_steps": "a, b"}, "is no JSON list, but 'a, b'"),
         ({}, None, {"expected_intermediate_steps": '{"a": 1}'}, "no expected value"),
-        ({}, [{"tool": "a"}], {}, "expected: step 1, {'tool': 'a'}, has no 'name'"),
-        ({}, [3], {}, "step 1, 3, has no 'name'"),
-        ({}, [object], {}, "step 1, .*has no 'name'"),
-        ({}, [nat("a", "LLM_END")], {}, r"no expected step is of types=\('TOOL_END',\)"),
+        ({}, [{"tool": "a"}], {}, "expected: event 1, {'tool': 'a'}, has no 'name'"),
+        ({}, [3], {}, "event 1, 3, has no 'name'"),
+        ({}, [object], {}, "event 1, .*has no 'name'"),
+        ({}, [nat("a", "LLM_END")], {}, r"no expected event is of kinds=\('tool',\)"),
         ({"mode": "in_order"}, [], {}, "no expected value to take a share of"),
         ({"mode": "any_order"}, [], {}, "no expected value to take a share of"),
     ],
 )
-def test_steps_that_cannot_be_compared_are_an_error_and_not_a_zero(options, expected, row, message):
+def test_events_that_cannot_be_compared_are_an_error_and_not_a_zero(
+    options, expected, row, message
+):
     item = Item("q1", "?", expected, row)
     with pytest.raises(PermanentError, match=message):
         score(trajectory(**options), expected=expected, item=item, trace=["a"])
 
 
-def test_a_step_taken_without_a_name_is_an_error():
-    with pytest.raises(PermanentError, match="the output: step 2, {}, has no 'name'"):
+def test_an_event_without_a_name_is_an_error():
+    with pytest.raises(PermanentError, match="the trace: event 2, {}, has no 'name'"):
         score(trajectory(), expected=["a"], trace=["a", {}])
 
 
 def test_trajectory_refuses_options_that_cannot_be():
     with pytest.raises(ValueError, match="mode='loose': must be one of 'exact'"):
         trajectory(mode="loose")
-    with pytest.raises(TypeError, match="types='TOOL_END': must be a list"):
-        trajectory(types="TOOL_END")
-    with pytest.raises(ValueError, match=r"types=\(\): no step would count"):
-        trajectory(types=())
+    with pytest.raises(TypeError, match="kinds='tool': must be a list"):
+        trajectory(kinds="tool")
+    with pytest.raises(ValueError, match=r"kinds=\(\): no event would count"):
+        trajectory(kinds=())
 
 
 # --- all of them ----------------------------------------------------------------------------
@@ -417,7 +436,7 @@ DIFFERENT = [
     "trajectory()",
     "trajectory(mode='in_order')",
     "trajectory(key='tool')",
-    "trajectory(types=None)",
+    "trajectory(kinds=None)",
     "trajectory(expected_column='way')",
 ]
 FACE = {name: getattr(limpet.evaluators, name) for name in limpet.evaluators.__all__}
@@ -438,7 +457,7 @@ def test_what_does_not_change_a_score_does_not_change_the_fingerprint():
 
     assert exact_match(name="strict").fingerprint == exact_match().fingerprint
     assert json_match(ignore=["b", "a", "a"]) == json_match(ignore=["a", "b"])
-    assert trajectory(types=["A", "B"]).fingerprint == trajectory(types=["B", "A"]).fingerprint
+    assert trajectory(kinds=["a", "b"]).fingerprint == trajectory(kinds=["b", "a"]).fingerprint
     assert regex(re.compile("a")).fingerprint == regex("a").fingerprint
     assert one_of({"a", "b"}).fingerprint == one_of(["a", "b"]).fingerprint
     assert numeric(tolerance=1).fingerprint == numeric(tolerance=1.0).fingerprint

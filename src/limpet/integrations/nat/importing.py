@@ -21,12 +21,14 @@ from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
 from limpet.run.executing.masked import masked_record
 from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.records import answer_record, kept_trace
+from limpet.run.executing.records import answer_record
 from limpet.run.executing.scoring import ANSWER, TRACE
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
+from limpet.trace import kept_events
 from limpet.types import Cell, Item, Outcome
+from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
 
 _CHUNK = 500
@@ -46,7 +48,7 @@ class Target:
         question: The column of what was asked.
         structure: What the other columns are called.
         id: The column of the ids.
-        trace_filter: Which types of events are kept; None: all.
+        trace_filter: Which types or kinds of events are kept; None: all.
     """
 
     run: Path
@@ -191,7 +193,7 @@ async def _append(
     waiting = []
     for key, (asked, row) in chosen.items():
         steps = _first(row, columns.trajectory, TRACE)
-        kept = kept_trace(steps if isinstance(steps, list) else [], target.trace_filter)
+        kept = kept_events(trace_of(steps), target.trace_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
         record = kept_form(answer_record(asked, answer, kept))
         record, said = masked_record(mask, record, (ANSWER, TRACE))

@@ -14,6 +14,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
+from limpet.workflows.nat_trace import nat_steps, trace_of
 
 
 @dataclass
@@ -83,7 +84,7 @@ class PreProcessed(LookedAt):
                 output=made.output_obj,
                 expected=getattr(made, "expected_output_obj", scored.expected),
                 input=getattr(made, "input_obj", scored.input),
-                trace=getattr(made, "trajectory", scored.trace),
+                trace=trace_of(getattr(made, "trajectory", scored.trace)),
             )
         )
 
@@ -95,6 +96,6 @@ class PreProcessed(LookedAt):
             expected_output_obj=scored.expected,
             output_obj=scored.output,
             expected_trajectory=row.get(self._expected_steps) or [],
-            trajectory=list(scored.trace),
+            trajectory=nat_steps(scored.trace),
             full_dataset_entry=row,
         )

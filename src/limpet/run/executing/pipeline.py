@@ -49,7 +49,6 @@ from limpet.run.executing.records import (
     Call,
     answer_record,
     item_told,
-    kept_trace,
     score_record,
     secrets_of,
 )
@@ -68,6 +67,7 @@ from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
+from limpet.trace import kept_events
 from limpet.types import Cell, Output, Usage
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
@@ -88,7 +88,7 @@ class Pipeline:
         workflow: What answers.
         evaluators: What scores, each with its fingerprint.
         options: For the executors.
-        trace_filter: Which types of events are kept; None: all.
+        trace_filter: Which types or kinds of events are kept; None: all.
         watcher: Told of what happens.
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
@@ -289,7 +289,7 @@ class Pipeline:
         if finished.error is not None or not isinstance(finished.output, Output):
             return {"id": asked.public_id}
         output = finished.output
-        trace = kept_trace(output.trace, self._trace_filter)
+        trace = kept_events(output.trace, self._trace_filter)
         return answer_record(asked, output.value, trace, output.metadata)
 
     async def _pass_on_new(self, asked: Asked, entry: Entry) -> None:

@@ -1,6 +1,5 @@
 """What is written of an answer and of a score, and told of an item?"""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from limpet.copies import own_copy
@@ -29,22 +28,6 @@ def answer_record(
     if metadata is not None or METADATA in record:
         record[METADATA] = metadata
     return record
-
-
-def kept_trace(trace: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
-    """Return the events whose type is one of these; those that name no type are kept."""
-    if types is None:
-        return list(trace)
-    return [event for event in trace if (kind := _type_of(event)) is None or kind in types]
-
-
-def _type_of(event: Any) -> str | None:
-    if not isinstance(event, Mapping):
-        return None
-    payload = event.get("payload")
-    inner = payload if isinstance(payload, Mapping) else event
-    kind = inner.get("event_type", inner.get("type"))
-    return kind if isinstance(kind, str) else None
 
 
 def item_told(finished: Finished[Call, Output]) -> ItemResult:

@@ -9,10 +9,11 @@ from typing import Any, BinaryIO
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
-from limpet.run.executing.records import answer_record, kept_trace
+from limpet.run.executing.records import answer_record
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.run.results.nat_steps import as_nat_step
+from limpet.trace import kept_events
+from limpet.workflows.nat_trace import nat_steps
 
 _PIECE_BYTES = 2**20
 
@@ -35,7 +36,7 @@ def write_outputs(
         results: What was asked, and what came out.
         evaluators: The names of what scored.
         summarise: Returns the numbers, once all results were gone through.
-        trace_filter: Which types of events are kept; None: all.
+        trace_filter: Which types or kinds of events are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
     """
     with ExitStack() as stack:
@@ -60,8 +61,7 @@ def write_outputs(
 
 def _answer(asked: Asked, item: ItemResult, trace_filter: Sequence[str] | None) -> dict[str, Any]:
     if item.status == "completed":
-        events = enumerate(kept_trace(item.trace, trace_filter))
-        steps = [as_nat_step(event, number) for number, event in events]
+        steps = nat_steps(kept_events(item.trace, trace_filter))
         return answer_record(asked, item.output, steps, item.metadata)
     ours: dict[str, Any] = {"status": item.status}
     if item.error is not None:  # the traceback stands in failures.jsonl

@@ -321,7 +321,7 @@ def test_trajectory(mode, taken, expected, value, explanation):
             {"kind": "tool", "name": "search", "started": 1.0, "ended": 2.0},
             {"kind": "tool", "name": "answer"},
         ],
-        trace_of([nat("big", "LLM_END"), nat("search", "TOOL_START"), nat("search")]) + ["answer"],
+        [*trace_of([nat("big", "LLM_END"), nat("search", "TOOL_START"), nat("search")]), "answer"],
         [
             {"role": "user", "content": "when?"},
             {"role": "assistant", "tool_calls": [

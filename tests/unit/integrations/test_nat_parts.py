@@ -22,6 +22,7 @@ from limpet.integrations.nat.secrets import is_secret, masked, masked_text, with
 from limpet.integrations.nat.wanted import Structure, WantedOutput
 from limpet.run.api import aevaluate
 from limpet.types import Item
+from limpet.workflows.nat_trace import trace_of
 
 
 def asked(question="Q", **row):
@@ -95,6 +96,25 @@ def test_the_function_may_change_the_item_in_place_or_return_another():
         evaluator = PreProcessed(as_evaluator(exact), function, "expected_steps")
         scores = run(evaluator.call(Scored("a", "A", "Q", asked())))
         assert scores["score"].value is True
+
+
+def test_a_function_sees_the_toolkits_steps_and_an_evaluator_a_trace():
+    seen = []
+
+    def first(item):
+        seen.extend(one["payload"]["event_type"] for one in item.trajectory)
+        return item.copy_with_updates(trajectory=item.trajectory[:1])
+
+    def look(trace):
+        seen.append(trace)
+        return 1
+
+    payload = {"event_type": "TOOL_END", "name": "t"}
+    trace = [*trace_of([{"payload": payload}]), "think"]
+    for function in (first, lambda item: item):
+        evaluator = PreProcessed(as_evaluator(look), function, "expected_steps")
+        run(evaluator.call(Scored("a", "A", "Q", asked(), trace)))
+    assert seen == ["TOOL_END", "CUSTOM_END", trace[:1], trace]
 
 
 def test_a_function_that_forgets_to_return_is_a_failure_and_no_score():

@@ -5,7 +5,7 @@ and has the function's code in its fingerprint: edit the function, and the score
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,9 +84,14 @@ class PreProcessed(LookedAt):
                 output=made.output_obj,
                 expected=getattr(made, "expected_output_obj", scored.expected),
                 input=getattr(made, "input_obj", scored.input),
-                trace=trace_of(getattr(made, "trajectory", scored.trace)),
+                trace=self._trace(made, scored),
             )
         )
+
+    def _trace(self, made: Any, scored: Scored) -> Sequence[Any]:
+        given = nat_steps(scored.trace)
+        steps = getattr(made, "trajectory", given)
+        return scored.trace if steps == given else trace_of(steps)
 
     def _item(self, scored: Scored) -> EvalInputItem:
         row = {} if scored.item is None else dict(scored.item.row)

@@ -127,7 +127,7 @@ class Output:
     Attributes:
         value: The answer.
         usage: What it used: a `Usage`, or the mapping or object that the client gave.
-        trace: What happened on the way, as plain data, oldest first.
+        trace: What happened inside, oldest first: events as in `limpet.trace`, or any plain data.
         metadata: Whatever else to keep with it, as plain data. Evaluators do not see it.
     """
 

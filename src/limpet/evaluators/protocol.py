@@ -24,7 +24,7 @@ class Scored:
         expected: What the item says it should be; None if it does not say.
         input: What the workflow was asked.
         item: The whole item, with its id and its row.
-        trace: What happened on the way, oldest first.
+        trace: What happened inside the workflow, oldest first.
     """
 
     output: Any

@@ -1,11 +1,13 @@
 """The toolkit's steps become a trace, and a trace its steps again: nothing is lost on the way."""
 
 import copy
+from enum import Enum
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from limpet.json_values import kept_form
 from limpet.trace import kept_events
 from limpet.workflows.nat_trace import event_of, nat_steps, trace_of
 
@@ -61,6 +63,16 @@ def test_a_type_says_the_kind_and_whether_something_only_began(type_, kind, phas
     [event] = trace_of([step(type_)])
     assert (event["kind"], event.get("phase")) == (kind, phase)
     assert event.get("started") == (12.5 if phase else None)
+
+
+class Type(str, Enum):  # noqa: UP042 - as the toolkit has it, in the same process
+    LLM_END = "LLM_END"
+
+
+def test_a_type_may_be_a_member_of_the_toolkits_enum():
+    [event] = trace_of([step(Type.LLM_END, usage_info={"token_usage": COUNTS})])
+    assert (event["kind"], event["ended"], event["usage"]) == ("model", 12.5, COUNTS)
+    assert kept_events(kept_form([event]), ["LLM_END"]) == [kept_form(event)]
 
 
 ODD = st.recursive(

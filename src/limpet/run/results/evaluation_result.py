@@ -26,7 +26,7 @@ class ItemResult:
         input: What was asked.
         expected: What the answer should be.
         output: The answer; None if there is none.
-        trace: What happened on the way.
+        trace: What happened inside the workflow.
         metadata: What the workflow gave besides.
         scores: What each evaluator said: its record, with `score`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.

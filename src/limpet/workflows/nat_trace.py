@@ -9,6 +9,7 @@ from typing import Any
 
 from limpet.trace import event_of_type
 from limpet.transport.parsing import parse_json
+from limpet.workflows.usage import moment
 
 _KEYS = {"parent_id", "function_ancestry", "payload"}
 _NUMBER = (int, float)
@@ -134,7 +135,7 @@ def _within(step: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
 
 def _made_step(entry: Any, number: int) -> dict[str, Any]:
     event = entry if isinstance(entry, Mapping) else {}
-    named, ended, type_ = event.get("name"), event.get("ended"), _TYPES.get(str(event.get("kind")))
+    named, type_ = event.get("name"), _TYPES.get(str(event.get("kind")))
     name = named if isinstance(named, str) else "step"
     id_ = f"step-{number}"
     data = {"input": None, "output": entry, "chunk": None, "payload": None}
@@ -150,7 +151,7 @@ def _made_step(entry: Any, number: int) -> dict[str, Any]:
         },
         "payload": {
             "event_type": type_ or "CUSTOM_END",
-            "event_timestamp": float(ended) if isinstance(ended, _NUMBER) else 0.0,
+            "event_timestamp": moment(event.get("ended")) or 0.0,
             "name": name,
             "data": data,
             "UUID": id_,

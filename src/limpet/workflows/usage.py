@@ -4,7 +4,6 @@ The numbers are the server's own, and hostile: what is no count is none. The nam
 toolkit's.
 """
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +22,7 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
     begun: dict[Any, float] = {}
     latencies: list[float] = []
     for event in (entry for entry in trace if isinstance(entry, Mapping)):
-        started, ended = _moment(event.get("started")), _moment(event.get("ended"))
+        started, ended = moment(event.get("started")), moment(event.get("ended"))
         is_start, id_ = event.get("phase") == "start", str(event.get("id"))
         if (at := started if is_start else ended) is not None:
             moments.append(at)
@@ -93,10 +92,11 @@ def _counts(said: Mapping[str, Any]) -> Counts:
     return counts
 
 
-def _moment(value: Any) -> float | None:
+def moment(value: Any) -> float | None:
+    """Return a time in seconds; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and abs(value) < LARGEST else None
+    return float(value) if abs(value) < LARGEST else None  # and neither NaN nor infinite
 
 
 def _p95(seconds: list[float]) -> float:

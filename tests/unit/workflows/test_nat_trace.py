@@ -144,6 +144,14 @@ def test_events_of_a_workflow_in_python_become_steps_that_the_toolkit_reads():
     assert made[1]["payload"]["data"]["output"] == "think"
 
 
+@pytest.mark.parametrize(
+    "odd", [10**400, float("nan"), True, "12", None], ids=lambda odd: type(odd).__name__
+)
+def test_a_time_that_is_none_costs_nobody_the_file(odd):
+    [made] = nat_steps([{"kind": "tool", "name": "search", "ended": odd}])
+    assert made["payload"]["event_timestamp"] == 0.0
+
+
 def test_a_filter_keeps_types_kinds_and_what_names_neither():
     steps = [step("LLM_START"), step("LLM_END"), step("TOOL_END")]
     for trace in (steps, trace_of(steps)):

@@ -107,6 +107,7 @@ def test_usage_without_tokens_times_or_sense_is_none_or_zero():
     assert usage.models == {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
                                     "reasoning_tokens": 2, "total_tokens": 0}}  # fmt: skip
     assert (usage.total_tokens, usage.times) == (0, None)
+    assert usage_of_steps([llm("LLM_START", 10**400, "a")]) is None
 
 
 @pytest.mark.parametrize(

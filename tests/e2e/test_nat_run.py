@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from e2e.nat_server import column, go, make, output, wait_until
+from e2e.nat_server import STEP, column, go, make, output, wait_until
 from e2e.project import COMMAND, run
 
 
@@ -24,8 +24,10 @@ def test_the_files_are_what_a_nat_reader_expects_with_our_facts_beside(tmp_path,
         "id", "question", "answer", "level", "generated_answer", "intermediate_steps",
         "expected_intermediate_steps",
     ]  # fmt: skip
-    types = {step["payload"]["event_type"] for step in answered[0]["intermediate_steps"]}
-    assert types == {"TOOL_END"}  # unset, the filter keeps LLM_END and TOOL_END
+    [step] = answered[0]["intermediate_steps"]  # unset, the filter keeps LLM_END and TOOL_END
+    assert step["payload"] == STEP
+    [event] = column(tmp_path)[0]["intermediate_steps"]  # in the column, as a trace of ours
+    assert (event["kind"], event["name"], event["output"]) == ("tool", "repeat", "y")
     assert failed["generated_answer"] is None
     assert failed["_limpet"]["status"] == "failed"
     scores = output(tmp_path, "correct")

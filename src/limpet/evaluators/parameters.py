@@ -16,7 +16,7 @@ from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scored
 from limpet.text import one_line
 
-FIELDS = ("output", "expected", "input", "item", "steps")
+FIELDS = ("output", "expected", "input", "item", "trace")
 """What a function may ask for."""
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 

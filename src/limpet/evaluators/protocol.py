@@ -24,18 +24,18 @@ class Scored:
         expected: What the item says it should be; None if it does not say.
         input: What the workflow was asked.
         item: The whole item, with its id and its row.
-        steps: What happened on the way, oldest first.
+        trace: What happened inside the workflow, oldest first.
     """
 
     output: Any
     expected: Any = None
     input: Any = None
     item: Item | None = None
-    steps: Sequence[Any] = ()
+    trace: Sequence[Any] = ()
 
     def own(self) -> "Scored":
         """Return a copy that shares nothing that can be changed."""
-        parts = (self.output, self.expected, self.input, self.item, self.steps)
+        parts = (self.output, self.expected, self.input, self.item, self.trace)
         return Scored(*map(own_copy, parts))
 
 

@@ -13,7 +13,7 @@ from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.failures import Show, agent_failure, is_agent_error, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import MOST_SAID
-from limpet.workflows.nat_trace import is_workflow_end, is_workflow_start, step_of
+from limpet.workflows.nat_trace import event_of
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
 _TRACE = '{"observability_trace_id":'
@@ -30,12 +30,12 @@ class AgentStream:
         show: How what it says is shown.
 
     Attributes:
-        steps: The steps, in the order in which they came.
+        trace: What the steps tell, in the order in which they came.
         ended: The server said that this is all.
     """
 
     def __init__(self, where: str, show: Show) -> None:
-        self.steps: list[dict[str, Any]] = []
+        self.trace: list[dict[str, Any]] = []
         self.ended = False
         self._under_way: set[str] = set()
         self._where = where
@@ -98,7 +98,7 @@ class AgentStream:
             self._error = []
         elif line.startswith(_STEP):
             sent = self._parsed(line[len(_STEP) :], "a step")
-            self.steps.append(step_of(sent))
+            self.trace.append(event_of(sent))
             self._note_workflow(sent)
         elif line.startswith(b"{"):
             self._fail(self._parsed(line, "a line without a prefix"))
@@ -109,12 +109,12 @@ class AgentStream:
             )
 
     def _note_workflow(self, sent: Any) -> None:
-        id_ = sent.get("id") if isinstance(sent, dict) else None
-        if is_workflow_start(sent):
-            self._under_way.add(str(id_))
-        elif is_workflow_end(sent):
+        sent = sent if isinstance(sent, dict) else {}
+        if sent.get("type") == "WORKFLOW_START":
+            self._under_way.add(str(sent.get("id")))
+        elif sent.get("type") == "WORKFLOW_END":
             self.ended = True
-            self._under_way.discard(str(id_))
+            self._under_way.discard(str(sent.get("id")))
 
     def _read_data(self, data: bytes) -> None:
         if data == _DONE:
@@ -157,7 +157,7 @@ class AgentStream:
             raise self._failure
         values = self._values
         if not values:
-            empty = not self.steps
+            empty = not self.trace
             raise TransientError(
                 f"{self._where}: the stream {'is empty' if empty else 'ended without an answer'}"
             )

@@ -1,13 +1,47 @@
-"""What happened on the way to an answer, in the shape that the toolkit writes?"""
+"""How do the toolkit's intermediate steps become a trace of ours, and a trace its steps again?
 
-from collections.abc import Mapping
+A step says nearly all that an event says, at other places. What an event has a key for is moved
+there, and the rest of the step stays under `nat`: nothing is held twice, and nothing is lost.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from limpet.trace import event_of_type
 from limpet.transport.parsing import parse_json
+from limpet.workflows.usage import moment
+
+_KEYS = {"parent_id", "function_ancestry", "payload"}
+_NUMBER = (int, float)
+_AT = ("payload", "event_timestamp")
+_Places = Mapping[str, tuple[tuple[str, ...], Any]]
+# The key of an event, where its value stands in a step, and what it must be to be moved.
+_PLACES: _Places = {
+    "name": (("payload", "name"), str),
+    "input": (("payload", "data", "input"), object),
+    "output": (("payload", "data", "output"), object),
+    "id": (("payload", "UUID"), str),
+    "parent": (("parent_id",), str),
+}
+_TIMES: Mapping[str, _Places] = {
+    "START": {"started": (_AT, _NUMBER)},
+    # Only the end of a call has counts of its own.
+    "END": {
+        "started": (("payload", "span_event_timestamp"), _NUMBER),
+        "ended": (_AT, _NUMBER),
+        "usage": (("payload", "usage_info", "token_usage"), Mapping),
+    },
+}
+_TYPES = {"model": "LLM_END", "tool": "TOOL_END", "agent": "FUNCTION_END"}
 
 
-def step_of(sent: Any) -> dict[str, Any]:
-    """Return a step as it stands in the toolkit's files, made of what its server sent.
+def trace_of(steps: Any) -> list[Any]:
+    """Return the trace that steps make, whatever stands among them; none if they are no list."""
+    return [_event(step) for step in steps] if isinstance(steps, (list, tuple)) else []
+
+
+def event_of(sent: Any) -> Any:
+    """Return the event that a server's line tells.
 
     What does not look like a step is kept all the same, as the step's data.
     """
@@ -16,17 +50,15 @@ def step_of(sent: Any) -> dict[str, Any]:
     payload.setdefault("event_type", sent.get("type"))
     payload.setdefault("name", sent.get("name"))
     payload.setdefault("UUID", sent.get("id"))
-    return {
+    ancestry = {
+        "function_id": payload["UUID"],
+        # The toolkit's own files have a name here, and its readers ask for one.
+        "function_name": payload["name"] or sent.get("name") or "unknown",
         "parent_id": sent.get("parent_id"),
-        "function_ancestry": {
-            "function_id": payload["UUID"],
-            # The toolkit's own files have a name here, and its readers ask for one.
-            "function_name": payload["name"] or sent.get("name") or "unknown",
-            "parent_id": sent.get("parent_id"),
-            "parent_name": None,
-        },
-        "payload": payload,
+        "parent_name": None,
     }
+    parent = sent.get("parent_id")
+    return _event({"parent_id": parent, "function_ancestry": ancestry, "payload": payload})
 
 
 def _payload(payload: Any) -> dict[str, Any]:
@@ -39,11 +71,89 @@ def _payload(payload: Any) -> dict[str, Any]:
     return dict(payload) if isinstance(payload, Mapping) else {"data": {"payload": payload}}
 
 
-def is_workflow_start(sent: Any) -> bool:
-    """Tell whether a step is the one that begins them."""
-    return isinstance(sent, Mapping) and sent.get("type") == "WORKFLOW_START"
+def _is_step(entry: Any) -> bool:
+    return (
+        isinstance(entry, Mapping)
+        and entry.keys() <= _KEYS
+        and isinstance(entry.get("payload"), Mapping)
+    )
 
 
-def is_workflow_end(sent: Any) -> bool:
-    """Tell whether a step is the one that ends them."""
-    return isinstance(sent, Mapping) and sent.get("type") == "WORKFLOW_END"
+def _event(step: Any) -> Any:
+    if not _is_step(step):
+        return step
+    rest = _copied(step)
+    type_ = rest["payload"].get("event_type")
+    event = event_of_type(rest["payload"].pop("event_type")) if isinstance(type_, str) else {}
+    for key, (path, kind) in _places(event).items():
+        within = _within(rest, path)
+        value = within.get(path[-1])
+        if isinstance(value, kind) and value is not None:
+            event[key] = within.pop(path[-1])
+    return event | {"nat": rest}
+
+
+def nat_steps(trace: Sequence[Any]) -> list[Any]:
+    """Return a trace of any shape as steps: the toolkit refuses a file for one that is none."""
+    return [_step(entry, number) for number, entry in enumerate(trace)]
+
+
+def _step(entry: Any, number: int) -> Any:
+    if _is_step(entry):
+        return entry
+    if not isinstance(entry, Mapping) or not _is_step(entry.get("nat")):
+        return _made_step(entry, number)
+    step = _copied(entry["nat"])
+    if "type" in entry:
+        step["payload"]["event_type"] = entry["type"]
+    for key, (path, _) in _places(entry).items():
+        if key in entry:
+            _within(step, path)[path[-1]] = entry[key]
+    return step
+
+
+def _copied(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a copy whose parts that values are moved out of, or into, are copies too."""
+    payload = {**step["payload"]}
+    for name in ("data", "usage_info"):
+        if isinstance(payload.get(name), Mapping):
+            payload[name] = {**payload[name]}
+    return {**step, "payload": payload}
+
+
+def _places(event: Mapping[str, Any]) -> _Places:
+    return {**_PLACES, **_TIMES.get(str(event.get("type", "")).rpartition("_")[2], {})}
+
+
+def _within(step: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """Return the part of a step in which a path ends; an empty one if there is none."""
+    for name in path[:-1]:
+        part = step.get(name)
+        step = part if isinstance(part, dict) else {}
+    return step
+
+
+def _made_step(entry: Any, number: int) -> dict[str, Any]:
+    event = entry if isinstance(entry, Mapping) else {}
+    named, type_ = event.get("name"), _TYPES.get(str(event.get("kind")))
+    name = named if isinstance(named, str) else "step"
+    id_ = f"step-{number}"
+    data = {"input": None, "output": entry, "chunk": None, "payload": None}
+    if type_ is not None:
+        data |= {"input": event.get("input"), "output": event.get("output"), "payload": entry}
+    return {
+        "parent_id": "root",
+        "function_ancestry": {
+            "function_id": id_,
+            "function_name": name,
+            "parent_id": "root",
+            "parent_name": "root",
+        },
+        "payload": {
+            "event_type": type_ or "CUSTOM_END",
+            "event_timestamp": moment(event.get("ended")) or 0.0,
+            "name": name,
+            "data": data,
+            "UUID": id_,
+        },
+    }

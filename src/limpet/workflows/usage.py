@@ -4,7 +4,6 @@ The numbers are the server's own, and hostile: what is no count is none. The nam
 toolkit's.
 """
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,25 +15,26 @@ Counts = dict[str, int]
 _FEW = 2
 
 
-def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> Usage | None:
-    """Return what the steps tell; None if they tell nothing."""
+def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
+    """Return what the events of a trace tell; None if they tell nothing."""
     models: dict[str, Counts] = {}
     moments: list[float] = []
     begun: dict[Any, float] = {}
     latencies: list[float] = []
-    for step in steps:
-        payload = step["payload"]
-        kind, at = payload.get("event_type"), _moment(payload.get("event_timestamp"))
-        if at is not None:
+    for event in (entry for entry in trace if isinstance(entry, Mapping)):
+        started, ended = moment(event.get("started")), moment(event.get("ended"))
+        is_start, id_ = event.get("phase") == "start", str(event.get("id"))
+        if (at := started if is_start else ended) is not None:
             moments.append(at)
-        name = str(payload.get("UUID"))
-        if kind == "LLM_START" and at is not None:
-            begun[name] = at
-        elif kind == "LLM_END":
-            _add(models, payload)
-            start = begun.pop(name, None) or _moment(payload.get("span_event_timestamp"))
-            if start is not None and at is not None and at >= start:
-                latencies.append(at - start)
+        if event.get("kind") != "model":
+            continue
+        _add(models, event)
+        if is_start and started is not None:
+            begun[id_] = started
+        elif ended is not None:
+            started = begun.pop(id_, None) or started
+            if started is not None and ended >= started:
+                latencies.append(ended - started)
     if not moments and not models:
         return None
     times: dict[str, float] = {}
@@ -70,12 +70,11 @@ def _usage(counts: Counts, models: Mapping[str, Counts], times: Mapping[str, flo
     )
 
 
-def _add(models: dict[str, Counts], payload: Mapping[str, Any]) -> None:
-    said = payload.get("usage_info")
-    said = said.get("token_usage") if isinstance(said, Mapping) else None
+def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
+    said = event.get("usage")
     if not isinstance(said, Mapping):
         return
-    name = payload.get("name")
+    name = event.get("name")
     name = name if isinstance(name, str) else "unknown"
     models[name] = _sum({"so far": models.get(name, {}), "this": _counts(said)})
 
@@ -93,10 +92,11 @@ def _counts(said: Mapping[str, Any]) -> Counts:
     return counts
 
 
-def _moment(value: Any) -> float | None:
+def moment(value: Any) -> float | None:
+    """Return a time in seconds; None if it is none."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if math.isfinite(value) and abs(value) < LARGEST else None
+    return float(value) if abs(value) < LARGEST else None  # and neither NaN nor infinite
 
 
 def _p95(seconds: list[float]) -> float:

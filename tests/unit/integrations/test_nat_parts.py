@@ -22,6 +22,7 @@ from limpet.integrations.nat.secrets import is_secret, masked, masked_text, with
 from limpet.integrations.nat.wanted import Structure, WantedOutput
 from limpet.run.api import aevaluate
 from limpet.types import Item
+from limpet.workflows.nat_trace import trace_of
 
 
 def asked(question="Q", **row):
@@ -56,7 +57,7 @@ def test_a_row_without_a_real_answer_fails_and_is_no_empty_answer(answer_there):
     with pytest.raises(PermanentError, match="no answer in 'generated_answer'"):
         run(workflow.call(asked(generated_answer=answer_there)))
     said = run(workflow.call(asked(generated_answer=0, intermediate_steps=[{"a": 1}])))
-    assert (said.value, said.steps) == (0, [{"a": 1}])
+    assert (said.value, said.trace) == (0, [{"a": 1}])
 
 
 def test_another_answer_in_a_row_is_another_fingerprint():
@@ -95,6 +96,25 @@ def test_the_function_may_change_the_item_in_place_or_return_another():
         evaluator = PreProcessed(as_evaluator(exact), function, "expected_steps")
         scores = run(evaluator.call(Scored("a", "A", "Q", asked())))
         assert scores["score"].value is True
+
+
+def test_a_function_sees_the_toolkits_steps_and_an_evaluator_a_trace():
+    seen = []
+
+    def first(item):
+        seen.extend(one["payload"]["event_type"] for one in item.trajectory)
+        return item.copy_with_updates(trajectory=item.trajectory[:1])
+
+    def look(trace):
+        seen.append(trace)
+        return 1
+
+    payload = {"event_type": "TOOL_END", "name": "t"}
+    trace = [*trace_of([{"payload": payload}]), "think"]
+    for function in (first, lambda item: item):
+        evaluator = PreProcessed(as_evaluator(look), function, "expected_steps")
+        run(evaluator.call(Scored("a", "A", "Q", asked(), trace)))
+    assert seen == ["TOOL_END", "CUSTOM_END", trace[:1], trace]
 
 
 def test_a_function_that_forgets_to_return_is_a_failure_and_no_score():
@@ -252,7 +272,7 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
     assert len(set(toolkit.users)) == 2
     assert toolkit.closed == [True]
     assert result.items[0].output == '{\n  "said": "q0"\n}'  # as in `nat eval`
-    assert result.items[0].steps[0]["payload"]["event_type"] == "TOOL_END"
+    assert result.items[0].trace[0]["type"] == "TOOL_END"
 
 
 def test_the_toolkit_sets_no_limit_of_its_own(toolkit):

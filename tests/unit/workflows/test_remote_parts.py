@@ -11,8 +11,9 @@ from limpet.pacing import FailureKind, classify
 from limpet.transport.failures import StatusError, refused, wanted_fields
 from limpet.types import Usage
 from limpet.workflows import Workflow, http, nat
+from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.template import render, render_url
-from limpet.workflows.usage import usage_of_body, usage_of_steps
+from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 
@@ -54,6 +55,10 @@ def test_in_an_address_values_are_percent_encoded():
 # ---- usage --------------------------------------------------------------------------------------
 
 
+def usage_of_steps(steps):
+    return usage_of_trace(trace_of(steps))
+
+
 def llm(kind, at, uuid, name="big", **tokens):
     usage = {"token_usage": tokens} if tokens else None
     return {"payload": {"event_type": kind, "event_timestamp": at, "UUID": uuid, "name": name,
@@ -66,6 +71,7 @@ def test_usage_is_added_up_by_model_with_times_as_the_toolkit_does():
             {"payload": {"event_type": "WORKFLOW_START", "event_timestamp": 10.0}},
             llm("LLM_START", 11.0, "a"),
             llm("LLM_START", 11.5, "b", "small"),
+            llm("LLM_NEW_TOKEN", 11.7, "a", prompt_tokens=999),
             llm("LLM_END", 12.0, "a", prompt_tokens=10, completion_tokens=5, total_tokens=15),
             llm("LLM_END", 14.5, "b", "small", prompt_tokens=1, cached_tokens=1),
             llm("LLM_END", 15, "c", prompt_tokens=2, completion_tokens=3, reasoning_tokens=2),
@@ -97,10 +103,11 @@ def test_usage_without_tokens_times_or_sense_is_none_or_zero():
     assert usage_of_steps([{"payload": {"event_type": "LLM_START"}}]) is None
     odd = llm("LLM_END", float("nan"), ["u"], prompt_tokens="7", completion_tokens=-3,
               total_tokens=True, cached_tokens=1e300, reasoning_tokens=2.0)  # fmt: skip
-    usage = usage_of_steps([odd])
+    usage = usage_of_steps([odd, "text"])
     assert usage.models == {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
                                     "reasoning_tokens": 2, "total_tokens": 0}}  # fmt: skip
     assert (usage.total_tokens, usage.times) == (0, None)
+    assert usage_of_steps([llm("LLM_START", 10**400, "a")]) is None
 
 
 @pytest.mark.parametrize(

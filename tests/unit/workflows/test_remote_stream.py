@@ -12,6 +12,7 @@ from limpet.text import one_line
 from limpet.transport.failures import WorkflowFailedError
 from limpet.transport.parsing import parse_json
 from limpet.workflows.nat_stream import AgentStream
+from limpet.workflows.nat_trace import nat_steps
 
 
 def read(raw, framed=True, sizes=()):
@@ -21,7 +22,7 @@ def read(raw, framed=True, sizes=()):
         stream.feed(raw[at : at + size])
         at += size
     stream.feed(raw[at:])
-    return stream.answer(framed=framed), stream.steps
+    return stream.answer(framed=framed), stream.trace
 
 
 def step(kind, **payload):
@@ -44,10 +45,10 @@ ANSWER = "Grüße, 日本 😀 " + "x" * 300
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))
-def test_wherever_the_bytes_are_cut_the_answer_and_the_steps_are_the_same(sizes):
-    answer, steps = read(WHOLE, sizes=sizes)
+def test_wherever_the_bytes_are_cut_the_answer_and_the_trace_are_the_same(sizes):
+    answer, trace = read(WHOLE, sizes=sizes)
     assert answer == ANSWER
-    assert [one["payload"]["event_type"] for one in steps] == ["LLM_START", "WORKFLOW_END"]
+    assert [event["type"] for event in trace] == ["LLM_START", "WORKFLOW_END"]
 
 
 def test_byte_by_byte_too():
@@ -131,11 +132,12 @@ def test_a_line_of_many_megabytes_in_small_pieces_takes_no_quadratic_time():
 
 
 def test_a_step_has_the_shape_of_the_toolkits_files():
-    _, (one, text, odd) = read(
+    _, trace = read(
         step("LLM_END", event_type="LLM_END", name="m", UUID="u7", data={"output": "x"})
         + b'\nintermediate_data: {"id":"i","parent_id":"p","type":"T","name":"n","payload":"**x**"}'
         + b'\nintermediate_data: ["odd"]\ndata: {"value":1}\n'
     )
+    one, text, odd = nat_steps(trace)
     assert one == {
         "parent_id": "p",
         "function_ancestry": {

@@ -7,6 +7,7 @@ from limpet.errors import PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.wanted import Structure
 from limpet.types import Item, Output
+from limpet.workflows.nat_trace import trace_of
 
 _HINT = "run it without --skip-workflow to have it answered"
 
@@ -77,4 +78,4 @@ class RowAnswers:
         if not is_answer(answer):
             column = self._structure.generated_answer
             raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
-        return Output(answer, steps=steps if isinstance(steps, list) else ())
+        return Output(answer, trace=trace_of(steps))

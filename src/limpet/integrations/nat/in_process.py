@@ -20,7 +20,8 @@ from pydantic import BaseModel
 from limpet.errors import ConfigError, LimpetError, PermanentError
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
-from limpet.workflows.usage import usage_of_steps
+from limpet.workflows.nat_trace import trace_of
+from limpet.workflows.usage import usage_of_trace
 
 
 def is_installed() -> bool:
@@ -166,7 +167,8 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
     except ValueError:
         if isinstance(value, BaseModel):
             value = value.model_dump_json(indent=2)  # the text that `nat eval` scores
-    return Output(value, usage_of_steps(steps), steps)
+    trace = trace_of(steps)
+    return Output(value, usage_of_trace(trace), trace)
 
 
 def _put(data: Any, path: list[str], value: Any) -> None:

@@ -5,7 +5,7 @@ and has the function's code in its fingerprint: edit the function, and the score
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
+from limpet.workflows.nat_trace import nat_steps, trace_of
 
 
 @dataclass
@@ -83,9 +84,14 @@ class PreProcessed(LookedAt):
                 output=made.output_obj,
                 expected=getattr(made, "expected_output_obj", scored.expected),
                 input=getattr(made, "input_obj", scored.input),
-                steps=getattr(made, "trajectory", scored.steps),
+                trace=self._trace(made, scored),
             )
         )
+
+    def _trace(self, made: Any, scored: Scored) -> Sequence[Any]:
+        given = nat_steps(scored.trace)
+        steps = getattr(made, "trajectory", given)
+        return scored.trace if steps == given else trace_of(steps)
 
     def _item(self, scored: Scored) -> EvalInputItem:
         row = {} if scored.item is None else dict(scored.item.row)
@@ -95,6 +101,6 @@ class PreProcessed(LookedAt):
             expected_output_obj=scored.expected,
             output_obj=scored.output,
             expected_trajectory=row.get(self._expected_steps) or [],
-            trajectory=list(scored.steps),
+            trajectory=nat_steps(scored.trace),
             full_dataset_entry=row,
         )

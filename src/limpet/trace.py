@@ -1,0 +1,90 @@
+"""What happened inside one call of a workflow?
+
+A trace is a list of events, oldest first. An event is a dict with some of these keys:
+
+    kind      "model", "tool", "agent" or "other"
+    name      which model, tool or agent
+    type      what its source calls it, such as LLM_END
+    phase     "start" if it only says that something began; its end follows, under the same id
+    started   when it began, in seconds since 1970
+    ended     when it ended
+    input     what went in
+    output    what came out
+    usage     token counts: prompt_tokens, completion_tokens, ...
+    id        its own id
+    parent    the id of what it is part of
+
+What a workflow gives as its trace is kept as it is, whatever its shape. Whoever wants to know what
+an entry means reads it with `events_in`, which also knows plain names, the messages of OpenAI's
+chat API and the steps of the NeMo Agent Toolkit.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Event = Mapping[str, Any]
+
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_KINDS = {
+    "LLM": "model",
+    "TOOL": "tool",
+    "AGENT": "agent",
+    "FUNCTION": "agent",
+    "TASK": "agent",
+    "WORKFLOW": "agent",
+}
+
+
+def events_in(entry: Any, key: str = "name") -> list[Event]:
+    """Return what an entry of a trace tells: one event, or each tool call of a message.
+
+    Args:
+        entry: The entry.
+        key: Under which key a plain name is returned.
+    """
+    if isinstance(entry, str):
+        return [{key: entry}]
+    if not isinstance(entry, Mapping):
+        return [{}]
+    if entry.get("role") in _ROLES and "kind" not in entry:
+        return _events_in_message(entry, key)
+    payload = entry.get("payload")
+    event = payload if isinstance(payload, Mapping) else entry
+    type_ = event.get("event_type")
+    return [{**event, **event_of_type(type_)}] if isinstance(type_, str) else [event]
+
+
+def event_of_type(type_: str) -> dict[str, Any]:
+    """Return the kind and the phase of an event that the toolkit gives this type."""
+    event: dict[str, Any] = {"kind": _KINDS.get(type_.partition("_")[0], "other"), "type": type_}
+    return event | {"phase": "start"} if type_.endswith("_START") else event
+
+
+def kept_events(trace: Sequence[Any], wanted: Sequence[str] | None) -> list[Any]:
+    """Return the entries whose type or kind is wanted, and those that name neither."""
+    if wanted is None:
+        return list(trace)
+    return [entry for entry in trace if _is_kept(entry, wanted)]
+
+
+def _is_kept(entry: Any, wanted: Sequence[str]) -> bool:
+    for event in events_in(entry):
+        named = [event[key] for key in ("type", "kind") if isinstance(event.get(key), str)]
+        if not named or any(name in wanted for name in named):
+            return True
+    return False
+
+
+def _events_in_message(message: Event, key: str) -> list[Event]:
+    calls = message.get("tool_calls")
+    if isinstance(calls, Sequence) and not isinstance(calls, str) and calls:
+        return [_event_in_call(call, key) for call in calls]
+    return [{**message, "kind": "model" if message["role"] == "assistant" else "other"}]
+
+
+def _event_in_call(call: Any, key: str) -> Event:
+    call = call if isinstance(call, Mapping) else {}
+    function = call.get("function")
+    function = function if isinstance(function, Mapping) else call
+    named = {key: function.get("name"), "input": function.get("arguments"), "id": call.get("id")}
+    return {"kind": "tool", **named}

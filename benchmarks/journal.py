@@ -22,7 +22,7 @@ from typing import Any
 from machine import describe, peak_bytes, print_table, verdict
 
 from limpet.journal import Cell, Column, ColumnReader, Journal, Outcome
-from limpet.journal.lines import encode_plain_outcome, sealed
+from limpet.journal.lines import encode_outcome
 
 ROUNDS = 5
 AT_ONCE = 1000
@@ -194,9 +194,7 @@ def write_million(folder: Path) -> Path:
     with path.open("wb", buffering=2**20) as file:
         for number in range(MILLION):
             cell = Cell("workflow", f"q{number}", 0, key_of(number))
-            text = encode_plain_outcome(Outcome(cell, record=record))
-            assert text is not None
-            file.writelines(sealed([text]))
+            file.write(encode_outcome(Outcome(cell, record=record)))
     return path
 
 

@@ -23,7 +23,8 @@ from crash.laboratory import (
 )
 
 from limpet.errors import JournalError
-from limpet.journal import Cell, ColumnReader, Journal, Outcome, index, verify
+from limpet.journal import Cell, ColumnReader, Journal, Outcome, verify
+from limpet.journal import index as index_module
 from limpet.journal.files import open_to_read
 from limpet.journal.index import MOST_GENERATIONS
 
@@ -441,7 +442,7 @@ def test_an_index_that_goes_while_it_is_read_does_not_hold_up_its_reader(
             path.unlink()
         return file
 
-    monkeypatch.setattr(index, "open_to_read", open_and_lose)
+    monkeypatch.setattr(index_module, "open_to_read", open_and_lose)
     reader = ColumnReader(column_at(tmp_path), index_at(tmp_path))
     assert len(reader) == len(hundreds.wanted)
 

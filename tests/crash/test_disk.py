@@ -93,7 +93,7 @@ def test_a_group_whose_write_fails_is_tried_again_record_by_record(tmp_path, str
 
 def test_half_a_line_that_cannot_be_cut_back_is_cut_by_recovery(tmp_path, strace):
     # The second record's first megabyte is written, the rest fails, and so does the repair.
-    rules = "writev:error=EIO:when=5+", "ftruncate:error=EIO:when=1+"
+    rules = "writev:error=EIO:when=4+", "ftruncate:error=EIO:when=1+"
     before = injected(strace, tmp_path, *rules)
     config = {"path": tmp_path, "count": 3, "sizes": [1_500_000]}
     reports, _ = run(config, before=before)

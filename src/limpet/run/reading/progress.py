@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.journal.event_log import Started, EventLog
+from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader

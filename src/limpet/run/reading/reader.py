@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from limpet.errors import JournalError
-from limpet.journal.event_log import Started, EventLog
+from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.progress.snapshot import Snapshot
 from limpet.run.reading.item_history import WholeItem, whole_items

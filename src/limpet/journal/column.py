@@ -12,7 +12,15 @@ from limpet.journal.append_file import AppendFile, Job
 from limpet.journal.failures import Masks, encode_failure, not_encoded
 from limpet.journal.files import open_to_read
 from limpet.journal.index import KEY_BYTES, MOST_GENERATIONS, IndexFile, Mark, Places
-from limpet.journal.lines import KEY, Entry, decode_line, encode_outcome, id_of, is_whole
+from limpet.journal.lines import (
+    KEY,
+    Entry,
+    LineKind,
+    decode_line,
+    encode_outcome,
+    id_of,
+    is_whole,
+)
 from limpet.journal.recovery import read_column
 from limpet.journal.scan import ColumnState, scan
 from limpet.journal.writer import Writer
@@ -181,24 +189,22 @@ class Column(ColumnReader):
         job.line = encode_failure(outcome, self.mask)
 
     def _keep(self, jobs: Sequence[Job]) -> None:
-        marks = [
-            Mark(
-                bytes.fromhex(job.answer.cell.key),
-                job.begin,
-                job.length,
-                generation=job.answer.generation,
-            )
-            for job in jobs
-        ]
-        for mark in marks:
-            self._places.add(mark.key, mark.offset, mark.kind, mark.generation, 0)
+        marks = [_mark_of(job.answer, job.begin, job.length) for job in jobs]
+        self._places.add(marks)
         self._index.add(marks)
+
+
+def _mark_of(outcome: Outcome, begin: int, length: int) -> Mark:
+    key = bytes.fromhex(outcome.cell.key)
+    return Mark(key, begin, length, LineKind.RECORD, outcome.generation)
 
 
 def _check(outcome: Outcome) -> None:
     key = outcome.cell.key
     if len(bytes.fromhex(key)) != KEY_BYTES or len(key) != 2 * KEY_BYTES:
         raise ValueError(f"key={key!r}: must be 32 hex digits")
-    whole_number_from(0, generation=outcome.generation)
-    if outcome.generation > MOST_GENERATIONS:
+    if (
+        outcome.generation
+        and whole_number_from(0, generation=outcome.generation) > MOST_GENERATIONS
+    ):
         raise ValueError(f"generation={outcome.generation}: {MOST_GENERATIONS} is the most")

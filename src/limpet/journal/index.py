@@ -12,7 +12,7 @@ is not covered by any check, and its lines are read from the column too.
 import logging
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -64,17 +64,18 @@ class Places:
         self.bad_lines: list[int] = []
         self._generations: dict[bytes, int] = {}
 
-    def add(self, key: bytes, offset: int, kind: LineKind, generation: int, number: int) -> None:
-        """Take note of a line, the `number`th of its file from 1."""
-        if kind is LineKind.BAD:
-            self.bad_lines.append(number)
-        elif kind is LineKind.RECORD and (
-            key not in self.offsets or generation > self._generations.get(key, 0)
-        ):
-            self.offsets.pop(key, None)  # to the end: the keys stay in the order of the file
-            self.offsets[key] = offset
-            if generation:
-                self._generations[key] = generation
+    def add(self, marks: Iterable[tuple[bytes, int, int, LineKind, int]], first: int = 1) -> None:
+        """Take note of lines, the first of which is the `first`th of its file, from 1."""
+        offsets, generations = self.offsets, self._generations
+        for number, (key, offset, _, kind, generation) in enumerate(marks, first):
+            if kind is LineKind.RECORD:
+                if key not in offsets or generation > generations.get(key, 0):
+                    if generation:
+                        offsets.pop(key, None)  # to the end: keys stay in the order of the file
+                        generations[key] = generation
+                    offsets[key] = offset
+            elif kind is LineKind.BAD:
+                self.bad_lines.append(number)
 
     def generation(self, key: bytes) -> int:
         """Return the generation of the record of a key; -1 if there is none."""
@@ -199,8 +200,11 @@ def _load(file: BinaryIO, known: int, size: int, column: BinaryIO) -> Index | No
     for first in range(0, lines, _CHUNK_LINES):
         entries = _read(file, first, min(_CHUNK_LINES, lines - first))
         crc = crc32(entries, crc)
-        for number, (key, offset, _, tag, _) in enumerate(_ENTRY.iter_unpack(entries), first + 1):
-            places.add(key, offset, _KINDS[tag & 3], tag >> 2, number)
+        marks = (
+            (key, offset, length, _KINDS[tag & 3], tag >> 2)
+            for key, offset, length, tag, _ in _ENTRY.iter_unpack(entries)
+        )
+        places.add(marks, first + 1)
     if crc & 0xFFFF != check:
         return None
     if not lines:

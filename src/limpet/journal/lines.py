@@ -9,11 +9,12 @@ line that others wrote, without `_limpet`, counts if it parses.
 
 import json
 import re
+import time
 from binascii import unhexlify
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 from limpet.errors import JournalError
@@ -68,8 +69,9 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
     facts = {"key": cell.key, "id": cell.id, "trial": cell.trial, "status": outcome.status.value}
     if outcome.generation:  # here, where `generation_of` looks for it
         facts["generation"] = outcome.generation
-    facts |= {"attempts": outcome.attempts, "seconds": outcome.seconds, "at": timestamp()}
-    facts |= {**(outcome.facts or {}), **(more or {})}
+    facts["attempts"], facts["seconds"] = outcome.attempts, outcome.seconds
+    facts["at"] = timestamp()
+    facts.update(outcome.facts or (), **(more or {}))
     is_own, fields = _fields_of(outcome.record)
     if not is_own:
         facts["wrapped"] = True
@@ -103,8 +105,7 @@ def _tail(crc: int) -> bytes:
 
 def is_whole(line: bytes) -> bool:
     """Tell whether a line of ours has its CRC and its line end."""
-    body = line[:-_TAIL_BYTES]
-    return line.startswith(PREFIX) and line[len(body) :] == _tail(crc32(body))
+    return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-_TAIL_BYTES])))
 
 
 def key_of(line: bytes) -> bytes | None:
@@ -123,7 +124,7 @@ def id_of(line: bytes) -> str:
 
 def generation_of(line: bytes) -> int:
     """Return the generation of a whole line of ours."""
-    found = _GENERATION.search(line)
+    found = _GENERATION.search(line, KEY.stop)
     return 0 if found is None else int(found[1] or 0)
 
 
@@ -161,4 +162,10 @@ def decode_line(line: bytes) -> Entry:
 
 def timestamp() -> str:
     """Return the time as `2026-11-14T10:00:00.120Z`."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, thousandths = divmod(time.time_ns() // 1_000_000, 1000)
+    return f"{_to_the_second(seconds)}.{thousandths:03d}Z"
+
+
+@lru_cache(maxsize=1)
+def _to_the_second(seconds: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

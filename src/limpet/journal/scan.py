@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal
 
 from limpet.journal.index import NO_KEY, IndexFile, Mark, Places
-from limpet.journal.lines import LineKind, generation_of, key_of, kind_of
+from limpet.journal.lines import LineKind, generation_of, is_whole, key_of, kind_of
 
 _GROUP_BYTES = 2**18
 
@@ -79,30 +79,29 @@ def scan(
         state: What was found so far; brought up to date.
         index: Told the same as `places`.
     """
-    state.torn_bytes = 0
     pending: list[Mark] = []  # bad lines: the torn tail, unless a valid line follows
-    column.seek(state.end)
+    offset = state.end
+    column.seek(offset)
     while group := column.readlines(_GROUP_BYTES):  # of a binary file: only \n ends a line
         counted: list[Mark] = []
         for line in group:
-            mark = _mark_of(line, state.end + state.torn_bytes)
+            mark = _mark_of(line, offset)
+            offset += mark.length
             pending.append(mark)
-            if mark.kind is LineKind.BAD:
-                state.torn_bytes += mark.length
-                continue
-            for passed in pending:
-                state.lines += 1
-                places.add(passed.key, passed.offset, passed.kind, passed.generation, state.lines)
-            counted += pending
-            pending.clear()
-            state.end, state.torn_bytes = mark.end, 0
+            if mark.kind is not LineKind.BAD:
+                counted += pending
+                pending.clear()
+                state.end = offset
+        places.add(counted, state.lines + 1)
+        state.lines += len(counted)
         if index is not None:
             index.add(counted)
+    state.torn_bytes = offset - state.end
     state.records, state.bad_lines = len(places.offsets), places.bad_lines
 
 
 def _mark_of(line: bytes, offset: int) -> Mark:
-    kind = kind_of(line)
-    if kind is not LineKind.RECORD:
-        return Mark(NO_KEY, offset, len(line), kind)
-    return Mark(key_of(line) or NO_KEY, offset, len(line), kind, generation_of(line))
+    key = key_of(line) if is_whole(line) else None
+    if key is None:
+        return Mark(NO_KEY, offset, len(line), kind_of(line))
+    return Mark(key, offset, len(line), LineKind.RECORD, generation_of(line))

@@ -98,10 +98,9 @@ class Journal:
             self._lock = Lock(self.layout.lock)
             self._failures, _, _ = self._open(self.layout.failures)
             self._events, _, _ = self._open(self.layout.events)
-            self._writer = Writer(self._durability, self._hear_trouble, patience_s, self._let_go)
-            self._lock.on_lost = self._writer.disown
-            lock = self._lock
-            self._writer.may_write = lambda: lock.is_held
+            self._writer = Writer(
+                self._lock, self._durability, self._hear_trouble, patience_s, self._let_go
+            )
 
     def _hear_trouble(self, trouble: LimpetError | None) -> None:
         for listener in self.listeners:

@@ -39,6 +39,7 @@ from limpet.errors import JournalError, LimpetError, RecordNotWrittenError
 from limpet.journal.append_file import AppendFile, Job
 from limpet.journal.files import NO_SPACE
 from limpet.journal.full_disk import FullDisk, disk_full
+from limpet.journal.lock import Lock
 from limpet.text import one_line
 
 logger = logging.getLogger("limpet.journal")
@@ -52,24 +53,23 @@ class Writer:
     """The thread that writes.
 
     Args:
+        lock: Asked before each round whether it is still held.
         durability: When a record counts as durable: see docs/explanation/durability.md.
         on_trouble: Told, on the writer's thread, that there is no room, or that the journal is
             broken; and told None when there is room again.
         patience_s: How long waiters wait for room.
         on_end: Called on the writer's thread as its last act: only then may others write.
-
-    Attributes:
-        may_write: Asked before each round: whether the lock is still ours.
     """
 
     def __init__(
         self,
+        lock: Lock,
         durability: Durability,
         on_trouble: Callable[[LimpetError | None], None],
         patience_s: float,
         on_end: Callable[[], None],
     ) -> None:
-        self.may_write: Callable[[], bool] = lambda: True
+        self._lock = lock
         self._durability = durability
         self._on_trouble = on_trouble
         self._on_end = on_end
@@ -83,6 +83,7 @@ class Writer:
         # Not join(): interrupted by an exception, it takes a thread that still runs for ended.
         self._gone = threading.Event()
         self._pid = os.getpid()
+        lock.on_lost = self._disown
         threading.Thread(target=self._live, name="limpet-journal", daemon=True).start()
 
     # ---- from any thread --------------------------------------------------------------------
@@ -111,7 +112,7 @@ class Writer:
             return JournalError(str(self._broken), hint=self._broken.hint)
         return JournalError("the journal is closed", hint="open it again to append to it")
 
-    def disown(self) -> None:
+    def _disown(self) -> None:
         """Refuse all records: this is a forked child, without the thread that writes."""
         self._broken = JournalError(
             "the journal belongs to the process that opened it, not to its forked child",
@@ -152,7 +153,7 @@ class Writer:
         while not self._ended:
             jobs, drains, is_end = self._take()
             try:
-                if jobs and not self.may_write():
+                if jobs and not self._lock.is_held:
                     self._break(_lock_lost())
                 self._write(jobs)
             except BaseException as bug:  # noqa: BLE001 - nobody may wait for a thread that died

@@ -163,7 +163,7 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
     """
     size = opened = 0
     seen: set[int] = set()
-    todo: list[Any] = [(value,)]
+    todo: list[Any] = [value if type(value) in _HOLDERS else (value,)]
     while todo:
         holder = todo.pop()
         opened += 1

@@ -59,7 +59,7 @@ def to_plain(value: Any, level: int = 0) -> Any:
     if isinstance(value, Mapping):
         return _plain_mapping(value, level)
     if isinstance(value, (list, tuple)):
-        return [to_plain(one, level + 1) for one in value]
+        return [to_plain(part, level + 1) for part in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"~bytes:{base64.b64encode(bytes(value)).decode()}"
     return to_plain(_unfolded(value), level + 1)
@@ -74,9 +74,9 @@ def _unfolded(value: Any) -> Any:
     if isinstance(value, (Decimal, UUID, PurePath)):
         return str(value)
     if isinstance(value, AbstractSet):
-        return sorted(value, key=lambda one: (type(one).__name__, repr(one)))
+        return sorted(value, key=lambda part: (type(part).__name__, repr(part)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {one.name: getattr(value, one.name) for one in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, BaseException):
         return {"type": type(value).__name__, "message": str(value)}
     return _of_another_library(value)
@@ -100,12 +100,12 @@ def _of_another_library(value: Any) -> Any:
 
 
 def _plain_mapping(value: Mapping[Any, Any], level: int) -> Any:
-    pairs = [(_plain_key(key), to_plain(one, level + 1)) for key, one in value.items()]
+    pairs = [(_plain_key(key), to_plain(part, level + 1)) for key, part in value.items()]
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
     # Two keys with the same text, as 1 and "1": as an object, one would hide the other.
-    return [[to_plain(key, level + 1), one] for key, (_, one) in zip(value, pairs, strict=True)]
+    return [[to_plain(key, level + 1), part] for key, (_, part) in zip(value, pairs, strict=True)]
 
 
 def _plain_key(key: Any) -> str:
@@ -126,9 +126,9 @@ def from_plain(value: Any) -> Any:
     if isinstance(value, str):
         return _unmarked(value) if value.startswith("~") else value
     if isinstance(value, list):
-        return [from_plain(one) for one in value]
+        return [from_plain(part) for part in value]
     if isinstance(value, dict):
-        return {key: from_plain(one) for key, one in value.items()}
+        return {key: from_plain(part) for key, part in value.items()}
     return value
 
 
@@ -161,45 +161,25 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
         value: What is to be encoded.
         most: From here on, stop looking when it has many parts, and return what was found.
     """
-    if type(value) is not dict:
-        return _size_of_parts(value, most)
-    size = 0
-    for one in value.values():  # most records are flat, and this is asked of every one
-        kind = type(one)
-        if kind is str:
-            size += len(one)
-        elif kind in _ATOMS or (kind is float and isfinite(one)) or (kind in _HOLDERS and not one):
-            size += 8
-        else:
-            return _size_of_parts(value, most)
-    return size
-
-
-def _size_of_parts(value: Any, most: int | None) -> int | None:  # noqa: C901 - one loop, hot
     size = opened = 0
-    seen: set[int] | None = None
-    todo: list[Any] = [value if type(value) is dict else (value,)]
+    seen: set[int] = set()
+    todo: list[Any] = [value if type(value) in _HOLDERS else (value,)]
     while todo:
         holder = todo.pop()
         opened += 1
         if opened > _MANY:  # perhaps it holds itself
-            seen = seen or set()
             if id(holder) in seen:
                 return None
             seen.add(id(holder))
-        for one in holder.values() if type(holder) is dict else holder:
-            kind = type(one)
+        for part in holder.values() if type(holder) is dict else holder:
+            kind = type(part)
             if kind is str:
-                size += len(one)
-            elif kind in _ATOMS:
+                size += len(part)
+            elif kind in _HOLDERS:
+                if part:
+                    todo.append(part)
+            elif kind in _ATOMS or (kind is float and isfinite(part)):
                 size += 8
-            elif kind is float:
-                if not isfinite(one):
-                    return None
-                size += 8
-            elif kind is dict or kind is list or kind is tuple:
-                if one:
-                    todo.append(one)
             else:
                 return None
         if most is not None and size >= most and opened > _SOME:
@@ -214,7 +194,9 @@ def encode(value: Any) -> tuple[bytes, bool]:
         NotPlainError: The value cannot be kept as JSON at all.
     """
     encoded = encode_plain(value) if plain_size(value) is not None else None
-    return (_encode_slowly(value, sort_keys=False), True) if encoded is None else (encoded, False)
+    if encoded is not None:
+        return encoded, False
+    return _encode_slowly(value, sort_keys=False), True
 
 
 def encode_plain(value: Any, option: int = 0) -> bytes | None:

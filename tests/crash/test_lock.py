@@ -25,7 +25,7 @@ from crash.laboratory import (
 )
 
 from limpet.errors import JournalError, RunLockedError
-from limpet.journal import Journal, repair, writer
+from limpet.journal import Journal, repair
 
 CONTENDER = Path(__file__).with_name("contender.py")
 
@@ -209,19 +209,6 @@ def test_a_forked_child_cannot_append_and_disturbs_nobody(tmp_path):
             Journal(tmp_path)
     found = read_all(tmp_path, [key_of(number) for number in range(3)])
     assert found.keys() == {key_of(0), key_of(2)}
-
-
-def test_a_child_forked_while_much_waits_cannot_append_either(tmp_path):
-    with Journal(tmp_path) as journal:
-        column = journal.column(STEP)
-        column._writer._put_bytes += writer.MOST_WAITING_BYTES  # as if a slow disk held us up
-
-        def append_in_child():
-            with pytest.raises(JournalError):
-                asyncio.run(asyncio.wait_for(append_one(column, outcome_of(1)), 5))
-            return "refused"
-
-        assert in_a_forked_child(append_in_child) == "refused"
 
 
 def linger_in_child(ready, done):

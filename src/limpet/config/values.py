@@ -223,7 +223,7 @@ OnBadRow = Annotated[
     _or_variable({"enum": ["raise", "skip"]}),
 ]
 WhenDurable = Annotated[
-    Literal["sync", "interval", "flush"],
-    PlainValidator(partial(_choice, ("sync", "interval", "flush"))),
-    _or_variable({"enum": ["sync", "interval", "flush"]}),
+    Literal["sync", "flush"],
+    PlainValidator(partial(_choice, ("sync", "flush"))),
+    _or_variable({"enum": ["sync", "flush"]}),
 ]

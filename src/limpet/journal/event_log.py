@@ -1,7 +1,6 @@
-"""What does the story tell of a session: which calls started, failed, and at what pace?
+"""What does the event log tell of a session: which calls started, failed, and at what pace?
 
-The story is not the truth: a line that cannot be read is left out, and losing all of it loses no
-result.
+It is not the truth: a line that cannot be read is left out, and losing all of it loses no result.
 """
 
 import contextlib
@@ -33,14 +32,14 @@ class Started(NamedTuple):
     generation: int = 0
 
 
-class Story:
-    """The story of one session, read as far as it goes and further when it has grown.
+class EventLog:
+    """The events of one session, read as far as they go and further when there are more.
 
     Args:
         events: The file.
         start: Where the session begins in it.
         calls: Whether to take note of each call that starts; else that is left out, as it is most
-            of the story.
+            of the events.
 
     Attributes:
         begun: Attempts that started and did not fail, by step and key. Those that have no record
@@ -106,25 +105,25 @@ def unfinished(events: Path, start: int) -> list[Started]:
     Those that are not in their column either were in flight at the end: they may have been paid
     for.
     """
-    story = Story(events, start)
-    story.refresh()
-    return list(story.begun.values())
+    log = EventLog(events, start)
+    log.refresh()
+    return list(log.begun.values())
 
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield what the story tells of failed attempts at some items, oldest first."""
+    """Yield what the events tell of failed attempts at some items, oldest first."""
     # Most lines are of other items: they are not even parsed.
     needles = [orjson.dumps(id_) for id_ in ids]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for line in file:
-            if b'"event":"failed"' in line and any(one in line for one in needles):
+            if b'"event":"failed"' in line and any(needle in line for needle in needles):
                 event = _event_of(line)
                 if event is not None and event.get("id") in ids:
                     yield event
 
 
 def last_told(events: Path) -> str:
-    """Return when the story last told anything, from its last lines alone; empty: never."""
+    """Return when the last event happened, from the last lines alone; empty: there is none."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -161,7 +162,7 @@ def make_directory(path: Path) -> None:
         sync_directory(path.parent)
 
 
-def write_all(fd: int, parts: Parts) -> None:
+def write_all(fd: int, parts: Iterable[bytes]) -> None:
     """Write all the parts, at most a megabyte at a time.
 
     Raises:
@@ -177,21 +178,20 @@ def write_all(fd: int, parts: Parts) -> None:
             left = _rest(left, written)
 
 
-def _chunks(parts: Parts) -> list[list[bytes | memoryview]]:
-    chunks: list[list[bytes | memoryview]] = [[]]
+def _chunks(parts: Iterable[bytes]) -> Iterator[Parts]:
+    """Yield the parts in groups that one system call takes."""
+    chunk: list[bytes | memoryview] = []
     size = 0
     for part in parts:
-        size += len(part)
-        if len(part) > CHUNK_BYTES:
-            view = memoryview(part)
-            chunks += [[view[at : at + CHUNK_BYTES]] for at in range(0, len(part), CHUNK_BYTES)]
-            size = CHUNK_BYTES
-        elif size > CHUNK_BYTES or len(chunks[-1]) == _MOST_PARTS:
-            chunks.append([part])
-            size = len(part)
-        else:
-            chunks[-1].append(part)
-    return chunks
+        for at in range(0, len(part), CHUNK_BYTES):
+            piece = memoryview(part)[at : at + CHUNK_BYTES] if len(part) > CHUNK_BYTES else part
+            if size + len(piece) > CHUNK_BYTES or len(chunk) == _MOST_PARTS:
+                yield chunk
+                chunk, size = [], 0
+            chunk.append(piece)
+            size += len(piece)
+    if chunk:
+        yield chunk
 
 
 def _rest(parts: Parts, written: int) -> Parts:
@@ -247,8 +247,7 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
         temporary.unlink(missing_ok=True)  # of a process that was killed; or somebody's link
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
-            for pieces in _batches(content):
-                write_all(fd, pieces)
+            write_all(fd, content)
             sync_file(fd)
         finally:
             os.close(fd)
@@ -259,13 +258,44 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
     sync_directory(path.parent)
 
 
-def _batches(content: Iterable[bytes]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for piece in content:
-        batch.append(piece)
-        size += len(piece)
-        if size >= CHUNK_BYTES:
-            yield batch
-            batch, size = [], 0
-    yield batch
+_MOUNTS = Path("/proc/self/mountinfo")
+_OVER_A_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
+_OVER_A_NETWORK |= {"9p", "beegfs", "gpfs", "vboxsf", "prl_fs", "virtiofs", "ncpfs"}
+# fuseblk and these are local disks; every other FUSE is somebody's own idea of a file.
+_LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs", "fuse.lxcfs"}
+
+
+def doubt_about(path: Path, mounts: str | None = None) -> str | None:
+    """Return why locks or appends may not hold where `path` lies, or None.
+
+    Only Linux tells; elsewhere there is no doubt and no knowledge.
+
+    Args:
+        path: A file or directory that exists.
+        mounts: The text of `mountinfo`; None: this process's own.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError:
+            return None
+    kind = _file_system_at(path.resolve(), mounts)
+    if kind in _OVER_A_NETWORK:
+        return f"{path} lies on {kind}: locks and appends over a network are not always kept"
+    if kind.startswith("fuse") and kind not in _LOCAL_FUSE:
+        return f"{path} lies on {kind}: an object store behind FUSE may lose or reorder appends"
+    return None
+
+
+def _file_system_at(path: Path, mounts: str) -> str:
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split(" ")
+        if len(fields) < 5 or not after:  # noqa: PLR2004 - the mount point is the fifth field
+            continue
+        point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]))
+        depth = len(point.parts)
+        if depth >= best and (point == path or point in path.parents):
+            best, kind = depth, after.split(" ")[0]
+    return kind

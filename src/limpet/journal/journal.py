@@ -11,22 +11,23 @@ from typing import Any, Self
 
 from limpet.errors import DiskFullError, JournalError, LimpetError
 from limpet.fingerprints.keys import digest
-from limpet.journal.append_file import Job, Tape
+from limpet.journal.append_file import AppendFile, Job
 from limpet.journal.column import Column
 from limpet.journal.files import (
     NO_SPACE,
+    doubt_about,
     make_directory,
     open_for_append,
     open_to_read,
     read_whole,
     replace_file,
 )
-from limpet.journal.filesystems import doubt_about
 from limpet.journal.index import IndexFile, Places
 from limpet.journal.layout import Layout, layout_at
-from limpet.journal.lines import PREFIX, SEAL_BYTES, timestamp
+from limpet.journal.lines import PREFIX, seal, timestamp
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import ColumnState, recover, recover_story, set_aside_bad_lines
+from limpet.journal.recovery import recover, recover_event_log, set_aside_bad_lines
+from limpet.journal.scan import ColumnState
 from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import encode
 
@@ -45,8 +46,8 @@ class Journal:
     Args:
         path: A directory, or a `.jsonl` file that is the one column, with the rest beside it in
             `<name>.d/`.
-        durability: When an appended record counts: "sync" (on the disk), "interval" (on the disk
-            within a second), "flush" (with the system: survives a killed process only).
+        durability: When an appended record counts: "sync" (on the disk) or "flush" (with the
+            system: survives a killed process only).
         strict: Refuse a column that has bad lines.
         patience_s: How long records wait for room before they are given up.
 
@@ -69,17 +70,16 @@ class Journal:
         strict: bool = False,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        if durability not in ("sync", "interval", "flush"):
-            raise ValueError(f'durability={durability!r}: must be "sync", "interval" or "flush"')
+        if durability not in ("sync", "flush"):
+            raise ValueError(f'durability={durability!r}: must be "sync" or "flush"')
         self.layout = path if isinstance(path, Layout) else layout_at(path)
         self.listeners: list[Callable[[LimpetError | None], None]] = []
         self.states: list[ColumnState] = []
         self._strict = strict
         self._durability = durability
-        self._open_files: list[Tape | IndexFile] = []
-        self._columns: dict[Path, Column] = {}
-        self._steps: dict[str, Column] = {}
-        self._files: Tape | None = None
+        self._open_files: list[AppendFile | IndexFile] = []
+        self._columns: dict[str, Column] = {}
+        self._files: AppendFile | None = None
         self._lock: Lock | None = None
         self._writer: Writer | None = None
         try:
@@ -98,10 +98,9 @@ class Journal:
             self._lock = Lock(self.layout.lock)
             self._failures, _, _ = self._open(self.layout.failures)
             self._events, _, _ = self._open(self.layout.events)
-            self._writer = Writer(self._durability, self._hear_trouble, patience_s, self._let_go)
-            self._lock.on_lost = self._writer.disown
-            lock = self._lock
-            self._writer.may_write = lambda: lock.is_held
+            self._writer = Writer(
+                self._lock, self._durability, self._hear_trouble, patience_s, self._let_go
+            )
 
     def _hear_trouble(self, trouble: LimpetError | None) -> None:
         for listener in self.listeners:
@@ -120,40 +119,41 @@ class Journal:
             JournalError: It has bad lines, and the journal is strict.
         """
         assert self._writer is not None
-        if step in self._steps:
-            return self._steps[step]
-        path = self.layout.column(step)
-        if path not in self._columns:
+        name = "" if self.layout.single else step  # in a single file, all steps are one column
+        if name not in self._columns:
+            path = self.layout.column(step)
             with _naming(path):
                 index = IndexFile(self.layout.index(path))
                 self._open_files.append(index)
-                tape, places, state = self._open(path, index)
-            self._columns[path] = Column(tape, index, self._failures, self._writer, places, state)
-        self._steps[step] = self._columns[path]
-        return self._columns[path]
+                file, places, state = self._open(path, index)
+            column = Column(file, index, self._failures, self._writer, places, state)
+            self._columns[name] = column
+        return self._columns[name]
 
-    def _open(self, path: Path, index: IndexFile | None = None) -> tuple[Tape, Places, ColumnState]:
+    def _open(
+        self, path: Path, index: IndexFile | None = None
+    ) -> tuple[AppendFile, Places, ColumnState]:
         make_directory(path.parent)
-        tape = Tape(path, open_for_append(path), is_story=path == self.layout.events)
-        self._open_files.append(tape)
-        if tape.is_story:
-            places, state = Places({}), recover_story(self.layout, path, tape.fd)
+        file = AppendFile(path, open_for_append(path), is_event_log=path == self.layout.events)
+        self._open_files.append(file)
+        if file.is_event_log:
+            places, state = Places(), recover_event_log(self.layout, path, file.fd)
         else:
             strict = self._strict and index is not None
             durable = self._durability != "flush"
             places, state = recover(
-                self.layout, path, tape.fd, index, strict=strict, durable=durable
+                self.layout, path, file.fd, index, strict=strict, durable=durable
             )
-        tape.begin()
+        file.begin()
         self.states.append(state)
-        return tape, places, state
+        return file, places, state
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Add a line to the story. Nobody waits for it, and losing it loses no result."""
+        """Add a line to the event log. Nobody waits for it, and losing it loses no result."""
         if self._writer is None or not self._writer.is_open:
             return  # whoever waits for a record hears of it
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
-        self._writer.put(Job(self._events, line, len(line), event, None, b"", 0, None, None))
+        self._writer.put(Job(self._events, event, line))
 
     def note_file(
         self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool
@@ -167,12 +167,9 @@ class Journal:
         if self._files is None:
             with _naming(self.layout.files):
                 self._files, _, _ = self._open(self.layout.files)
-        text, _ = encode({"_limpet": {"key": digest(facts, record), **facts}, **record})
+        line = seal(encode({"_limpet": {"key": digest(facts, record), **facts}, **record})[0])
         future = asyncio.get_running_loop().create_future() if wait else None
-        size, label = len(text) + SEAL_BYTES, self.layout.files.name
-        self._writer.put(
-            Job(self._files, text, size, label, None, b"", 0, future, None), wait=False
-        )
+        self._writer.put(Job(self._files, self.layout.files.name, line, future=future))
         return future
 
     @property

@@ -15,9 +15,7 @@ import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from limpet.errors import JournalError
 from limpet.journal.files import (
@@ -30,68 +28,15 @@ from limpet.journal.files import (
 from limpet.journal.index import Index, IndexFile, Places, load_index
 from limpet.journal.layout import Layout
 from limpet.journal.lines import LineKind, kind_of
-from limpet.journal.scan import Scan, scan
+from limpet.journal.scan import ColumnState, IndexState, scan
 
 logger = logging.getLogger("limpet.journal")
 BUFFER_BYTES = 2**20
 
-IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
-
-
-@dataclass(slots=True)
-class ColumnState:
-    """What was found in a column, and what was done about it.
-
-    Attributes:
-        path: The column.
-        records: How many records count.
-        lines: How many lines there are, up to the last valid one.
-        bad_lines: The numbers of the invalid lines before a valid one, from 1.
-        torn_bytes: How many bytes came after the last valid line.
-        torn_to: Where they were set aside; None if there were none, or nothing was changed.
-        lacked_line_end: The last line had lost its line end, and nothing else.
-        index: Whether the index fitted; None: it was not looked at.
-    """
-
-    path: Path
-    records: int = 0
-    lines: int = 0
-    bad_lines: list[int] = field(default_factory=list)
-    torn_bytes: int = 0
-    torn_to: Path | None = None
-    lacked_line_end: bool = False
-    index: IndexState | None = None
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether every byte of it is a whole line that counts."""
-        return not (self.bad_lines or self.torn_bytes or self.lacked_line_end)
-
-    @property
-    def bad_words(self) -> str:
-        """The bad lines, in words."""
-        numbers = ", ".join(map(str, self.bad_lines[:10]))
-        more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
-        return f"{len(self.bad_lines)} bad lines ({numbers}{more})"
-
-    def __str__(self) -> str:
-        is_story = self.lines and not self.records
-        parts = [f"{self.lines} lines" if is_story else f"{self.records} records"]
-        if self.bad_lines:
-            parts.append(self.bad_words)
-        if self.torn_bytes:
-            where = "" if self.torn_to is None else f", set aside in {self.torn_to}"
-            parts.append(f"{self.torn_bytes} torn bytes at its end{where}")
-        if self.lacked_line_end:
-            parts.append("a last line without its line end")
-        if self.index is not None:
-            parts.append(f"index {self.index}")
-        return f"{self.path}: {'; '.join(parts)}"
-
 
 def read_column(
     path: Path, index_path: Path | None, *, rebuild: IndexFile | None = None
-) -> tuple[Places, ColumnState, Scan]:
+) -> tuple[Places, ColumnState]:
     """Find where each record stands, from the index as far as it fits, then from the column.
 
     Args:
@@ -99,35 +44,19 @@ def read_column(
         index_path: Its index; None: every line is read and checked.
         rebuild: The index to be made anew; None: nothing is changed.
     """
+    places, state = Places(), ColumnState(path)
     with open_to_read(path, BUFFER_BYTES) as column:
-        index = None if index_path is None else load_index(index_path, column)
-        places = Places({})
-        if index is not None:
-            try:
-                places = index.places()
-            except (OSError, ValueError):  # somebody repairs or deletes it just now
-                index = None
-        size = os.fstat(column.fileno()).st_size
-        index_state = None if index_path is None else _index_state(index, index_path, size)
+        if index_path is not None:
+            index = load_index(index_path, column)
+            if index is not None:
+                places, state.lines, state.end = index.places, index.lines, index.end
+            size = os.fstat(column.fileno()).st_size
+            state.index = _index_state(index, index_path, size)
         if rebuild is not None:
             rebuild.clear()
-        found = scan(
-            column,
-            places,
-            start=0 if index is None else index.end,
-            lines=0 if index is None else index.lines,
-            index=rebuild,
-        )
-    state = ColumnState(
-        path,
-        records=len(places.offsets),
-        lines=found.lines,
-        bad_lines=places.bad_lines,
-        torn_bytes=found.torn_bytes,
-        lacked_line_end=bool(found.torn_bytes) and lacks_line_end(path),
-        index=index_state,
-    )
-    return places, state, found
+        scan(column, places, state, rebuild)
+    state.lacked_line_end = bool(state.torn_bytes) and lacks_line_end(path)
+    return places, state
 
 
 def _index_state(index: Index | None, path: Path, size: int) -> IndexState:
@@ -192,12 +121,12 @@ def recover(
     if lacked:
         write_all(fd, [b"\n"])
         sync_file(fd)
-    places, state, found = read_column(path, None, rebuild=index)
+    places, state = read_column(path, None, rebuild=index)
     state.lacked_line_end = lacked
-    if found.torn_bytes:
-        state.torn_to = set_aside(layout, path, found.end)
-        os.ftruncate(fd, found.end)
-    if durable and found.end:
+    if state.torn_bytes:
+        state.torn_to = set_aside(layout, path, state.end)
+        os.ftruncate(fd, state.end)
+    if durable and state.end:
         # Whoever wrote it may have been killed before its own sync: what counts must stay.
         sync_file(fd)
     if not state.is_sound:
@@ -205,8 +134,8 @@ def recover(
     return places, state
 
 
-def recover_story(layout: Layout, path: Path, fd: int) -> ColumnState:
-    """Make the story ready to be appended to, by its last line alone: it may be very long."""
+def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:
+    """Make the events ready to be appended to, by their last line alone: they may be many."""
     state, last = ColumnState(path), _last_bytes(path)
     if last and not last.endswith(b"\n"):
         if lacks_line_end(path):
@@ -221,7 +150,7 @@ def recover_story(layout: Layout, path: Path, fd: int) -> ColumnState:
 
 
 def _refuse_bad_lines(path: Path) -> None:
-    _, state, _ = read_column(path, None)  # every line, whatever the index says
+    _, state = read_column(path, None)  # every line, whatever the index says
     if state.bad_lines:
         raise JournalError(
             str(state),

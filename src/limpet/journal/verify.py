@@ -10,13 +10,8 @@ from limpet.journal.files import open_for_append
 from limpet.journal.index import IndexFile
 from limpet.journal.layout import Layout, layout_at
 from limpet.journal.lock import Lock
-from limpet.journal.recovery import (
-    ColumnState,
-    read_column,
-    recover,
-    set_aside,
-    set_aside_bad_lines,
-)
+from limpet.journal.recovery import read_column, recover, set_aside, set_aside_bad_lines
+from limpet.journal.scan import ColumnState
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +38,9 @@ def verify(path: str | Path) -> Report:
     layout = layout_at(path)
     states = []
     for file in _files(layout):
-        _, state, _ = read_column(file, None)  # every line, whatever the index says
+        _, state = read_column(file, None)  # every line, whatever the index says
         if file in layout.columns():
-            _, hinted, _ = read_column(file, layout.index(file))
+            _, hinted = read_column(file, layout.index(file))
             state.index = hinted.index
         states.append(state)
     return Report(states)
@@ -72,7 +67,7 @@ def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
 
 
 def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnState:
-    _, found, _ = read_column(path, None)
+    _, found = read_column(path, None)
     if found.torn_bytes or found.lacked_line_end:
         say(f"{path}: copied as it was to {set_aside(layout, path)}")
     index = IndexFile(layout.index(path)) if path in layout.columns() else None

@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from limpet.journal.recovery import ColumnState
+from limpet.journal.scan import ColumnState
 from limpet.journal.verify import Report
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import count

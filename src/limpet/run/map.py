@@ -84,8 +84,8 @@ def map(  # noqa: A001 - it is one
             variables in `env`, and of `packages`.
         on_change: What to do when `fn` is not what made the results on disk: "redo" them, or
             "keep" them.
-        durability: When a result counts: "sync" (on the disk), "interval" (on the disk within a
-            second), "flush" (survives a killed process only).
+        durability: When a result counts: "sync" (on the disk) or "flush" (survives a killed
+            process only).
         mask: Whether secrets of the environment are masked in what is kept of outputs and errors.
             An output comes back as it is kept.
         **options: As for `AsyncExecutor`; `concurrency` is "auto", `exit_on_error` is False, and

@@ -140,7 +140,7 @@ REFUSED = {
     ),
     "an unknown word": (
         GOOD + "output: {durability: flsh}\n",
-        "eval.yml:3: output.durability: must be sync, interval or flush, not 'flsh'",
+        "eval.yml:3: output.durability: must be sync or flush, not 'flsh'",
         "did you mean 'flush'?",
     ),
     "a text for a list": (

@@ -23,8 +23,6 @@ from limpet.journal import (
     verify,
 )
 from limpet.journal import column as column_module
-from limpet.journal import writer as writer_module
-from limpet.journal.acknowledgements import Answers
 
 
 def outcome(number, record=None, **more):
@@ -76,7 +74,7 @@ def test_successes_and_failures_go_to_files_of_their_own(tmp_path):
     assert (failed["id"], failed["step"]) == ("q2", "workflow")
 
 
-def test_the_story_goes_to_events_and_asks_nobody_to_wait(tmp_path):
+def test_an_event_goes_to_the_event_log_and_asks_nobody_to_wait(tmp_path):
     with Journal(tmp_path) as journal:
         journal.tell("paused", why="no room")
     (event,) = [json.loads(one) for one in lines(tmp_path / "events.jsonl")]
@@ -117,19 +115,13 @@ def test_even_a_failure_with_odd_attempts_is_recorded(tmp_path):
 def test_small_records_are_encoded_on_the_loop_and_large_ones_on_the_writers_thread(
     tmp_path, monkeypatch
 ):
-    where = {}
-    real, real_plain = column_module.encode_outcome, column_module.encode_plain_outcome
+    where, real = {}, column_module.encode_outcome
 
-    def note(outcome, *rest):
+    def note(outcome):
         where[outcome.cell.id] = threading.current_thread().name
-        return real(outcome, *rest)
-
-    def note_plain(outcome):
-        where[outcome.cell.id] = threading.current_thread().name
-        return real_plain(outcome)
+        return real(outcome)
 
     monkeypatch.setattr(column_module, "encode_outcome", note)
-    monkeypatch.setattr(column_module, "encode_plain_outcome", note_plain)
     large = [outcome(2, {"v": "x" * 50_000}), outcome(3, {"v": [["y" * 30_000]] * 2})]
     append_all(tmp_path, [outcome(1), *large])
     assert where == {"q1": "MainThread", "q2": "limpet-journal", "q3": "limpet-journal"}
@@ -167,10 +159,8 @@ def test_the_event_loop_touches_no_file(tmp_path, monkeypatch):
     assert len(read_all(tmp_path)) == 51
 
 
-@pytest.mark.parametrize(
-    ("durability", "syncs"), [("sync", "one per group"), ("interval", "some"), ("flush", "none")]
-)
-def test_each_policy_syncs_as_it_promises(tmp_path, monkeypatch, durability, syncs):
+@pytest.mark.parametrize("durability", ["sync", "flush"])
+def test_each_policy_syncs_as_it_promises(tmp_path, monkeypatch, durability):
     synced = []
     real = os.fdatasync
     monkeypatch.setattr(os, "fdatasync", lambda fd: (synced.append(fd), real(fd)))
@@ -181,48 +171,30 @@ def test_each_policy_syncs_as_it_promises(tmp_path, monkeypatch, durability, syn
             synced.clear()
             for group in range(5):
                 await asyncio.gather(*(column.append(outcome(group * 10 + n)) for n in range(10)))
-            during = len(synced)
-        return during, len(synced)
-
-    during, at_end = asyncio.run(main())
-    if syncs == "one per group":
-        assert 5 <= during < 50
-        assert at_end == during
-    elif syncs == "some":
-        assert during <= 1
-        assert at_end >= 1  # closing makes the rest durable
-    else:
-        assert at_end == 0
-
-
-def test_the_interval_fires_when_nothing_more_comes(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "INTERVAL_S", 0.05)
-    synced = threading.Event()
-    real = os.fdatasync
-    monkeypatch.setattr(os, "fdatasync", lambda fd: (real(fd), synced.set()))
-
-    async def main():
-        with Journal(tmp_path, durability="interval") as journal:
-            column = journal.column("workflow")
-            synced.clear()
-            await column.append(outcome(1))
-            assert await asyncio.to_thread(synced.wait, 20)
 
     asyncio.run(main())
+    if durability == "sync":
+        assert 5 <= len(synced) < 50
+    else:
+        assert synced == []
 
 
-def test_all_that_waits_is_written_and_synced_as_one_group(tmp_path, monkeypatch):
+def test_all_that_waits_is_written_and_acknowledged_as_one_group(tmp_path, monkeypatch):
     wakes = []
-    real = Answers.give
 
-    def note(answers):
-        wakes.append(len([job for job in answers.kept if job.future is not None]))
-        real(answers)
+    async def main():
+        loop = asyncio.get_running_loop()
+        real = loop.call_soon_threadsafe
+        with Journal(tmp_path) as journal:
+            column = journal.column("workflow")
+            waiting = [column.append(outcome(n)) for n in range(99)]
+            monkeypatch.setattr(
+                loop, "call_soon_threadsafe", lambda *call: (wakes.append(call), real(*call))
+            )
+            await asyncio.gather(*waiting)
 
-    monkeypatch.setattr(Answers, "give", note)
-    append_all(tmp_path, [outcome(n) for n in range(99)])
-    assert sum(wakes) == 99
-    assert len([count for count in wakes if count]) < 20
+    asyncio.run(main())
+    assert 0 < len(wakes) < 20
 
 
 def test_cancelling_one_waiter_disturbs_no_other_and_loses_nothing(tmp_path):
@@ -237,31 +209,6 @@ def test_cancelling_one_waiter_disturbs_no_other_and_loses_nothing(tmp_path):
 
     asyncio.run(main())
     assert len(read_all(tmp_path)) == 10
-
-
-def test_what_waits_is_bounded_by_its_bytes(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "MOST_WAITING_BYTES", 10_000)
-    stopped = threading.Event()
-    real = os.writev
-
-    def slow_disk(fd, parts):
-        stopped.wait(20)
-        return real(fd, parts)
-
-    monkeypatch.setattr(os, "writev", slow_disk)
-
-    async def main():
-        journal = Journal(tmp_path)
-        column = journal.column("workflow")
-        waiting = [column.append(outcome(n, {"v": "x" * 1000})) for n in range(99)]
-        queued = journal._writer._put_bytes - journal._writer._done_bytes
-        assert queued < 12_000
-        stopped.set()
-        await asyncio.gather(*waiting)
-        await asyncio.to_thread(journal.close)
-
-    asyncio.run(main())
-    assert len(read_all(tmp_path)) == 99
 
 
 def test_loops_in_several_threads_may_append_to_one_journal(tmp_path):
@@ -367,7 +314,7 @@ def test_a_reader_goes_on_reading_and_a_column_may_not_be_there_yet(tmp_path):
     assert (digest(1) in reader, digest(3) in reader) == (False, True)
 
 
-def test_the_story_is_opened_by_its_last_line_alone(tmp_path):
+def test_the_event_log_is_opened_by_its_last_line_alone(tmp_path):
     with Journal(tmp_path) as journal:
         journal.tell("one")
     events = tmp_path / "events.jsonl"
@@ -386,9 +333,9 @@ def test_an_index_is_used_so_that_resume_does_not_read_the_traces(tmp_path, monk
     path = tmp_path / "workflow_output.jsonl"
     begun, real = [], recovery.scan
 
-    def scan(column, places, **more):
-        begun.append(more["start"])
-        return real(column, places, **more)
+    def scan(column, places, state, *rest):
+        begun.append(state.end)
+        return real(column, places, state, *rest)
 
     monkeypatch.setattr(recovery, "scan", scan)
     reader = ColumnReader(path, tmp_path / "index" / "workflow_output.idx")
@@ -476,8 +423,7 @@ def test_a_journal_that_is_moved_away_while_it_is_being_opened_is_not_the_one_th
         Journal(here)
 
 
-def test_a_record_that_waits_for_room_is_written_though_its_waiter_gave_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(writer_module, "MOST_WAITING_BYTES", 1)
+def test_a_record_is_written_though_its_waiter_gave_up(tmp_path, monkeypatch):
     stopped = threading.Event()
     real = os.writev
 

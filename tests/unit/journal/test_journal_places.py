@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from limpet.journal.files import make_directory, replace_file, sync_file, write_all
-from limpet.journal.filesystems import doubt_about
+from limpet.journal.files import (
+    doubt_about,
+    make_directory,
+    replace_file,
+    sync_file,
+    write_all,
+)
 from limpet.journal.layout import layout_at
 
 

@@ -442,7 +442,7 @@ def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, cap
     import os
     from pathlib import Path
 
-    from limpet.journal import writer
+    from limpet.journal import full_disk
 
     answering, tries = Answering(), []
     column = tmp_path / "run" / "workflow_output.jsonl"
@@ -455,7 +455,7 @@ def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, cap
         return real(fd, parts)
 
     monkeypatch.setattr(os, "writev", writev)
-    monkeypatch.setattr(writer, "_RETRY_S", 0.05)
+    monkeypatch.setattr(full_disk, "RETRY_S", 0.05)
     result = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], concurrency=2)
     assert result.summary["evaluators"]["exact_match"]["completed"] == 6
     assert len(answering.calls) == 6

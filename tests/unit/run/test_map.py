@@ -413,7 +413,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
     import errno
     import os
 
-    from limpet.journal import writer as writer_module
+    from limpet.journal import full_disk
 
     counting, path = Counting(), tmp_path / "out.jsonl"
     full, tries, calls_while_full = threading.Event(), [], []
@@ -430,7 +430,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
         return real(fd, parts)
 
     monkeypatch.setattr(os, "writev", writev)
-    monkeypatch.setattr(writer_module, "_RETRY_S", 0.05)
+    monkeypatch.setattr(full_disk, "RETRY_S", 0.05)
 
     async def call(x):
         counting.calls.append(x)

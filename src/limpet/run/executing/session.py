@@ -15,7 +15,8 @@ from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
-from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at

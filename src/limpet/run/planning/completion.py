@@ -15,9 +15,9 @@ from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
-from limpet.journal.checksum import crc32
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
 from limpet.json_values import encode_canonical
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.work_items import read_asked

@@ -12,7 +12,8 @@ from limpet.errors import FunctionChangedError
 from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
-from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.records import Call

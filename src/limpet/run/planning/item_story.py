@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.identity import changed_parts
-from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.masked import METADATA

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, overload
 
 from limpet.fingerprints.keys import Occurrences, digest, output_key
-from limpet.journal.checksum import crc32
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES, NO_KEY
 from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 

@@ -62,7 +62,7 @@ class FactsReader(ColumnReader):
     @property
     def end(self) -> int:
         """Where the next record will begin."""
-        return self._end
+        return self.state.end
 
     def latest(self) -> Iterator[bytes]:
         """Yield the keys, the last of the file first."""

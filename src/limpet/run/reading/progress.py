@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from limpet.journal.event_log import Started, Story
+from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
@@ -43,7 +43,7 @@ class Progress:
     asked: Sequence[bytes] | None
     standing: Mapping[bytes, tuple[str, bytes]]
     failures: FailuresReader
-    story: Story | None
+    story: EventLog | None
     is_running: bool
     used: dict[str, tuple[int, dict[str, float]]]
     needed: Callable[[str, bytes], int]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from limpet.errors import JournalError
-from limpet.journal.event_log import Started, Story
+from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.progress.snapshot import Snapshot
 from limpet.run.reading.item_history import WholeItem, whole_items
@@ -102,16 +102,16 @@ class RunReader(RunFiles):
         last = time.time() if self.is_running else seconds_of(self.last_at)
         return max(0.0, last - began) if began is not None and last is not None else 0.0
 
-    def _read_story(self, *, calls: bool = True) -> Story:
+    def _read_story(self, *, calls: bool = True) -> EventLog:
         start, story = int(self.session.get("events_at", 0)), self.story
         if story is None or story.start != start or (calls and not story.calls):
-            self.story = story = Story(self.layout.events, start, calls=calls)
+            self.story = story = EventLog(self.layout.events, start, calls=calls)
             story.refresh()
             for column in self.columns.values():  # again: they must not be older than the story
                 column.refresh()
         return story
 
-    def _progress(self, story: Story | None) -> Progress:
+    def _progress(self, story: EventLog | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
         return Progress(
             self.session,

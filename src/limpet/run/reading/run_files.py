@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from limpet.errors import JournalError
-from limpet.journal.event_log import Story, last_told
+from limpet.journal.event_log import EventLog, last_told
 from limpet.journal.files import read_whole
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.work_items import Note, read_asked
@@ -54,7 +54,7 @@ class RunFiles:
         self.holder: Holder | None = None
         self.columns: dict[str, FactsReader] = {}
         self.failures = FailuresReader(self.layout.failures)
-        self.story: Story | None = None
+        self.story: EventLog | None = None
         self.asked: list[bytes] | None = None
         self.standing: dict[bytes, tuple[str, bytes]] = {}
         self.redos = Redos({})

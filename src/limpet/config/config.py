@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet.config.credentials import without_credentials
 from limpet.config.file_checks import located
 from limpet.config.findings import Findings
 from limpet.config.model import Shape
@@ -17,8 +16,10 @@ from limpet.config.preparing import (
     prepared_evaluators,
     prepared_workflow,
 )
+from limpet.config.short_forms import SHORT_KINDS
 from limpet.config.tree import Tree
 from limpet.run.api import EvaluationOptions
+from limpet.secrets.in_configs import Literals, each_word, without_query
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Config:
         directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials
-        self.public: dict[str, Any] = without_credentials(deepcopy(tree.data))
+        self.public: dict[str, Any] = _without_secrets(tree.data)
         self._shape = shape
         self._tree = tree
         self._keep = keep
@@ -89,3 +90,18 @@ class Config:
 
 def _name_of(path: Path) -> str:
     return (path.parent.name if path.stem == "eval" else path.stem) or "eval"
+
+
+def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the file says, with the literal secrets of its workflow and evaluators masked."""
+    literals = Literals(data.get("workflow"), data.get("evaluators"))
+    public = deepcopy(dict(data))
+    for section in {"workflow", "evaluators"} & data.keys():
+        public[section] = each_word(data[section], literals.masked)
+    workflow: Any = public.get("workflow")
+    for kind, address in SHORT_KINDS.items() if isinstance(workflow, dict) else ():
+        if isinstance(workflow.get(kind), str):
+            workflow[kind] = without_query(workflow[kind])
+        elif kind in workflow:
+            workflow[kind][address] = without_query(workflow[kind][address])
+    return public

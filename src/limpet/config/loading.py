@@ -10,7 +10,6 @@ from typing import Any
 
 from limpet.config.checking import check_shape
 from limpet.config.config import Config
-from limpet.config.credentials import Literals
 from limpet.config.environment import substitute
 from limpet.config.evaluators import check_evaluators
 from limpet.config.file_checks import check_dataset, check_output
@@ -21,6 +20,7 @@ from limpet.config.problems import Place, refuse
 from limpet.config.short_forms import expanded
 from limpet.config.source import read_text
 from limpet.config.tree import Tree, read_tree
+from limpet.secrets.in_configs import Literals
 from limpet.text import one_line
 
 

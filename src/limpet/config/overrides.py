@@ -8,11 +8,11 @@ written out first: `pace: auto` and `--set pace.max_concurrency=8` go together.
 import re
 from typing import Any
 
-from limpet.config.credentials import may_show
 from limpet.config.problems import Place, quoted, refuse
 from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from limpet.config.tree import Path, Tree, read_tree
 from limpet.errors import ConfigError
+from limpet.secrets.in_configs import may_show
 from limpet.text import one_line
 
 # Without a sign, what follows the path may still be a value.

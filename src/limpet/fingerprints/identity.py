@@ -21,7 +21,8 @@ from limpet.fingerprints.looked import Looked, digest_of
 from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.shown import Showing, Shown, shown_parts
 from limpet.fingerprints.walk import Walk
-from limpet.secrets.known import certain_secrets, is_secret_name
+from limpet.secrets.known import certain_secrets
+from limpet.secrets.names import is_secret_name
 
 _TRIES = 5
 _CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")

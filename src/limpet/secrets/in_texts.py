@@ -13,19 +13,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePath
 
-from limpet.secrets.known import is_secret_name
 from limpet.secrets.masking import MASK
+from limpet.secrets.names import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
 
-_CERTAIN = re.compile(
-    r"(?i)passw(?:or)?d|passphrase|secret|credential|api[_-]?key|authorization"
-    r"|(?:access|private|auth|signing)[_-]?(?:key|token)|(?:^|[_-])(?:pwd|bearer|cookie)$|_pat$"
-)
-# Of these, many are none: `stop_token`, `answer_key`. Then what is given to them decides.
-_DOUBTFUL = re.compile(r"(?i)(?:key|token|auth|signature)s?$")
+# Of a name that is often no secret's (`answer_key`, `signature`), what is given to it decides.
 _SHORTEST_DOUBTFUL = 6
-_WORDS = ["passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer"]
-_WORDS += ["cookie", "signature", "_pat"]
-_TELLING = re.compile("(?i)" + "|".join(_WORDS))
+_TELLING = re.compile("(?i)" + "|".join(WORDS))
 # What is a key whatever it is called.
 _KEYS = re.compile(
     r"\b(?:sk[-_]|pk[-_]|rk[-_]|nvapi-|hf[-_]|xai-|gsk_)[A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
@@ -48,8 +41,8 @@ _NO_WORD = re.compile(
 _SHORTEST_UNKNOWN, _FEWEST_LETTERS = 20, 3
 # In prose: "use api_key: 81aa…".
 _SAID = re.compile(
-    r"(?i)\b((?:[\w-]*[_-])?(?:api[_ -]?key|passw(?:or)?d|passphrase|secret|credentials?"
-    r"|(?:access|private|auth|signing)[_ -]?(?:key|token)|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
+    rf"(?i)\b((?:[\w-]*[_-])?(?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?"
+    r"(?:[ ]?[:=][ ]?|[ ]is[ ]))"
     r"(?=[^\s\"',;)(\[\]{}]*[0-9])([^\s\"',;)(\[\]{}.]{6,}+)(?![(\[])"
 )
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
@@ -68,9 +61,10 @@ _QUOTED = f'"{MASK}"'
 
 def is_hidden(name: str, literal: str | bytes) -> bool:
     """Tell whether a literal must not be shown, given to this name."""
-    if is_secret_name(name) or _CERTAIN.search(name):
+    rating = rated(name)
+    if rating >= Rating.MENTIONED:
         return bool(literal)
-    if not _DOUBTFUL.search(name) or len(literal) < _SHORTEST_DOUBTFUL:
+    if rating < Rating.DOUBTFUL or len(literal) < _SHORTEST_DOUBTFUL:
         return False
     spaces = (b" ", b"\n") if isinstance(literal, bytes) else (" ", "\n")
     return not any(one in literal for one in spaces)  # type: ignore[operator]
@@ -120,7 +114,7 @@ def without_settings(text: str) -> str:
 def without_literals(code: str) -> str:
     """Return a piece of Python without literals that are given to the name of a secret."""
     lower = code.lower()
-    if not any(word in lower for word in _WORDS):
+    if not any(word in lower for word in WORDS):
         return without_keys(code)
     try:
         tree = ast.parse(code)
@@ -148,7 +142,7 @@ def _without_comments(code: str) -> str:
 
 def _without_end(line: str, begin: int) -> str:
     names = _SET_IN_COMMENT.findall(line[begin:]) if begin >= 0 else []
-    is_hiding = any(_TELLING.search(name) for name in names)
+    is_hiding = any(map(may_be_secret, names))
     return f"{line[:begin]}# {MASK}\n" if is_hiding else line
 
 

@@ -18,20 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-_WIDE_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential)")
-# How it ends; below, those of well-known providers and tools that end otherwise.
-_CERTAIN_NAME = re.compile(
-    r"(?i)(?:(?:^|_)(?:key|token|secret)|password|credentials"
-    r"|apikey|(?:github|gh|gitlab|ext)_pat|mysql_pwd|sshpass|rediscli_auth)$"
-)
-_TELLING = re.compile(r"(?i)auth|key|token|secret|passw|pwd|credential|cookie|session|signature")
-# Of a variable in somebody's code, which may be `answer_key`, `stop_token` or `max_tokens`, too.
-_IN_CODE = re.compile(
-    r"(?i)(?:^|_)(?:api_?key|(?:secret|access|private)_?key|secret|passw(?:or)?d|passphrase"
-    r"|credentials?|(?:access|auth|api|bearer|refresh)_?token)$"
-)
+from limpet.secrets.names import is_secret_variable, may_be_secret
+
 _SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 
+_DIRECTORIES = ("PWD", "OLDPWD")  # of the shell; in code, `pwd` may be a password
 _SHORTEST_WIDE = 8  # shorter ones are words like "test", and would be found everywhere
 _SHORTEST_CERTAIN = 16
 _SHORTEST_DECLARED = 8
@@ -56,23 +47,13 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 _CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S+(?:;.*)?")
 
 
-def is_telling(name: str) -> bool:
-    """Tell whether the name of a header or a parameter says that its value is a secret."""
-    return _TELLING.search(name) is not None
-
-
-def is_secret_name(name: str) -> bool:
-    """Tell whether the name of a variable, a field or a key in code says that it is a secret."""
-    return _IN_CODE.search(name) is not None
-
-
 # ---- the environment ----------------------------------------------------------------------------
 
 
 def wide_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables whose names say that they are secrets."""
     for name, value in environment.items():
-        if _WIDE_NAME.search(name):
+        if may_be_secret(name) and name not in _DIRECTORIES:
             text = value.strip()
             # A path under such a name says where a secret is, and is none itself.
             if len(text) >= _SHORTEST_WIDE and not os.path.exists(text):  # noqa: PTH110 - Path raises
@@ -83,7 +64,7 @@ def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values that are secrets by their names and by their looks, and their parts."""
     for name, value in environment.items():
         text = value.strip()
-        if _CERTAIN_NAME.search(name) and looks_secret(text):
+        if is_secret_variable(name) and looks_secret(text):
             yield text
             yield from _parts_of(text)
 
@@ -105,7 +86,7 @@ def looks_secret(value: str) -> bool:
 def _secrets_of_url(text: str) -> list[str]:
     try:
         parts = urlsplit(text)
-        query = [value for name, value in parse_qsl(parts.query) if is_telling(name)]
+        query = [value for name, value in parse_qsl(parts.query) if may_be_secret(name)]
     except ValueError:
         return []
     # Whoever has no password may be a key.
@@ -149,7 +130,7 @@ def is_common(text: str) -> bool:
 def header_values(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield what a message must not repeat of headers: also what is short, if its name tells."""
     for name, whole in headers.items():
-        shortest = _SHORTEST_TELLING if is_telling(name) else _SHORTEST_HEADER
+        shortest = _SHORTEST_TELLING if may_be_secret(name) else _SHORTEST_HEADER
         values = [*_values_in(whole), *_pair_in(whole)]
         yield from (one for one in values if len(one) >= shortest)
 
@@ -163,7 +144,7 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
         for one in _values_in(whole):
             scheme, _, rest = one.partition(" ")
             has_scheme = bool(rest) and scheme.lower() in _SCHEMES
-            if has_scheme or is_telling(name) or not is_common(one):
+            if has_scheme or may_be_secret(name) or not is_common(one):
                 yield one
         if pair := _pair_in(whole):
             whole_pair, user, password = pair

@@ -1,45 +1,20 @@
-"""Which values of a configuration are secrets, and are neither written nor counted?"""
+"""How is a YAML file written down without its secrets, and otherwise as it is?"""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Self
 
 import yaml
 
-from limpet.config.credentials import Literals, each_word, hidden, is_secret, secret_start
+from limpet.secrets.in_configs import Literals, each_word, hidden, secret_start
 from limpet.secrets.masking import MASK, by_environment
-
-__all__ = ["is_secret", "masked", "masked_text", "without_secrets", "words_of"]
+from limpet.secrets.names import is_secret_key
 
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#+(?P<indent>[ \t]*)(?P<said>.*)$")
 _OPENS = re.compile(r"[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
 _ITEM = re.compile(r"(?:-\s+)?(?:[\"']?[\w-]+[\"']?\s*:\s+|-\s+)?")
 _NOT_SAID = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
-
-
-def masked(value: Any, *also: Any) -> Any:
-    """Return plain data without its secrets; a `${NAME}` is none.
-
-    Args:
-        value: The data.
-        *also: Other data whose secrets may stand in it too.
-    """
-    return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
-
-
-def without_secrets(value: Any) -> Any:
-    """Return plain data without the texts of secrets: what answers depend on."""
-    if isinstance(value, Mapping):
-        return {
-            key: without_secrets(one)
-            for key, one in value.items()
-            if not (is_secret(str(key)) and isinstance(one, str))
-        }
-    return [without_secrets(one) for one in value] if isinstance(value, list) else value
-
-
-# ---- the text of a file -------------------------------------------------------------------------
 
 
 def masked_text(text: str, *also: Any) -> str:
@@ -155,7 +130,7 @@ class _Cleaning:
                 said = _masked_item(said)
             else:
                 opens = _OPENS.fullmatch(said.removeprefix("- "))
-                opened = indent if opens and is_secret(opens["name"]) else None
+                opened = indent if opens and is_secret_key(opens["name"]) else None
                 start = secret_start(said) if opened is None else None
                 said = said if start is None else said[:start].rstrip("\"'") + MASK
             return found[0][: found.start("said") - found.start()] + said

@@ -11,12 +11,11 @@ from typing import Any
 
 from limpet import evaluators
 from limpet.config.checking import unknown_key
-from limpet.config.environment import is_from_environment, settled
-from limpet.config.findings import Findings, shown
-from limpet.config.problems import did_you_mean
+from limpet.config.environment import is_from_environment, settled, shown
+from limpet.config.errors import Findings, did_you_mean
+from limpet.config.imports import BadReferenceError, checked_reference
 from limpet.config.short_forms import long_evaluator
-from limpet.config.tree import Path
-from limpet.config.values import RefusedError, reference
+from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.naming import checked_name
 from limpet.fingerprints.declared import as_declared
@@ -74,7 +73,7 @@ def arguments_of(built_in: str) -> list[str]:
     return [one for one in inspect.signature(BUILT_INS[built_in]).parameters if one != "name"]
 
 
-def check_name(name: str, path: Path, folded: dict[str, str], findings: Findings) -> None:
+def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findings) -> None:
     """Say if an evaluator may not be called so.
 
     Args:
@@ -94,9 +93,11 @@ def check_name(name: str, path: Path, folded: dict[str, str], findings: Findings
         findings.add_key(path, text, "give one of them another name")
 
 
-def _scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given and "python" in given:
-        return findings.add((*path, "python"), "stands beside type: keep one of type and python")
+        return findings.add(
+            (*path, "python"), "cannot be used with type: keep one of type and python"
+        )
     if "python" in given:
         return _python_scorer(given, path, findings)
     if "type" in given:
@@ -105,17 +106,17 @@ def _scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
     return findings.add(path, "needs type or python", hint)
 
 
-def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _python_scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     for key, value in given.items():
         if key not in PYTHON_KEYS:
             findings.add_key((*path, key), *unknown_key((*path, key), list(PYTHON_KEYS)))
         elif key == "depends_on":
             _check_declared(value, (*path, key), findings)
         elif key != "python" and not isinstance(value, (str, type(None))):
-            findings.add((*path, key), f"must be a text, not {shown(value)}", "put it in quotes")
+            findings.add((*path, key), f"must be a string, not {shown(value)}", "put it in quotes")
     try:
-        target = reference(given["python"])
-    except RefusedError as error:
+        target = checked_reference(given["python"])
+    except BadReferenceError as error:
         said = f"{error}, not {shown(given['python'])}"
         return findings.add((*path, "python"), said, error.hint)
     depends_on = given.get("depends_on")
@@ -124,7 +125,7 @@ def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any
     return PythonScorer(target, given.get("version"), given.get("endpoint"), depends_on)
 
 
-def _check_declared(value: Any, path: Path, findings: Findings) -> None:
+def _check_declared(value: Any, path: KeyPath, findings: Findings) -> None:
     try:
         as_declared(settled(value))
     except (TypeError, ValueError) as error:
@@ -132,7 +133,7 @@ def _check_declared(value: Any, path: Path, findings: Findings) -> None:
         findings.add(path, said if not said.startswith("depends_on=") else "must be a mapping")
 
 
-def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     kind = given["type"]
     if not isinstance(kind, str) or kind not in BUILT_INS:
         near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
@@ -143,7 +144,11 @@ def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:
 
 
 def built_in(
-    kind: str, given: Mapping[str, Any], path: Path, findings: Findings, key_of_kind: str = "type"
+    kind: str,
+    given: Mapping[str, Any],
+    path: KeyPath,
+    findings: Findings,
+    key_of_kind: str = "type",
 ) -> Any:
     """Return a built-in evaluator; None where something is wrong with its arguments.
 
@@ -162,7 +167,7 @@ def built_in(
     return None if wrong else _made(kind, arguments, path, findings)
 
 
-def _made(kind: str, arguments: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     try:
         return BUILT_INS[kind](**settled(arguments))
     except LimpetError as error:  # an extra that is not installed

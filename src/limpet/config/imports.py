@@ -5,6 +5,7 @@ more of their own when they are called.
 """
 
 import importlib
+import re
 import sys
 import traceback
 from importlib.machinery import PathFinder
@@ -12,10 +13,21 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
-from limpet.config.problems import CANNOT_IMPORT, did_you_mean, quoted
+from limpet.config.errors import CANNOT_IMPORT, did_you_mean, quoted
 from limpet.fingerprints.listening import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
+
+_WORD = r"[^\W\d]\w*"
+_REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
+
+
+class BadReferenceError(ValueError):
+    """A value that is not "module:name"; the hint says what was probably meant."""
+
+    def __init__(self, must: str, hint: str | None = None) -> None:
+        super().__init__(must)
+        self.hint = hint
 
 
 class NotImportedError(Exception):
@@ -24,6 +36,28 @@ class NotImportedError(Exception):
     def __init__(self, text: str, hint: str | None = None) -> None:
         super().__init__(text)
         self.hint = hint
+
+
+def checked_reference(value: Any) -> str:
+    """Return the value if it is written as "module:name".
+
+    Raises:
+        BadReferenceError: It is not.
+    """
+    must = "must be module:name, such as app:answer"
+    if not isinstance(value, str):
+        raise BadReferenceError(must)
+    module = value.partition(":")[0]
+    if _REFERENCE.fullmatch(value) and not module.endswith(".py"):
+        return value
+    raise BadReferenceError(must, _meant_reference(str(value)))
+
+
+def _meant_reference(value: str) -> str | None:
+    tidy = value.strip().removeprefix("./").replace(".py:", ":").replace("/", ".")
+    if ":" not in tidy and "." in tidy.removesuffix(".py"):
+        tidy = ":".join(tidy.rsplit(".", 1))
+    return f"did you mean {tidy}?" if tidy != value and _REFERENCE.fullmatch(tidy) else None
 
 
 def put_first(folder: Path) -> None:

@@ -1,24 +1,27 @@
 """Can what the file names be imported, and is it what it should be?"""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from limpet.config.environment import written_as
+from limpet import workflows
+from limpet.config.dataset_checks import located
+from limpet.config.environment import settled, written_as
+from limpet.config.errors import Findings
 from limpet.config.evaluators import PythonScorer
-from limpet.config.file_checks import located
-from limpet.config.findings import Findings
 from limpet.config.imports import NotImportedError, imported, put_first
 from limpet.config.model import DatasetShape, WorkflowShape
-from limpet.config.remote import remote_workflow
-from limpet.config.tree import Path as KeyPath
+from limpet.config.yaml_file import KeyPath
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
+
+_ARGUMENT = re.compile(r"(\w+)(=[^:]*)?: ")
 
 
 def prepared_dataset(asked: DatasetShape, folder: Path, findings: Findings) -> Any:
@@ -49,12 +52,12 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
 def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) -> Workflow | None:
     """Return the workflow."""
     if asked.python is None:
-        return remote_workflow(asked, findings)
+        return _remote_workflow(asked, findings)
     path = ("workflow", "python")
     found = _found(asked.python, path, folder, findings)
     if found is None:
         return None
-    version = None if asked.version is None else str(asked.version)
+    version = asked.version
     if version is not None and isinstance(found, Workflow) and not isinstance(found, type):
         text = f"{_shown(asked.python)} is a Workflow, which says itself what it is"
         findings.add(("workflow", "version"), text, "leave version out")
@@ -65,6 +68,35 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
         findings.add(path, text, hint, cause=error)
         return None
+
+
+def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | None:
+    """Return the workflow behind a server."""
+    kind = "nat" if asked.nat is not None else "http"
+    shape = asked.nat or asked.http
+    assert shape is not None
+    given = {name: settled(getattr(shape, name)) for name in shape.model_fields_set}
+    told = {name: value for name, value in given.items() if value is not None}
+    if asked.version is not None:
+        told["version"] = asked.version
+    try:
+        made: Workflow = getattr(workflows, kind)(**told)
+    except (LimpetError, TypeError, ValueError) as error:
+        _tell_refused(kind, told, error, findings)
+        return None
+    return made
+
+
+def _tell_refused(kind: str, told: Mapping[str, Any], error: Exception, findings: Findings) -> None:
+    """Say it where the argument stands that the message names first."""
+    said, hint = one_line(text_of(error)), getattr(error, "hint", None)
+    path: tuple[str, ...] = ("workflow", kind)
+    found = _ARGUMENT.match(said)
+    if found is not None and found[1] in told:
+        path, said = (*path, found[1]), said[found.end() :]
+    if "${" in str(findings.tree.data["workflow"]):
+        said = f"{kind} refuses what the environment had a part in"
+    findings.add(path, said, hint)
 
 
 def prepared_declaration(

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import create_model
 
 from limpet.config.evaluators import BUILT_INS, PYTHON_KEYS, arguments_of
-from limpet.config.model import Shape
+from limpet.config.model import VARIABLE, Shape
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
-from limpet.config.values import VARIABLE
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

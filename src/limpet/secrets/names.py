@@ -15,10 +15,8 @@ import functools
 import re
 from enum import IntEnum
 
-WORDS = tuple(
-    "passw passphrase secret credential key auth token pwd bearer cookie signature _sig _pat _pass"
-    " jwt dsn".split()
-)
+WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
+         "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
 """A text without any of these gives nothing to the name of a secret."""
 PHRASE = (
     r"api_?key|passw(?:or)?d|passphrase|secret|credentials?|authorization"

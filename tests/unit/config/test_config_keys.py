@@ -31,7 +31,7 @@ REFUSED = {
     "a key at the wrong level": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  trials: 2\n",
         "eval.yml:4: dataset: unknown key 'trials'",
-        f"'trials' stands at the top level of the file  (known here: {READS})",
+        f"'trials' belongs at the top level of the file  (known here: {READS})",
     ),
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
@@ -85,7 +85,7 @@ REFUSED = {
     ),
     "a path and a function": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  python: app:rows\n",
-        "eval.yml:4: dataset.python: stands beside path: keep one of path and python",
+        "eval.yml:4: dataset.python: cannot be used with path: keep one of path and python",
         None,
     ),
 }

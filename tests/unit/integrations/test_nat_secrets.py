@@ -7,7 +7,7 @@ import yaml
 
 from limpet import ConfigError
 from limpet.config.overrides import override
-from limpet.config.tree import read_tree
+from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.files import write_question_files
 from limpet.integrations.nat.overriding import apply_override

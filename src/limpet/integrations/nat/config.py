@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from limpet.config.config import Prepared
 from limpet.config.environment import substitute
-from limpet.config.findings import Findings
-from limpet.config.tree import Tree
+from limpet.config.errors import Findings
+from limpet.config.yaml_file import Tree
 from limpet.datasets import Dataset
 from limpet.errors import ConfigError
 from limpet.integrations.nat import run_directory as room

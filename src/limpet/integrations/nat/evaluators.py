@@ -7,9 +7,9 @@ of the toolkit's that we do not have is named too, with what comes nearest.
 from collections.abc import Mapping
 from typing import Any
 
+from limpet.config.environment import shown
+from limpet.config.errors import Findings, did_you_mean
 from limpet.config.evaluators import BUILT_INS, PythonScorer, built_in, check_name
-from limpet.config.findings import Findings, shown
-from limpet.config.problems import did_you_mean
 from limpet.integrations.nat.blocks import Block
 from limpet.integrations.nat.toolkit_evaluators import NEAREST, OWN
 

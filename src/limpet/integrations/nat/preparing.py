@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from limpet.config.errors import Findings
 from limpet.config.evaluators import PythonScorer
-from limpet.config.findings import Findings
 from limpet.config.imports import NotImportedError, imported, put_first
-from limpet.config.tree import Path as KeyPath
+from limpet.config.yaml_file import KeyPath
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.wanted import Wanted

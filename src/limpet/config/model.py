@@ -260,8 +260,10 @@ class Shape(Section):
     workflow: WorkflowShape = Field(description="What is evaluated.")
     trials: Count = Field(default=1, description="How often each item is asked.")
     evaluators: dict[str, Any] | None = Field(default=None, description="What scores it, by name.")
-    pace: PaceShape = Field(default=PaceShape(), description="Calls at once.")
-    retry: RetryShape = Field(default=RetryShape(), description="Tries after a failure.")
+    pace: PaceShape = Field(default_factory=PaceShape.model_construct, description="Calls at once.")
+    retry: RetryShape = Field(
+        default_factory=RetryShape.model_construct, description="Tries after a failure."
+    )
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take, or a time such as 90s or 2m."
     )
@@ -271,4 +273,6 @@ class Shape(Section):
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."
     )
-    output: OutputShape = Field(default=OutputShape(), description="The run's directory.")
+    output: OutputShape = Field(
+        default_factory=OutputShape.model_construct, description="The run's directory."
+    )

@@ -40,8 +40,10 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[^a-z0-9]+")
 
 # What looks like a secret's name, or holds one, and is none: cut out before a name is rated.
-_HARMLESS = re.compile(
-    r"key(?:board|word|frame|pad|note|stone|stroke|point|space)s?|(?:mon|don|tur|hoc|joc|whis)keys?"
+# (`re` compiles and keeps these when the first name is rated: a `--help` never does.)
+_HARMLESS = (
+    r"(?:^|_)key(?:board|word|frame|pad|note|stone|stroke|point|space)s?"
+    r"|(?:^|_)(?:mon|don|tur|hoc|joc|whis)keys?(?![a-z])"
     r"|tokeni[sz][a-z]*|author(?:s|ed|ship)?(?![a-z])|authorit[a-z]*|secretar[a-z]*"
     r"|(?:^|_)(?:id|question|answer|sort|group|cache|foreign|partition)_keys?(?=_|$)"
     r"|(?:^|_)(?:stop|pad|eos|bos|unk|sep|cls|mask|begin|start|end|max_new)_token(?=_|$)"
@@ -56,23 +58,18 @@ _KEYS = r"(?:api|access|secret|private|signing|encryption|subscription)_?keys?"
 _TOKENS = r"(?:api|access|auth|bearer|refresh|session|secret|hf|sas|bot)_?tokens?"
 _WHOLE = r"apikey|passw(?:or)?d|passphrase|authorization|sshpass"
 _OFTEN = r"(?:account|raw|master|storage|shared)_?keys?|passw(?:or)?ds|secrets|dsn|pwd|bearer"
+_WITHIN = r"key|token|auth|pwd|cookie|session|sessid|signature"
+# Where the secret is, or what is done with it.
 _ABOUT = r"name|header|header_name|file|path|dir|env|env_var|variable|field|policy|reset|url"
 # The first line that is found in a name rates it.
 _TABLE = (
     (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
     (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}|cookies?){_WHICH}"),
-    (
-        Rating.POSSIBLE,
-        rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$",
-    ),  # where it is, what is done with it
+    (Rating.POSSIBLE, rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$"),
     (Rating.MENTIONED, rf"{PHRASE}|_pat{_WHICH}"),
     (Rating.DOUBTFUL, rf"(?:(?:key|token|auth|signature)s?|(?:^|_)(?:sig|pass|pat|jwt)){_WHICH}"),
-    (
-        Rating.POSSIBLE,
-        r"key|token|auth|pwd|cookie|session|sessid|signature|(?:^|_)(?:pass|sig|jwt)_",
-    ),
+    (Rating.POSSIBLE, rf"{_WITHIN}|(?:^|_)(?:pass|sig|jwt)_"),
 )
-_RATINGS = tuple((rating, re.compile(pattern)) for rating, pattern in _TABLE)
 
 _ENVIRONMENTS = ("env", "envs", "environment")
 _KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
@@ -81,8 +78,8 @@ _KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
 @functools.lru_cache(maxsize=10_000)
 def rated(name: str) -> Rating:
     """Return how sure it is that a name, however it is written, is a secret's."""
-    plain = _HARMLESS.sub("", _plain(name))
-    return next((rating for rating, found in _RATINGS if found.search(plain)), Rating.NO)
+    plain = re.sub(_HARMLESS, "", _plain(name))
+    return next((rating for rating, pattern in _TABLE if re.search(pattern, plain)), Rating.NO)
 
 
 def is_secret_name(name: str) -> bool:

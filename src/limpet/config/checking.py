@@ -1,7 +1,7 @@
 """Is every key known, and every value what it must be?"""
 
 import re
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -9,34 +9,11 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, shown
 from limpet.config.errors import Findings, did_you_mean, named, nearest, quoted
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import (
-    BackoffShape,
-    DatasetShape,
-    HttpShape,
-    NatShape,
-    OutputShape,
-    PaceShape,
-    PriceShape,
-    RetryShape,
-    Section,
-    Shape,
-    WorkflowShape,
-)
+from limpet.config.model import Section, Shape
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
 from limpet.text import one_line
 
-_SECTIONS: dict[KeyPath, type[Section]] = {
-    (): Shape,
-    ("dataset",): DatasetShape,
-    ("workflow",): WorkflowShape,
-    ("workflow", "nat"): NatShape,
-    ("workflow", "http"): HttpShape,
-    ("pace",): PaceShape,
-    ("retry",): RetryShape,
-    ("retry", "backoff"): BackoffShape,
-    ("output",): OutputShape,
-}
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
@@ -66,15 +43,7 @@ _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
 def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:
-    """Check the keys and values of a configuration in its long form.
-
-    Args:
-        data: The configuration, with the values of the environment in it.
-        findings: Where to say what is wrong.
-
-    Returns:
-        The configuration, or None where something is wrong.
-    """
+    """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
     try:
@@ -109,7 +78,17 @@ def _value_at(path: KeyPath, data: Any) -> Any:
 
 
 def _section_at(path: KeyPath) -> type[Section]:
-    return PriceShape if path[:1] == ("prices",) and len(path) > 1 else _SECTIONS[path]
+    section: type[Section] = Shape
+    for part in path:
+        if field := section.model_fields.get(str(part)):
+            section = _section_in(field.annotation) or section
+    return section
+
+
+def _section_in(kind: Any) -> type[Section] | None:
+    if isinstance(kind, type) and issubclass(kind, Section):
+        return kind
+    return next(filter(None, map(_section_in, get_args(kind))), None)
 
 
 def _meant(path: KeyPath) -> KeyPath:

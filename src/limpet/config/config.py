@@ -63,7 +63,7 @@ class Config:
         secrets: Sequence[str] = (),
     ) -> None:
         self.path = path
-        self.name = str(shape.name) if shape.name is not None else _name_of(path)
+        self.name = shape.name if shape.name is not None else _name_of(path)
         directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials

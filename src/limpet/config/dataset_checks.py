@@ -55,7 +55,7 @@ def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
 
 def _hint_of_missing(text: str, path: Path) -> str:
     try:
-        names = [one.name for one in path.parent.iterdir()]
+        names = [file.name for file in path.parent.iterdir()]
     except (OSError, ValueError):
         return "paths are relative to this file, and there is no such folder either"
     if near := nearest(path.name, names):
@@ -74,12 +74,7 @@ def check_output(asked: Any, folder: Path, findings: Findings) -> None:
 
 
 def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
-    """Return the filter in full, and say what is wrong with it.
-
-    Args:
-        asked: What stands under `filter`.
-        findings: Where to say what is wrong.
-    """
+    """Return the filter in full, and say what is wrong with it."""
     if not isinstance(asked, dict):
         return None  # empty; or no mapping, which is said elsewhere
     if not set(asked) & set(_SIDES):
@@ -93,13 +88,7 @@ def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:
-    """Return what each column may be, and say what is wrong with that.
-
-    Args:
-        columns: Values by column.
-        path: Where that stands.
-        findings: Where to say what is wrong.
-    """
+    """Return what each column may be, and say what is wrong with that."""
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}
@@ -109,7 +98,9 @@ def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, l
         for number, value in enumerate(several):
             at = (*path, column, number) if isinstance(wanted, list) else (*path, column)
             _check_value(value, at, findings)
-        made[column] = [str(one) if isinstance(one, Substituted) else one for one in several]
+        made[column] = [
+            str(value) if isinstance(value, Substituted) else value for value in several
+        ]
     return made
 
 

@@ -52,9 +52,9 @@ def substitute(data: Any, say: Say) -> Any:
 
     def put_in(value: Any, path: KeyPath) -> Any:
         if isinstance(value, dict):
-            return {key: put_in(one, (*path, key)) for key, one in value.items()}
+            return {key: put_in(held, (*path, key)) for key, held in value.items()}
         if isinstance(value, list):
-            return [put_in(one, (*path, number)) for number, one in enumerate(value)]
+            return [put_in(held, (*path, number)) for number, held in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
@@ -111,9 +111,9 @@ def settled(value: Any) -> Any:
     if isinstance(value, Substituted):
         return value.read
     if isinstance(value, dict):
-        return {key: settled(one) for key, one in value.items()}
+        return {key: settled(held) for key, held in value.items()}
     if isinstance(value, list):
-        return [settled(one) for one in value]
+        return [settled(held) for held in value]
     return value
 
 

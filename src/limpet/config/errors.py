@@ -43,11 +43,7 @@ class Problem(NamedTuple):
 
 
 class Findings:
-    """The faults of one file that were found so far.
-
-    Args:
-        tree: What the file holds, and where.
-    """
+    """The faults of one file that were found so far."""
 
     def __init__(self, tree: "Tree") -> None:
         self.tree = tree
@@ -72,7 +68,7 @@ class Findings:
             final: Nothing else said about this value would be true: it has none.
             cause: What the user's own code raised, if it did.
         """
-        if any(path[: len(one)] == one or one[: len(path)] == path for one in self._done):
+        if any(path[: len(done)] == done or done[: len(path)] == path for done in self._done):
             return
         if final:
             self._done.append(path)
@@ -136,7 +132,7 @@ def refuse(place: Place, text: str, hint: str | None = None) -> NoReturn:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that was probably meant, if one is near."""
-    folded = {one.casefold(): one for one in reversed(list(known))}
+    folded = {word.casefold(): word for word in reversed(list(known))}
     found = get_close_matches(name.casefold().replace("-", "_"), folded, n=1)
     return folded[found[0]] if found else None
 

@@ -22,8 +22,8 @@ from limpet.fingerprints.declared import as_declared
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
-    one.__name__: one
-    for one in (
+    made.__name__: made
+    for made in (
         evaluators.contains,
         evaluators.exact_match,
         evaluators.json_match,
@@ -48,12 +48,7 @@ class PythonScorer:
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by its name: made, or a `PythonScorer`.
-
-    Args:
-        asked: What stands under `evaluators`.
-        findings: Where to say what is wrong.
-    """
+    """Return each evaluator by its name: made, or a `PythonScorer`."""
     made: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
@@ -70,7 +65,7 @@ def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
 
 def arguments_of(built_in: str) -> list[str]:
     """Return the arguments that a built-in evaluator takes in a file."""
-    return [one for one in inspect.signature(BUILT_INS[built_in]).parameters if one != "name"]
+    return [name for name in inspect.signature(BUILT_INS[built_in]).parameters if name != "name"]
 
 
 def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findings) -> None:

@@ -23,15 +23,7 @@ _REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
 
 
 class BadReferenceError(ValueError):
-    """A value that is not "module:name"; the hint says what was probably meant."""
-
-    def __init__(self, must: str, hint: str | None = None) -> None:
-        super().__init__(must)
-        self.hint = hint
-
-
-class NotImportedError(Exception):
-    """A reference leads nowhere; the message says why."""
+    """A value is not "module:name", or leads nowhere; the message says why."""
 
     def __init__(self, text: str, hint: str | None = None) -> None:
         super().__init__(text)
@@ -68,14 +60,10 @@ def put_first(folder: Path) -> None:
 
 
 def imported(reference: str, folder: Path) -> Any:
-    """Return what a reference of the file stands for.
-
-    Args:
-        reference: "module:name", with dots in either.
-        folder: The file's folder.
+    """Return what a "module:name" of the file stands for, with dots in either.
 
     Raises:
-        NotImportedError: The module or the name is not there, or its code fails.
+        BadReferenceError: The module or the name is not there, or its code fails.
     """
     module_name, _, names = str(reference).partition(":")
     # What the environment holds is not shown: then the whole reference stands as it was written.
@@ -93,7 +81,7 @@ def _check_namesake(top: str, folder: Path) -> None:
     there = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [str(folder)])
     if there and spec and spec.origin and Path(spec.origin).resolve() != Path(there).resolve():
-        raise NotImportedError(
+        raise BadReferenceError(
             f"{Path(spec.origin).name} beside this file is not the module {quoted(top)} that is "
             f"already imported, from {one_line(there)}",
             "rename one of them",
@@ -106,13 +94,13 @@ def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise NotImportedError(*_failure(shown, error, folder)) from error
+            raise BadReferenceError(*_failure(shown, error, folder)) from error
         missing = shown if hidden else error.name
         near = None if hidden else did_you_mean(error.name, _modules_in(folder))
         hint = near or "looked beside this file and among what is installed"
-        raise NotImportedError(f"there is no module {quoted(missing)}", hint) from error
+        raise BadReferenceError(f"there is no module {quoted(missing)}", hint) from error
     except (Exception, SystemExit) as error:
-        raise NotImportedError(*_failure(shown, error, folder)) from error
+        raise BadReferenceError(*_failure(shown, error, folder)) from error
 
 
 def _modules_in(folder: Path) -> list[str]:
@@ -120,7 +108,9 @@ def _modules_in(folder: Path) -> list[str]:
         beside = list(folder.iterdir())
     except OSError:
         return []
-    return [one.stem for one in beside if one.suffix == ".py" or (one / "__init__.py").is_file()]
+    return [
+        file.stem for file in beside if file.suffix == ".py" or (file / "__init__.py").is_file()
+    ]
 
 
 def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
@@ -139,8 +129,10 @@ def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str |
 def _spot(error: BaseException, folder: Path) -> tuple[str, int]:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return _beside(error.filename, folder), error.lineno
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if _is_code(one.filename)]
-    own = [one for one in frames if Path(one.filename).is_relative_to(folder)]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if _is_code(frame.filename)
+    ]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
     if not frames:
         return "?", 0
     last = (own or frames)[-1]
@@ -164,12 +156,12 @@ def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
         return getattr(found, name)
     except AttributeError:
         if hidden:
-            raise NotImportedError(f"{shown} names something its module does not have") from None
-        known = [one for one in dir(found) if not one.startswith("__")]
-        raise NotImportedError(
+            raise BadReferenceError(f"{shown} names something its module does not have") from None
+        known = [attribute for attribute in dir(found) if not attribute.startswith("__")]
+        raise BadReferenceError(
             f"{shown} has no {quoted(name)}", did_you_mean(name, known)
         ) from None
     except Exception as error:
-        raise NotImportedError(
+        raise BadReferenceError(
             f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
         ) from error

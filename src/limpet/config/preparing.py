@@ -12,7 +12,7 @@ from limpet.config.dataset_checks import located
 from limpet.config.environment import settled, written_as
 from limpet.config.errors import Findings
 from limpet.config.evaluators import PythonScorer
-from limpet.config.imports import NotImportedError, imported, put_first
+from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import DatasetShape, WorkflowShape
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import DatasetError, LimpetError
@@ -127,8 +127,10 @@ def prepared_evaluators(
 ) -> Mapping[str, Any]:
     """Return the evaluators by their names."""
     return {
-        name: _scorer(name, one, folder, findings) if isinstance(one, PythonScorer) else one
-        for name, one in scorers.items()
+        name: _scorer(name, scorer, folder, findings)
+        if isinstance(scorer, PythonScorer)
+        else scorer
+        for name, scorer in scorers.items()
     }
 
 
@@ -138,7 +140,7 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     if found is None:
         return None
     version, endpoint = (
-        None if one is None else str(one) for one in (asked.version, asked.endpoint)
+        None if text is None else str(text) for text in (asked.version, asked.endpoint)
     )
     declared = as_declared(asked.depends_on)
     if declared is not None and version is None:
@@ -157,7 +159,7 @@ def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> A
     put_first(folder)
     try:
         found = imported(reference, folder)
-    except NotImportedError as error:
+    except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
     is_evaluator = hasattr(found, "call")  # judged by whoever takes it
     if callable(found) or is_evaluator:

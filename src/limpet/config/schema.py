@@ -45,7 +45,7 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
 def _without_null(schema: Any) -> Any:
     """Take out what Pydantic adds to each optional key: null, as one of two, and titles."""
     if isinstance(schema, list):
-        return [_without_null(one) for one in schema]
+        return [_without_null(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     made = {
@@ -53,7 +53,7 @@ def _without_null(schema: Any) -> Any:
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str)) and not (key == "default" and not value)
     }
-    rest = [one for one in made.get("anyOf", ()) if one != {"type": "null"}]
+    rest = [kind for kind in made.get("anyOf", ()) if kind != {"type": "null"}]
     if "anyOf" in made and len(rest) < len(made["anyOf"]):
         del made["anyOf"]
         made |= rest[0] if len(rest) == 1 else {"anyOf": rest}
@@ -93,7 +93,8 @@ def _built_in(kind: str) -> dict[str, Any]:
     }
     made = create_model(kind, **fields).model_json_schema()
     arguments = {
-        name: {"anyOf": [_bare(one), VARIABLE]} for name, one in made.get("properties", {}).items()
+        name: {"anyOf": [_bare(argument), VARIABLE]}
+        for name, argument in made.get("properties", {}).items()
     }
     return {
         "type": "object",

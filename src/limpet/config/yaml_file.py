@@ -102,7 +102,7 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
 
 def _near(path: pathlib.Path) -> str | None:
     try:
-        return did_you_mean(path.name, [one.name for one in path.parent.iterdir()])
+        return did_you_mean(path.name, [file.name for file in path.parent.iterdir()])
     except (OSError, ValueError):
         return None
 
@@ -160,8 +160,8 @@ class Tree:
         if path not in self.values:
             return
         for places in (self.keys, self.values, self.written):
-            for one in [one for one in places if one[: len(path)] == path]:
-                del places[one]
+            for known in [known for known in places if known[: len(path)] == path]:
+                del places[known]
 
 
 class _Loader(yaml.SafeLoader):
@@ -258,7 +258,7 @@ class _Building:
         if isinstance(node, ScalarNode):
             return self._scalar(node, path)
         if isinstance(node, SequenceNode) and node.tag == _CORE + "seq":
-            return [self.value(one, (*path, i)) for i, one in enumerate(node.value)]
+            return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if isinstance(node, MappingNode) and node.tag == _CORE + "map":
             return self._mapping(node, path)
         return self._refuse_tag(node)
@@ -291,8 +291,8 @@ class _Building:
         # What is merged comes first, so that what stands beside it wins, with its own lines.
         merges = [value for key, value in node.value if _is_merge(key)]
         made: dict[str, Any] = {}
-        for one in reversed(merges):
-            made |= self._merged(one, path)
+        for merged in reversed(merges):
+            made |= self._merged(merged, path)
         lines: dict[str, Place] = {}
         for key, value in node.value:
             place = self._at(key)
@@ -321,8 +321,8 @@ class _Building:
         self._merging.append(node)
         made: dict[str, Any] = {}
         if isinstance(node, SequenceNode):
-            for one in reversed(node.value):
-                made |= self._merged(one, path)
+            for merged in reversed(node.value):
+                made |= self._merged(merged, path)
         elif isinstance(node, MappingNode):
             made = self._mapping(node, path)
         else:

@@ -139,12 +139,7 @@ def secret_start(text: str) -> int | None:
 
 
 def masked(value: Any, *also: Any) -> Any:
-    """Return plain data without its secrets; a `${NAME}` is none.
-
-    Args:
-        value: The data.
-        *also: Other data whose secrets may stand in it too.
-    """
+    """Return plain data without its secrets, and without those of other data; `${NAME}` is none."""
     return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
 
 

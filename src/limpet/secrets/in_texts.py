@@ -67,7 +67,7 @@ def is_hidden(name: str, literal: str | bytes) -> bool:
     if rating < Rating.DOUBTFUL or len(literal) < _SHORTEST_DOUBTFUL:
         return False
     spaces = (b" ", b"\n") if isinstance(literal, bytes) else (" ", "\n")
-    return not any(one in literal for one in spaces)  # type: ignore[operator]
+    return not any(space in literal for space in spaces)  # type: ignore[operator]
 
 
 def is_secret_file(path: PurePath) -> bool:
@@ -89,12 +89,12 @@ def _unless_words(found: re.Match[str]) -> str:
     bare = _BETWEEN.sub(" ", found[0])
     rest = _WORD_IN_IT.sub(lambda word: word[0] if _NO_WORD.search(word[0]) else "", bare)
     rest = rest.replace(" ", "")
-    signs = sum(one.isalnum() for one in found[0])
-    letters = sum(one.isalpha() for one in rest)
+    signs = sum(sign.isalnum() for sign in found[0])
+    letters = sum(sign.isalpha() for sign in rest)
     is_key = (
         signs >= _SHORTEST_UNKNOWN
         and letters >= _FEWEST_LETTERS
-        and any(one.isdigit() for one in rest)
+        and any(sign.isdigit() for sign in rest)
         and 2 * len(rest) > signs
     )
     return MASK if is_key else found[0]
@@ -151,7 +151,7 @@ def _replaced(code: str, nodes: list[ast.expr]) -> str:
         return code
     lines = [line.encode() for line in code.splitlines(keepends=True)]
     done: tuple[int, int] = (len(lines) + 1, 0)
-    for node in sorted(nodes, key=lambda one: (one.lineno, one.col_offset), reverse=True):
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         if (node.end_lineno or 0, node.end_col_offset or 0) > done:
             continue  # within another
@@ -183,16 +183,16 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:  # noqa: C901, PLR0
             for key, value in zip(keys, values, strict=True):
                 yield from ((name, value) for name in _names(key))
         case ast.Compare(left=left, comparators=others):
-            yield from ((name, one) for name in _names(left) for one in others)
-            yield from ((name, left) for one in others for name in _names(one))
+            yield from ((name, other) for name in _names(left) for other in others)
+            yield from ((name, left) for other in others for name in _names(other))
         case ast.Call(args=args) | ast.Tuple(elts=args):  # setdefault("token", "…")
-            for one, value in pairwise(args):
-                if isinstance(one, ast.Constant):
-                    yield from ((name, value) for name in _names(one))
+            for first, value in pairwise(args):
+                if isinstance(first, ast.Constant):
+                    yield from ((name, value) for name in _names(first))
         case ast.arguments():
             by_place = [*node.posonlyargs, *node.args]
             last = by_place[len(by_place) - len(node.defaults) :]
-            yield from zip((one.arg for one in last), node.defaults, strict=True)
+            yield from zip((argument.arg for argument in last), node.defaults, strict=True)
             for given, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
                 if default is not None:
                     yield given.arg, default
@@ -208,8 +208,8 @@ def _names(target: ast.expr | None) -> Iterator[str]:
         ):
             yield name
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for one in targets:
-                yield from _names(one)
+            for part in targets:
+                yield from _names(part)
 
 
 def _literals(  # noqa: C901, PLR0912 - a case each
@@ -227,13 +227,13 @@ def _literals(  # noqa: C901, PLR0912 - a case each
             if is_hidden(name, "a" * _SHORTEST_DOUBTFUL):
                 yield value
         case ast.Call(args=args, keywords=keywords):
-            for one in (*args, *(keyword.value for keyword in keywords)):
-                yield from _literals(name, one, within=True)
+            for argument in (*args, *(keyword.value for keyword in keywords)):
+                yield from _literals(name, argument, within=True)
         case ast.Subscript() | ast.Lambda() | ast.Compare():
             return
         case ast.Dict(values=values):
-            for one in values:
-                yield from _literals(name, one)
+            for held in values:
+                yield from _literals(name, held)
         case ast.expr():
             for child in ast.iter_child_nodes(value):
                 yield from _literals(name, child, within=within)

@@ -20,11 +20,8 @@ _NOT_SAID = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
 def masked_text(text: str, *also: Any) -> str:
     """Return the text of a YAML file without its secrets, however they are quoted.
 
-    What is left is YAML of the same shape: a text stays a text, and an anchor where it is.
-
-    Args:
-        text: The text of a file that could be read.
-        *also: Other data whose secrets may stand in it too.
+    What is left is YAML of the same shape: a text stays a text, and an anchor where it is. Secrets
+    of other data are looked for in it, too.
     """
     data = words_of(text)
     cleaning = _Cleaning(Literals(data, *also))
@@ -69,7 +66,7 @@ def _plain(node: Any) -> Any:
         values = (value for _, value in node.value)
         return {name: _plain(value) for name, value in zip(names, values, strict=True)}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(one) for one in node.value]
+        return [_plain(item) for item in node.value]
     return _Word(node) if isinstance(node, yaml.ScalarNode) else None
 
 
@@ -84,11 +81,7 @@ def _scalars(text: str) -> Iterator[tuple[yaml.ScalarToken, yaml.TagToken | None
 
 
 class _Cleaning:
-    """Takes the secrets out of a file, piece by piece.
-
-    Args:
-        literals: Those that stand in it.
-    """
+    """Takes the secrets out of a file, piece by piece."""
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals

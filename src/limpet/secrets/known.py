@@ -74,9 +74,9 @@ def looks_secret(value: str) -> bool:
 
     It has at least 16 characters, of more than one kind.
     """
-    if len(value) < _SHORTEST_CERTAIN or sum(one.search(value) is not None for one in _KINDS) < 2:  # noqa: PLR2004 - more than one
+    if len(value) < _SHORTEST_CERTAIN or sum(kind.search(value) is not None for kind in _KINDS) < 2:  # noqa: PLR2004 - more than kind
         return False
-    if any(one.fullmatch(value) for one in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
+    if any(pattern.fullmatch(value) for pattern in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
         return False
     if _URL.fullmatch(value):
         return bool(_secrets_of_url(value))
@@ -91,7 +91,7 @@ def _secrets_of_url(text: str) -> list[str]:
         return []
     # Whoever has no password may be a key.
     user = parts.username if parts.password or looks_secret(parts.username or "") else None
-    return [one for one in (parts.password or user, *query) if one]
+    return [part for part in (parts.password or user, *query) if part]
 
 
 def _parts_of(value: str) -> Iterator[str]:
@@ -105,14 +105,14 @@ def _parts_of(value: str) -> Iterator[str]:
     for text in [value, *found]:
         lines = [line.strip() for line in text.splitlines()]
         found += [line for line in lines if len(line) >= _SHORTEST_LINE and line != text]
-    yield from (one for one in found if looks_secret(one) and not one.startswith("-----"))
+    yield from (part for part in found if looks_secret(part) and not part.startswith("-----"))
 
 
 def _texts_in(data: Any) -> list[str]:
     if isinstance(data, dict):
         data = list(data.values())
     if isinstance(data, list):
-        return [text for one in data for text in _texts_in(one)]
+        return [text for held in data for text in _texts_in(held)]
     return [data] if isinstance(data, str) else []
 
 
@@ -132,7 +132,7 @@ def header_values(headers: Mapping[str, str]) -> Iterator[str]:
     for name, whole in headers.items():
         shortest = _SHORTEST_TELLING if may_be_secret(name) else _SHORTEST_HEADER
         values = [*_values_in(whole), *_pair_in(whole)]
-        yield from (one for one in values if len(one) >= shortest)
+        yield from (value for value in values if len(value) >= shortest)
 
 
 def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
@@ -141,11 +141,11 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
     That is every value but those that many answers have: `X-Role: assistant`.
     """
     for name, whole in headers.items():
-        for one in _values_in(whole):
-            scheme, _, rest = one.partition(" ")
+        for value in _values_in(whole):
+            scheme, _, rest = value.partition(" ")
             has_scheme = bool(rest) and scheme.lower() in _SCHEMES
-            if has_scheme or may_be_secret(name) or not is_common(one):
-                yield one
+            if has_scheme or may_be_secret(name) or not is_common(value):
+                yield value
         if pair := _pair_in(whole):
             whole_pair, user, password = pair
             yield from (whole_pair, password)
@@ -156,8 +156,8 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
 def declared(values: Iterable[str]) -> list[str]:
     """Return those of declared secrets that are long enough to be looked for in an answer."""
     told = (text.strip() for text in values)
-    long = (one for one in told if len(one) >= _SHORTEST_DECLARED)
-    return [one for one in long if not _STANDS_FOR_ANOTHER.fullmatch(one)]
+    long = (text for text in told if len(text) >= _SHORTEST_DECLARED)
+    return [text for text in long if not _STANDS_FOR_ANOTHER.fullmatch(text)]
 
 
 def _values_in(header: str) -> Iterator[str]:

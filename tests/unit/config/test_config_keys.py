@@ -38,6 +38,16 @@ REFUSED = {
         "eval.yml:2: workflow: unknown key 'versoin'",
         "did you mean 'version'?  (known here: python, nat, http, version, depends_on)",
     ),
+    "an unknown key of what is depended on": (
+        "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  depends_on: {fils: [a]}\n",
+        "eval.yml:4: workflow.depends_on: unknown key 'fils'",
+        "did you mean 'files'?  (known here: files, env, packages)",
+    ),
+    "an unknown key of a price": (
+        GOOD + "prices:\n  gpt-x: {promt: 1}\n",
+        "eval.yml:4: prices.gpt-x: unknown key 'promt'",
+        "did you mean 'prompt'?  (known here: prompt, completion, cached)",
+    ),
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",
         "eval.yml:4: pace: unknown key 'concurency'",

@@ -6,7 +6,7 @@ from typing import Any
 
 from limpet.config.errors import Findings
 from limpet.config.evaluators import PythonScorer
-from limpet.config.imports import NotImportedError, imported, put_first
+from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.yaml_file import KeyPath
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat.pre_processing import PreProcessed
@@ -72,7 +72,7 @@ def _found(reference: str, path: KeyPath, file: Path, findings: Findings) -> Any
     put_first(file.parent)
     try:
         found = imported(reference, file.parent)
-    except NotImportedError as error:
+    except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint)
     if callable(found) or hasattr(found, "call"):
         return found

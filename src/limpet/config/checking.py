@@ -1,7 +1,7 @@
 """Is every key known, and every value what it must be?"""
 
 import re
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -14,6 +14,7 @@ from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
 from limpet.text import one_line
 
+S = TypeVar("S", bound=Section)
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
@@ -24,6 +25,7 @@ _EXAMPLES = {
 # What Pydantic complains of, and what the value must be.
 _MUST = {
     "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode",
     "string_pattern_mismatch": "must not be empty",
     "int_type": "must be an integer",
     "float_type": "must be a number",
@@ -46,16 +48,25 @@ def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
+    return checked(Shape, data, (), findings)
+
+
+def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
+    """Return a section of the file; None, and what is wrong is said, where something is."""
     try:
-        return Shape.model_validate(data)
+        return kind.model_validate(data)
     except ValidationError as refused:
         errors = refused.errors(include_url=False)
-    meant = {_meant(error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
+    meant = {_meant(kind, error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
     for error in errors:
-        if error["type"] == "missing" and error["loc"] in meant:
-            continue  # the unknown key beside it is this one, misspelt
-        # As it was written: Pydantic may show what a variable stands for.
-        _tell(error | {"input": _value_at(error["loc"], data)}, findings)
+        if error["type"] == "extra_forbidden":
+            known = list(_section_at(kind, error["loc"][:-1]).model_fields)
+            findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
+        elif error["type"] != "missing":
+            # As it was written: Pydantic may show what a variable stands for.
+            _tell_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
+        elif error["loc"] not in meant:  # else the unknown key beside it is this one, misspelt
+            _tell_missing(at + error["loc"], findings)
     return None
 
 
@@ -77,8 +88,7 @@ def _value_at(path: KeyPath, data: Any) -> Any:
     return data
 
 
-def _section_at(path: KeyPath) -> type[Section]:
-    section: type[Section] = Shape
+def _section_at(section: type[Section], path: KeyPath) -> type[Section]:
     for part in path:
         if field := section.model_fields.get(str(part)):
             section = _section_in(field.annotation) or section
@@ -91,30 +101,30 @@ def _section_in(kind: Any) -> type[Section] | None:
     return next(filter(None, map(_section_in, get_args(kind))), None)
 
 
-def _meant(path: KeyPath) -> KeyPath:
-    near = nearest(str(path[-1]), _section_at(path[:-1]).model_fields)
+def _meant(section: type[Section], path: KeyPath) -> KeyPath:
+    near = nearest(str(path[-1]), _section_at(section, path[:-1]).model_fields)
     return (*path[:-1], near or "")
 
 
-def _tell(error: ErrorDetails, findings: Findings) -> None:
-    path: KeyPath = error["loc"]
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
-    if kind == "extra_forbidden":
-        known = list(_section_at(path[:-1]).model_fields)
-        return findings.add_key(path, *unknown_key(path, known))
-    if kind == "missing":
-        text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
-        return findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
+def _tell_missing(path: KeyPath, findings: Findings) -> None:
+    text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
+    findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
+
+
+def _tell_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
+    kind, context = error["type"], error.get("ctx", {})
     must = _MUST[kind].format(**context)
     if kind == "literal_error":
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):
-        return findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
-    return findings.add(path, f"{must}, not {shown(value)}", _hint(error, findings))
+        findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
+    elif kind == "string_type":
+        findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
+    else:
+        findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
 
 
-def _hint(error: ErrorDetails, findings: Findings) -> str | None:
-    kind, value, context = error["type"], error["input"], error.get("ctx", {})
+def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     if isinstance(refused := context.get("error"), BadReferenceError):
         return refused.hint
     if kind == "list_type" and type(value) in (str, int):
@@ -123,8 +133,6 @@ def _hint(error: ErrorDetails, findings: Findings) -> str | None:
         return f"did you mean {meant}?"
     if kind == "literal_error" and isinstance(value, str):
         return did_you_mean(value, re.findall("'([^']+)'", context["expected"]))
-    if kind == "string_type":
-        return string_hint(error["loc"], value, findings)
     if type(value) is str and isinstance(read_scalar(value), (int, float)):
         return f"leave the quotes out: {one_line(value)}"
     return None
@@ -142,7 +150,7 @@ def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     return text, here.strip("()")
 
 
-def string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
+def _string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
     """Return what YAML made of a word that was meant as a string."""
     written = findings.tree.written.get(findings.tree.known(path))
     if not written or isinstance(value, Substituted):

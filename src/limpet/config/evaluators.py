@@ -6,19 +6,17 @@ only named: `preparing` imports them.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from limpet import evaluators
-from limpet.config.checking import unknown_key
+from limpet.config.checking import checked, unknown_key
 from limpet.config.environment import is_from_environment, settled, shown
 from limpet.config.errors import Findings, did_you_mean
-from limpet.config.imports import BadReferenceError, checked_reference
+from limpet.config.model import PythonScorer
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.naming import checked_name
-from limpet.fingerprints.declared import as_declared
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
@@ -34,17 +32,6 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
         evaluators.trajectory,
     )
 }
-PYTHON_KEYS = ("python", "version", "endpoint", "depends_on")
-
-
-@dataclass(frozen=True)
-class PythonScorer:
-    """An evaluator that has still to be imported."""
-
-    python: str
-    version: str | None = None
-    endpoint: str | None = None
-    depends_on: Mapping[str, Any] | None = None
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
@@ -94,38 +81,11 @@ def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
             (*path, "python"), "cannot be used with type: keep one of type and python"
         )
     if "python" in given:
-        return _python_scorer(given, path, findings)
+        return checked(PythonScorer, given, path, findings)
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
     return findings.add(path, "needs type or python", hint)
-
-
-def _python_scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
-    for key, value in given.items():
-        if key not in PYTHON_KEYS:
-            findings.add_key((*path, key), *unknown_key((*path, key), list(PYTHON_KEYS)))
-        elif key == "depends_on":
-            _check_declared(value, (*path, key), findings)
-        elif key != "python" and not isinstance(value, (str, type(None))):
-            findings.add((*path, key), f"must be a string, not {shown(value)}", "put it in quotes")
-    try:
-        target = checked_reference(given["python"])
-    except BadReferenceError as error:
-        said = f"{error}, not {shown(given['python'])}"
-        return findings.add((*path, "python"), said, error.hint)
-    depends_on = given.get("depends_on")
-    if not isinstance(depends_on, Mapping):
-        depends_on = None  # said already
-    return PythonScorer(target, given.get("version"), given.get("endpoint"), depends_on)
-
-
-def _check_declared(value: Any, path: KeyPath, findings: Findings) -> None:
-    try:
-        as_declared(settled(value))
-    except (TypeError, ValueError) as error:
-        said = text_of(error).removeprefix("depends_on: ")
-        findings.add(path, said if not said.startswith("depends_on=") else "must be a mapping")
 
 
 def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:

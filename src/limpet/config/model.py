@@ -192,6 +192,17 @@ class WorkflowShape(Section):
     )
 
 
+class PythonScorer(Section):
+    """An evaluator of yours, which has still to be imported."""
+
+    python: Reference
+    version: Text | None = Field(default=None, description="What it is, in place of its code.")
+    endpoint: Text | None = Field(default=None, description="Whom it calls: they share a pace.")
+    depends_on: DependsOnShape | None = Field(
+        default=None, description="What its scores depend on that its code does not show."
+    )
+
+
 class PaceShape(Section):
     """How many calls are made at once."""
 

@@ -3,7 +3,6 @@
 import functools
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,12 @@ from limpet import workflows
 from limpet.config.dataset_checks import located
 from limpet.config.environment import settled, written_as
 from limpet.config.errors import Findings
-from limpet.config.evaluators import PythonScorer
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import DatasetShape, WorkflowShape
+from limpet.config.model import DatasetShape, DependsOnShape, PythonScorer, WorkflowShape
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
-from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.fingerprints.declared import DependsOn
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 
@@ -103,17 +101,20 @@ def prepared_declaration(
     asked: WorkflowShape, folder: Path, findings: Findings
 ) -> DependsOn | None:
     """Return what the workflow is declared to depend on; a version stands for all of it."""
-    told = asked.depends_on
-    if told is None or asked.version is not None:
+    if asked.version is not None:
+        return None
+    return _declared(asked.depends_on, ("workflow", "depends_on"), folder, findings)
+
+
+def _declared(
+    asked: DependsOnShape | None, path: KeyPath, folder: Path, findings: Findings
+) -> DependsOn | None:
+    if asked is None:
         return None
     files, env, packages = (
-        tuple(map(str, names or ())) for names in (told.files, told.env, told.packages)
+        tuple(names or ()) for names in (asked.files, asked.env, asked.packages)
     )
     declared = DependsOn(files, env, packages, folder)
-    return _checked(declared, ("workflow", "depends_on"), findings)
-
-
-def _checked(declared: DependsOn, path: KeyPath, findings: Findings) -> DependsOn | None:
     try:
         declared.look()
     except LimpetError as error:
@@ -139,13 +140,9 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     found = _found(asked.python, path, folder, findings)
     if found is None:
         return None
-    version, endpoint = (
-        None if text is None else str(text) for text in (asked.version, asked.endpoint)
-    )
-    declared = as_declared(asked.depends_on)
-    if declared is not None and version is None:
-        at = ("evaluators", name, "depends_on")
-        declared = _checked(replace(declared, folder=folder), at, findings)
+    version, endpoint, declared = asked.version, asked.endpoint, None
+    if version is None:
+        declared = _declared(asked.depends_on, ("evaluators", name, "depends_on"), folder, findings)
     try:
         made = as_evaluator(found, name, version, endpoint=endpoint, depends_on=declared)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything

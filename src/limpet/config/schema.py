@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import create_model
 
-from limpet.config.evaluators import BUILT_INS, PYTHON_KEYS, arguments_of
-from limpet.config.model import VARIABLE, Shape
+from limpet.config.evaluators import BUILT_INS, arguments_of
+from limpet.config.model import VARIABLE, PythonScorer, Shape
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -71,17 +71,12 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    texts: dict[str, Any] = {key: {"type": "string"} for key in PYTHON_KEYS}
-    texts["depends_on"] = {"$ref": "#/$defs/DependsOnShape"}
+    own = _without_null(PythonScorer.model_json_schema())
+    del own["$defs"]  # which the workflow has, too
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
-        {
-            "type": "object",
-            "properties": texts,
-            "required": ["python"],
-            "additionalProperties": False,
-        },
+        own,
         *map(_built_in, BUILT_INS),
     ]
 

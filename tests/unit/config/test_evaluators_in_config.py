@@ -79,7 +79,7 @@ REFUSED = {
     "an evaluator's version that is a number": (
         GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",
         "eval.yml:3: evaluators.a.version: must be a string, not 2",
-        "put it in quotes",
+        "YAML reads 2 as a number: for the string, put it in quotes, '2'",
     ),
     "an evaluator that is a file": (
         GOOD + "evaluators: {a: 'judges.py:grade'}\n",

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.errors import Findings
-from limpet.config.evaluators import PythonScorer
 from limpet.config.imports import BadReferenceError, imported, put_first
+from limpet.config.model import PythonScorer
 from limpet.config.yaml_file import KeyPath
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat.pre_processing import PreProcessed

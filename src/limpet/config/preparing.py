@@ -73,8 +73,12 @@ def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | Non
     kind = "nat" if asked.nat is not None else "http"
     shape = asked.nat or asked.http
     assert shape is not None
-    given = {name: settled(getattr(shape, name)) for name in shape.model_fields_set}
-    told = {name: value for name, value in given.items() if value is not None}
+    given = {name: getattr(shape, name) for name in shape.model_fields_set}
+    told: dict[str, Any] = {
+        name: str(value) if isinstance(value, str) else settled(value)
+        for name, value in given.items()
+        if value is not None
+    }
     if asked.version is not None:
         told["version"] = asked.version
     try:

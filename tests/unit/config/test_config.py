@@ -202,19 +202,19 @@ def test_a_file_that_may_not_be_read_is_said(folder):
 def test_a_billion_laughs_are_refused_at_once():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    began = time.monotonic()
+    began = time.process_time()
     said, _ = refusal("\n".join(lines))
     assert said == "eval.yml:1: more than 100,000 values: do aliases repeat each other here?"
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_merges_that_multiply_are_refused_at_once():
     lines = ["a0: &a0 {x: 1}"]
     lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
-    began = time.monotonic()
+    began = time.process_time()
     said, _ = refusal("\n".join(lines))
     assert said.endswith(": more than 100,000 values: do aliases repeat each other here?")
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])

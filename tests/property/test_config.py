@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from limpet.config import Config, load_config
-from limpet.config.scalars import read_scalar
+from limpet.config.yaml_file import read_scalar
 from limpet.errors import ConfigError
 
 PLACE = re.compile(r"(eval\.yml:[0-9]+|--set .*?): \S", re.DOTALL)

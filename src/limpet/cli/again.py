@@ -7,11 +7,10 @@ terminal's history. So what is secret in it is not shown.
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
+from limpet.secrets.in_configs import hidden, shown_value, without_parts
 from limpet.secrets.masking import by_environment
 
 MASK = "…"
@@ -65,7 +64,7 @@ def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
         flag, equals, value = argument.partition("=")
         name = flag.replace("_", "-")
         if name not in _VALUES:
-            yield _credentials().without_parts(argument, _mask)
+            yield without_parts(argument, _mask)
             continue
         values = [value] if equals else []
         values += islice(left, _VALUES[name] - len(values))
@@ -92,17 +91,13 @@ def _setting(text: str) -> str:
 
 
 def _value(path: str, value: str) -> str:
-    return str(_credentials().shown_value(path, value, _mask))
+    return shown_value(path, value, _mask)
 
 
 def _hidden(value: str) -> str:
     """Mask a value; a variable of the environment is no secret."""
-    return str(_credentials().hidden(value, _mask))
+    return hidden(value, _mask)
 
 
 def _mask(_: str) -> str:
     return MASK
-
-
-def _credentials() -> Any:
-    return import_module("limpet.config.credentials")  # heavy, and seldom needed

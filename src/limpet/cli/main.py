@@ -35,7 +35,7 @@ COMMANDS = {
     "repair": "Mend the files of a run, with a backup.",
     "schema": "Print the JSON schema of eval.yml, for editors.",
 }
-_MODULES = {"import": "importing"}  # a module cannot well be called by that word
+_MODULES = {"import": "importing", "run": "run_flags"}
 
 # What is asked for as a command, and is none.
 _ELSEWHERE = {

@@ -1,14 +1,19 @@
 """Which flags of `nat eval` does `limpet run` take, and what are they called in an eval.yml?"""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from limpet.config import Config, is_nat_file, load_config
-from limpet.config.environment import substitute
-from limpet.integrations.nat import Flags, NatConfig, load_nat_config
+# What these hand out is imported when it is used: `--help` needs none of it.
+from limpet import config
+from limpet.integrations import nat
+
+if TYPE_CHECKING:
+    from limpet.config import Config
+    from limpet.integrations.nat import Flags, NatConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,6 +60,9 @@ def _headers(
     _: click.Context, __: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
     """Read headers, without ever showing a value."""
+    if not texts:
+        return ()
+    substitute = import_module("limpet.config.environment").substitute
     pairs = []
     for text in texts:
         name, sign, value = text.partition(":")
@@ -108,7 +116,7 @@ def read_config(
     settings: tuple[str, ...],
     *,
     goes_on: bool,
-) -> Config | NatConfig:
+) -> "Config | NatConfig":
     """Read a file by whose configuration it is.
 
     Args:
@@ -122,12 +130,12 @@ def read_config(
         ConfigError: The file cannot be used as it is.
         click.UsageError: A flag does not go with it.
     """
-    if is_nat_file(file):
-        return load_nat_config(file, _flags_of(given, trials, settings, goes_on=goes_on))
+    if config.is_nat_file(file):
+        return nat.load_nat_config(file, _flags_of(given, trials, settings, goes_on=goes_on))
     refuse_flags(given)
     if trials is not None:
         settings = (*settings, f"trials={trials}")
-    return load_config(file, settings)
+    return config.load_config(file, settings)
 
 
 def _flags_of(
@@ -136,14 +144,14 @@ def _flags_of(
     settings: tuple[str, ...],
     *,
     goes_on: bool,
-) -> Flags:
+) -> "Flags":
     if trials is not None and given["reps"] not in (None, trials):
         raise click.UsageError("--reps and --trials say different things: keep one of them")
     if given["skip_workflow"] and given["endpoint"]:
         raise click.UsageError("--skip-workflow calls no workflow: leave out --endpoint")
     if given["skip_workflow"] and given["result_json_path"]:
         raise click.UsageError("--skip-workflow calls no workflow: leave out --result-json-path")
-    return Flags(
+    return nat.Flags(
         **endpoint_of(given),
         endpoint_timeout_s=given["endpoint_timeout"],
         dataset=given["dataset"],

@@ -1,8 +1,19 @@
 """What does an `eval.yml` ask for?"""
 
-from limpet.config.config import Config, Prepared
-from limpet.config.kinds import is_nat_file
-from limpet.config.loading import load_config
-from limpet.config.schema import json_schema
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limpet.config.config import Config, Prepared, load_config
+    from limpet.config.schema import json_schema
+    from limpet.config.yaml_file import is_nat_file
 
 __all__ = ["Config", "Prepared", "is_nat_file", "json_schema", "load_config"]
+
+
+def __getattr__(name: str) -> object:
+    # A command line that only wants help waits for none of this.
+    if name not in __all__:
+        raise AttributeError(f"module 'limpet.config' has no attribute {name!r}")
+    module = {"is_nat_file": "yaml_file", "json_schema": "schema"}.get(name, "config")
+    return getattr(import_module(f"limpet.config.{module}"), name)

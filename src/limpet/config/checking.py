@@ -1,41 +1,20 @@
 """Is every key known, and every value what it must be?"""
 
-from typing import Any
+import re
+from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from limpet.config.environment import Substituted
-from limpet.config.findings import Findings, named, shown
-from limpet.config.model import (
-    BackoffShape,
-    DatasetShape,
-    HttpShape,
-    NatShape,
-    OutputShape,
-    PaceShape,
-    PriceShape,
-    RetryShape,
-    Section,
-    Shape,
-    WorkflowShape,
-)
-from limpet.config.problems import nearest, quoted
-from limpet.config.scalars import read_scalar
-from limpet.config.tree import Path
+from limpet.config.environment import Substituted, shown
+from limpet.config.errors import Findings, did_you_mean, named, nearest, quoted
+from limpet.config.imports import BadReferenceError
+from limpet.config.model import Section, Shape
+from limpet.config.yaml_file import KeyPath, read_scalar
+from limpet.secrets.names import is_secret_key
 from limpet.text import one_line
 
-_SECTIONS: dict[Path, type[Section]] = {
-    (): Shape,
-    ("dataset",): DatasetShape,
-    ("workflow",): WorkflowShape,
-    ("workflow", "nat"): NatShape,
-    ("workflow", "http"): HttpShape,
-    ("pace",): PaceShape,
-    ("retry",): RetryShape,
-    ("retry", "backoff"): BackoffShape,
-    ("output",): OutputShape,
-}
+S = TypeVar("S", bound=Section)
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
@@ -43,29 +22,51 @@ _EXAMPLES = {
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
 }
+# What Pydantic complains of, and what the value must be.
+_MUST = {
+    "string_type": "must be a string",
+    "string_unicode": "must be valid Unicode",
+    "string_pattern_mismatch": "must not be empty",
+    "int_type": "must be an integer",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "dict_type": "must be a mapping of keys to values",
+    "model_type": "must be a mapping of keys to values",
+    "literal_error": "must be {expected}",
+    "greater_than": "must be above {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than": "must be below {lt:,}",
+    "less_than_equal": "must be at most {le:,}",
+    "value_error": "{error}",
+}
+_TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
 def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:
-    """Check the keys and values of a configuration in its long form.
-
-    Args:
-        data: The configuration, with the values of the environment in it.
-        findings: Where to say what is wrong.
-
-    Returns:
-        The configuration, or None where something is wrong.
-    """
+    """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
+    return checked(Shape, data, (), findings)
+
+
+def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
+    """Return a section of the file; None, and what is wrong is said, where something is."""
     try:
-        return Shape.model_validate(data)
-    except ValidationError as error:
-        errors = error.errors(include_url=False)
-    meant = {_meant(one["loc"]) for one in errors if one["type"] == "extra_forbidden"}
-    for one in errors:
-        if one["type"] == "missing" and one["loc"] in meant:
-            continue  # the unknown key beside it is this one, misspelt
-        _tell(one, findings)
+        return kind.model_validate(data)
+    except ValidationError as refused:
+        errors = refused.errors(include_url=False)
+    meant = {_meant(kind, error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
+    for error in errors:
+        if error["type"] == "extra_forbidden":
+            known = list(_section_at(kind, error["loc"][:-1]).model_fields)
+            findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
+        elif error["type"] != "missing":
+            # As it was written: Pydantic may show what a variable stands for.
+            _tell_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
+        elif error["loc"] not in meant:  # else the unknown key beside it is this one, misspelt
+            _tell_missing(at + error["loc"], findings)
     return None
 
 
@@ -75,36 +76,69 @@ def _check_kind(section: str, kinds: tuple[str, ...], value: Any, findings: Find
     given = [kind for kind in kinds if kind in value]
     if len(given) > 1:
         both = " and ".join(given)
-        findings.add((section, given[1]), f"stands beside {given[0]}: keep one of {both}")
+        findings.add((section, given[1]), f"cannot be used with {given[0]}: keep one of {both}")
     misspelt = any(nearest(key, kinds) for key in value if key not in kinds)
     if not given and not misspelt:
         findings.add((section,), f"needs {' or '.join(kinds)}", f"write {_EXAMPLES[section]}")
 
 
-def _section_at(path: Path) -> type[Section]:
-    return PriceShape if path[:1] == ("prices",) and len(path) > 1 else _SECTIONS[path]
+def _value_at(path: KeyPath, data: Any) -> Any:
+    for part in path:
+        data = data.get(part) if isinstance(data, dict) else data[part]
+    return data
 
 
-def _meant(path: Path) -> Path:
-    near = nearest(str(path[-1]), _section_at(path[:-1]).model_fields)
+def _section_at(section: type[Section], path: KeyPath) -> type[Section]:
+    for part in path:
+        if field := section.model_fields.get(str(part)):
+            section = _section_in(field.annotation) or section
+    return section
+
+
+def _section_in(kind: Any) -> type[Section] | None:
+    if isinstance(kind, type) and issubclass(kind, Section):
+        return kind
+    return next(filter(None, map(_section_in, get_args(kind))), None)
+
+
+def _meant(section: type[Section], path: KeyPath) -> KeyPath:
+    near = nearest(str(path[-1]), _section_at(section, path[:-1]).model_fields)
     return (*path[:-1], near or "")
 
 
-def _tell(one: ErrorDetails, findings: Findings) -> None:
-    path: Path = one["loc"]
-    if one["type"] == "extra_forbidden":
-        known = list(_section_at(path[:-1]).model_fields)
-        return findings.add_key(path, *unknown_key(path, known))
-    if one["type"] == "missing":
-        text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
-        return findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
-    refused = one.get("ctx", {}).get("error")
-    must = str(refused) if refused is not None else "must be a mapping of keys to values"
-    hint = getattr(refused, "hint", None) or yaml_hint(path, must, one["input"], findings)
-    return findings.add(path, f"{must}, not {shown(one['input'])}", hint)
+def _tell_missing(path: KeyPath, findings: Findings) -> None:
+    text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
+    findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
 
 
-def unknown_key(path: Path, known: list[str]) -> tuple[str, str]:
+def _tell_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
+    kind, context = error["type"], error.get("ctx", {})
+    must = _MUST[kind].format(**context)
+    if kind == "literal_error":
+        must = must.replace("'", "")
+    if any(is_secret_key(str(part)) for part in path):
+        findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
+    elif kind == "string_type":
+        findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
+    else:
+        findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
+
+
+def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
+    if isinstance(refused := context.get("error"), BadReferenceError):
+        return refused.hint
+    if kind == "list_type" and type(value) in (str, int):
+        return f"such as [{one_line(value)}]"
+    if kind == "bool_type" and (meant := _TRUTHS.get(str(value).lower())):
+        return f"did you mean {meant}?"
+    if kind == "literal_error" and isinstance(value, str):
+        return did_you_mean(value, re.findall("'([^']+)'", context["expected"]))
+    if type(value) is str and isinstance(read_scalar(value), (int, float)):
+        return f"leave the quotes out: {one_line(value)}"
+    return None
+
+
+def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     """Return what to say of a key that is not known, and the hint that names the nearest."""
     key = str(path[-1])
     here = f"(known here: {', '.join(known)})"
@@ -112,16 +146,14 @@ def unknown_key(path: Path, known: list[str]) -> tuple[str, str]:
     if near := nearest(key, known):
         return text, f"did you mean {quoted(near)}?  {here}"
     if len(path) == 2 and key in Shape.model_fields:  # noqa: PLR2004 - of a section
-        return text, f"{quoted(key)} stands at the top level of the file  {here}"
+        return text, f"{quoted(key)} belongs at the top level of the file  {here}"
     return text, here.strip("()")
 
 
-def yaml_hint(path: Path, must: str, value: Any, findings: Findings) -> str | None:
-    """Return what YAML made of a word: a number of what was meant as a text, or the reverse."""
-    if type(value) is str and "number" in must and isinstance(read_scalar(value), (int, float)):
-        return f"leave the quotes out: {one_line(value)}"
+def _string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
+    """Return what YAML made of a word that was meant as a string."""
     written = findings.tree.written.get(findings.tree.known(path))
-    if must != "must be a text" or not written or isinstance(value, Substituted):
+    if not written or isinstance(value, Substituted):
         return None
-    made = "a truth value" if isinstance(value, bool) else "a number"
-    return f"YAML reads {written} as {made}: for the text, put it in quotes, '{written}'"
+    made = "a boolean" if isinstance(value, bool) else "a number"
+    return f"YAML reads {written} as {made}: for the string, put it in quotes, '{written}'"

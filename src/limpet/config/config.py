@@ -1,4 +1,8 @@
-"""What was asked for, once the file has been read and checked?"""
+"""How does a file become a configuration, and what was asked for then?
+
+Read the YAML, put in what the command line says, put in what the environment says, write out the
+short forms, check: each step sees what the one before has made, and nothing is imported.
+"""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -6,19 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet.config.credentials import without_credentials
-from limpet.config.file_checks import located
-from limpet.config.findings import Findings
+from limpet.config.checking import check_shape
+from limpet.config.dataset_checks import check_dataset, check_filter, check_output, located
+from limpet.config.environment import shown, substitute
+from limpet.config.errors import Findings, Place, refuse
+from limpet.config.evaluators import check_evaluators
 from limpet.config.model import Shape
 from limpet.config.options import options_of
+from limpet.config.overrides import override
 from limpet.config.preparing import (
     prepared_dataset,
     prepared_declaration,
     prepared_evaluators,
     prepared_workflow,
 )
-from limpet.config.tree import Tree
+from limpet.config.short_forms import SHORT_KINDS, expanded
+from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.run.api import EvaluationOptions
+from limpet.secrets.in_configs import Literals, each_word, without_query
+from limpet.text import one_line
 
 
 @dataclass(frozen=True)
@@ -53,11 +63,11 @@ class Config:
         secrets: Sequence[str] = (),
     ) -> None:
         self.path = path
-        self.name = str(shape.name) if shape.name is not None else _name_of(path)
+        self.name = shape.name if shape.name is not None else _name_of(path)
         directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials
-        self.public: dict[str, Any] = without_credentials(deepcopy(tree.data))
+        self.public: dict[str, Any] = _without_secrets(tree.data)
         self._shape = shape
         self._tree = tree
         self._keep = keep
@@ -87,5 +97,72 @@ class Config:
         return Prepared(dataset, workflow, evaluators, options)
 
 
+def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Read an `eval.yml` and check it. Nothing that it names is imported yet.
+
+    Args:
+        path: The file.
+        overrides: What stands in place of values of the file, each as "path=value".
+
+    Raises:
+        ConfigError: It cannot be used as it is. The message names each fault with its line.
+    """
+    file = Path(path)
+    tree = read_tree(read_text(file, one_line(str(path))), one_line(str(path)))
+    _check_whole(tree)
+    for text in overrides:
+        override(tree, text)
+    # The folder may be `..`, and has a name all the same. A link to a file stays where it is.
+    file = file.parent.resolve() / file.name
+    findings = Findings(tree)
+
+    def say(path: KeyPath, text: str, hint: str) -> None:
+        findings.add(path, text, hint, final=True)
+
+    data = expanded(substitute(tree.data, say))
+    shape = check_shape(data, findings)
+    keep = check_filter(data.get("filter"), findings)
+    scorers = check_evaluators(data.get("evaluators"), findings)
+    check_dataset(data.get("dataset"), file.parent, findings)
+    check_output(data.get("output"), file.parent, findings)
+    findings.raise_any()
+    assert shape is not None
+    # Of what the file uses as a key or a header. A column may be called `token`, too.
+    secrets = Literals(data.get("workflow"), data.get("evaluators")).keys
+    return Config(file, shape, tree, keep, scorers, secrets)
+
+
+def _check_whole(tree: Tree) -> None:
+    """Refuse what is no configuration of ours at all."""
+    data: Any = tree.data
+    place = Place(tree.shown, 1)
+    if data is None:
+        hint = "it needs at least: dataset: questions.jsonl and workflow: app:answer"
+        refuse(place, "the file is empty", hint)
+    if not isinstance(data, dict):
+        refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(data)}")
+    if "eval" in data and "dataset" not in data:
+        refuse(
+            tree.key_place(("eval",)),
+            "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
+            "limpet run reads it, and limpet.integrations.nat.load_nat_config",
+        )
+
+
 def _name_of(path: Path) -> str:
     return (path.parent.name if path.stem == "eval" else path.stem) or "eval"
+
+
+def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the file says, with the literal secrets of its workflow and evaluators masked."""
+    literals = Literals(data.get("workflow"), data.get("evaluators"))
+    public = deepcopy(dict(data))
+    for section in {"workflow", "evaluators"} & data.keys():
+        public[section] = each_word(data[section], literals.masked)
+    workflow: Any = public.get("workflow")
+    for kind, address in SHORT_KINDS.items() if isinstance(workflow, dict) else ():
+        if isinstance(workflow.get(kind), str):
+            workflow[kind] = without_query(workflow[kind])
+        elif kind in workflow:
+            workflow[kind][address] = without_query(workflow[kind][address])
+    return public

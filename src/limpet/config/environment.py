@@ -5,16 +5,19 @@ in keys of its own. A text that came so remembers how it was written: messages s
 what the environment holds.
 """
 
+import json
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from limpet.config.problems import quoted
-from limpet.config.scalars import read_scalar
-from limpet.config.tree import Path
+from limpet.config.errors import quoted
+from limpet.config.yaml_file import KeyPath, read_scalar
+from limpet.text import one_line
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
+_LONGEST = 80
 _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
@@ -40,18 +43,18 @@ class Substituted(str):
         return repr(self.written)
 
 
-Say = Callable[[Path, str, str], None]
+Say = Callable[[KeyPath, str, str], None]
 """Told of a variable that is missing or badly written: where, what, and what to do."""
 
 
 def substitute(data: Any, say: Say) -> Any:
     """Return plain data with the values of the environment in it."""
 
-    def put_in(value: Any, path: Path) -> Any:
+    def put_in(value: Any, path: KeyPath) -> Any:
         if isinstance(value, dict):
-            return {key: put_in(one, (*path, key)) for key, one in value.items()}
+            return {key: put_in(held, (*path, key)) for key, held in value.items()}
         if isinstance(value, list):
-            return [put_in(one, (*path, number)) for number, one in enumerate(value)]
+            return [put_in(held, (*path, number)) for number, held in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
@@ -108,9 +111,9 @@ def settled(value: Any) -> Any:
     if isinstance(value, Substituted):
         return value.read
     if isinstance(value, dict):
-        return {key: settled(one) for key, one in value.items()}
+        return {key: settled(held) for key, held in value.items()}
     if isinstance(value, list):
-        return [settled(one) for one in value]
+        return [settled(held) for held in value]
     return value
 
 
@@ -126,3 +129,18 @@ def is_from_environment(value: Any) -> bool:
 def written_as(text: str) -> str:
     """Return a text as it stands in the file."""
     return text.written if isinstance(text, Substituted) else text
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: what the environment holds is not shown."""
+    if isinstance(value, Substituted):
+        return f"what {one_line(value.written)} stands for"
+    if isinstance(value, str):
+        return quoted(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
+    if isinstance(value, (dict, list)):
+        kind = "mapping" if isinstance(value, dict) else "list"
+        return f"a {kind}" if value else f"an empty {kind}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "a number too large to hold"
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"

@@ -6,25 +6,22 @@ only named: `preparing` imports them.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from limpet import evaluators
-from limpet.config.checking import unknown_key
-from limpet.config.environment import is_from_environment, settled
-from limpet.config.findings import Findings, shown
-from limpet.config.problems import did_you_mean
+from limpet.config.checking import checked, unknown_key
+from limpet.config.environment import is_from_environment, settled, shown
+from limpet.config.errors import Findings, did_you_mean
+from limpet.config.model import PythonScorer
 from limpet.config.short_forms import long_evaluator
-from limpet.config.tree import Path
-from limpet.config.values import RefusedError, reference
+from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.naming import checked_name
-from limpet.fingerprints.declared import as_declared
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
-    one.__name__: one
-    for one in (
+    made.__name__: made
+    for made in (
         evaluators.contains,
         evaluators.exact_match,
         evaluators.json_match,
@@ -35,26 +32,10 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
         evaluators.trajectory,
     )
 }
-PYTHON_KEYS = ("python", "version", "endpoint", "depends_on")
-
-
-@dataclass(frozen=True)
-class PythonScorer:
-    """An evaluator that has still to be imported."""
-
-    python: str
-    version: str | None = None
-    endpoint: str | None = None
-    depends_on: Mapping[str, Any] | None = None
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by its name: made, or a `PythonScorer`.
-
-    Args:
-        asked: What stands under `evaluators`.
-        findings: Where to say what is wrong.
-    """
+    """Return each evaluator by its name: made, or a `PythonScorer`."""
     made: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
@@ -71,10 +52,10 @@ def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
 
 def arguments_of(built_in: str) -> list[str]:
     """Return the arguments that a built-in evaluator takes in a file."""
-    return [one for one in inspect.signature(BUILT_INS[built_in]).parameters if one != "name"]
+    return [name for name in inspect.signature(BUILT_INS[built_in]).parameters if name != "name"]
 
 
-def check_name(name: str, path: Path, folded: dict[str, str], findings: Findings) -> None:
+def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findings) -> None:
     """Say if an evaluator may not be called so.
 
     Args:
@@ -94,45 +75,20 @@ def check_name(name: str, path: Path, folded: dict[str, str], findings: Findings
         findings.add_key(path, text, "give one of them another name")
 
 
-def _scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given and "python" in given:
-        return findings.add((*path, "python"), "stands beside type: keep one of type and python")
+        return findings.add(
+            (*path, "python"), "cannot be used with type: keep one of type and python"
+        )
     if "python" in given:
-        return _python_scorer(given, path, findings)
+        return checked(PythonScorer, given, path, findings)
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
     return findings.add(path, "needs type or python", hint)
 
 
-def _python_scorer(given: dict[str, Any], path: Path, findings: Findings) -> Any:
-    for key, value in given.items():
-        if key not in PYTHON_KEYS:
-            findings.add_key((*path, key), *unknown_key((*path, key), list(PYTHON_KEYS)))
-        elif key == "depends_on":
-            _check_declared(value, (*path, key), findings)
-        elif key != "python" and not isinstance(value, (str, type(None))):
-            findings.add((*path, key), f"must be a text, not {shown(value)}", "put it in quotes")
-    try:
-        target = reference(given["python"])
-    except RefusedError as error:
-        said = f"{error}, not {shown(given['python'])}"
-        return findings.add((*path, "python"), said, error.hint)
-    depends_on = given.get("depends_on")
-    if not isinstance(depends_on, Mapping):
-        depends_on = None  # said already
-    return PythonScorer(target, given.get("version"), given.get("endpoint"), depends_on)
-
-
-def _check_declared(value: Any, path: Path, findings: Findings) -> None:
-    try:
-        as_declared(settled(value))
-    except (TypeError, ValueError) as error:
-        said = text_of(error).removeprefix("depends_on: ")
-        findings.add(path, said if not said.startswith("depends_on=") else "must be a mapping")
-
-
-def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     kind = given["type"]
     if not isinstance(kind, str) or kind not in BUILT_INS:
         near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
@@ -143,7 +99,11 @@ def _built_in_of(given: dict[str, Any], path: Path, findings: Findings) -> Any:
 
 
 def built_in(
-    kind: str, given: Mapping[str, Any], path: Path, findings: Findings, key_of_kind: str = "type"
+    kind: str,
+    given: Mapping[str, Any],
+    path: KeyPath,
+    findings: Findings,
+    key_of_kind: str = "type",
 ) -> Any:
     """Return a built-in evaluator; None where something is wrong with its arguments.
 
@@ -162,7 +122,7 @@ def built_in(
     return None if wrong else _made(kind, arguments, path, findings)
 
 
-def _made(kind: str, arguments: dict[str, Any], path: Path, findings: Findings) -> Any:
+def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     try:
         return BUILT_INS[kind](**settled(arguments))
     except LimpetError as error:  # an extra that is not installed

@@ -5,6 +5,7 @@ more of their own when they are called.
 """
 
 import importlib
+import re
 import sys
 import traceback
 from importlib.machinery import PathFinder
@@ -12,18 +13,43 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
-from limpet.config.problems import CANNOT_IMPORT, did_you_mean, quoted
+from limpet.config.errors import CANNOT_IMPORT, did_you_mean, quoted
 from limpet.fingerprints.files.listening import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 
+_WORD = r"[^\W\d]\w*"
+_REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
 
-class NotImportedError(Exception):
-    """A reference leads nowhere; the message says why."""
+
+class BadReferenceError(ValueError):
+    """A value is not "module:name", or leads nowhere; the message says why."""
 
     def __init__(self, text: str, hint: str | None = None) -> None:
         super().__init__(text)
         self.hint = hint
+
+
+def checked_reference(value: Any) -> str:
+    """Return the value if it is written as "module:name".
+
+    Raises:
+        BadReferenceError: It is not.
+    """
+    must = "must be module:name, such as app:answer"
+    if not isinstance(value, str):
+        raise BadReferenceError(must)
+    module = value.partition(":")[0]
+    if _REFERENCE.fullmatch(value) and not module.endswith(".py"):
+        return value
+    raise BadReferenceError(must, _meant_reference(str(value)))
+
+
+def _meant_reference(value: str) -> str | None:
+    tidy = value.strip().removeprefix("./").replace(".py:", ":").replace("/", ".")
+    if ":" not in tidy and "." in tidy.removesuffix(".py"):
+        tidy = ":".join(tidy.rsplit(".", 1))
+    return f"did you mean {tidy}?" if tidy != value and _REFERENCE.fullmatch(tidy) else None
 
 
 def put_first(folder: Path) -> None:
@@ -34,14 +60,10 @@ def put_first(folder: Path) -> None:
 
 
 def imported(reference: str, folder: Path) -> Any:
-    """Return what a reference of the file stands for.
-
-    Args:
-        reference: "module:name", with dots in either.
-        folder: The file's folder.
+    """Return what a "module:name" of the file stands for, with dots in either.
 
     Raises:
-        NotImportedError: The module or the name is not there, or its code fails.
+        BadReferenceError: The module or the name is not there, or its code fails.
     """
     module_name, _, names = str(reference).partition(":")
     # What the environment holds is not shown: then the whole reference stands as it was written.
@@ -59,7 +81,7 @@ def _check_namesake(top: str, folder: Path) -> None:
     there = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [str(folder)])
     if there and spec and spec.origin and Path(spec.origin).resolve() != Path(there).resolve():
-        raise NotImportedError(
+        raise BadReferenceError(
             f"{Path(spec.origin).name} beside this file is not the module {quoted(top)} that is "
             f"already imported, from {one_line(there)}",
             "rename one of them",
@@ -72,13 +94,13 @@ def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
             return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise NotImportedError(*_failure(shown, error, folder)) from error
+            raise BadReferenceError(*_failure(shown, error, folder)) from error
         missing = shown if hidden else error.name
         near = None if hidden else did_you_mean(error.name, _modules_in(folder))
         hint = near or "looked beside this file and among what is installed"
-        raise NotImportedError(f"there is no module {quoted(missing)}", hint) from error
+        raise BadReferenceError(f"there is no module {quoted(missing)}", hint) from error
     except (Exception, SystemExit) as error:
-        raise NotImportedError(*_failure(shown, error, folder)) from error
+        raise BadReferenceError(*_failure(shown, error, folder)) from error
 
 
 def _modules_in(folder: Path) -> list[str]:
@@ -86,7 +108,9 @@ def _modules_in(folder: Path) -> list[str]:
         beside = list(folder.iterdir())
     except OSError:
         return []
-    return [one.stem for one in beside if one.suffix == ".py" or (one / "__init__.py").is_file()]
+    return [
+        file.stem for file in beside if file.suffix == ".py" or (file / "__init__.py").is_file()
+    ]
 
 
 def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
@@ -105,8 +129,10 @@ def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str |
 def _spot(error: BaseException, folder: Path) -> tuple[str, int]:
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return _beside(error.filename, folder), error.lineno
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if _is_code(one.filename)]
-    own = [one for one in frames if Path(one.filename).is_relative_to(folder)]
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if _is_code(frame.filename)
+    ]
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(folder)]
     if not frames:
         return "?", 0
     last = (own or frames)[-1]
@@ -130,12 +156,12 @@ def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
         return getattr(found, name)
     except AttributeError:
         if hidden:
-            raise NotImportedError(f"{shown} names something its module does not have") from None
-        known = [one for one in dir(found) if not one.startswith("__")]
-        raise NotImportedError(
+            raise BadReferenceError(f"{shown} names something its module does not have") from None
+        known = [attribute for attribute in dir(found) if not attribute.startswith("__")]
+        raise BadReferenceError(
             f"{shown} has no {quoted(name)}", did_you_mean(name, known)
         ) from None
     except Exception as error:
-        raise NotImportedError(
+        raise BadReferenceError(
             f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"
         ) from error

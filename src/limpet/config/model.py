@@ -1,69 +1,155 @@
-"""Which keys does an `eval.yml` have, in the long form that `forms` makes of a short one?"""
+"""Which keys does an `eval.yml` have, and what may their values be?
 
-from typing import Any
+These are the long forms, as `short_forms` writes them out. `checking` says in plain words what
+Pydantic refuses.
+"""
 
-from pydantic import BaseModel, ConfigDict, Field
+import math
+import re
+from typing import Annotated, Any, Literal
 
-from limpet.config.values import (
-    Concurrency,
-    Count,
-    CountOrNone,
-    File,
-    Folder,
-    Headers,
-    Name,
-    OnBadRow,
-    Positive,
-    Price,
-    Reference,
-    Seconds,
-    Statuses,
-    Text,
-    Texts,
-    Truth,
-    Wait,
-    WhenDurable,
-    Whole,
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
 )
+from pydantic_core import CoreSchema, core_schema
+
+from limpet.config.environment import settled
+from limpet.config.imports import checked_reference
+
+VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
+_MOST = 10**9
+_LONGEST_NAME = 200
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|m|h)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+
+class _OrVariable:
+    """Marks a value that may be written as `${NAME}`, too."""
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(settled, handler(kind))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [handler(schema), VARIABLE]}
+
+
+def _name(value: str) -> str:
+    fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
+    if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
+        raise ValueError("must be usable as the name of a directory: no '/', '\\' or line breaks")
+    return value
+
+
+def _path(value: str) -> str:
+    if not value.strip() or "\0" in value:
+        raise ValueError("must be a path")
+    return value
+
+
+def _seconds(value: Any) -> float:
+    given = settled(value)
+    if isinstance(given, str) and (found := _TIME.fullmatch(given)):
+        given = float(found[1]) * _SECONDS[found[2]]
+    if type(given) in (int, float) and math.isfinite(given) and given >= 0:
+        return float(given)
+    raise ValueError("must be a number of seconds, 0 or more, or a time such as 90s, 2m or 1h")
+
+
+def _above_zero(seconds: float) -> float:
+    if not seconds:
+        raise ValueError("must be above 0")
+    return seconds
+
+
+def _concurrency(value: Any) -> int | Literal["auto"]:
+    given = settled(value)
+    if given == "auto" or (type(given) is int and 1 <= given <= _MOST):
+        return given  # type: ignore[no-any-return]  # checked
+    raise ValueError("must be auto or an integer of at least 1")
+
+
+Text = Annotated[str, StringConstraints(pattern=r"\S")]
+Name = Annotated[str, AfterValidator(_name)]
+Path = Annotated[str, AfterValidator(_path)]
+Reference = Annotated[
+    str,
+    PlainValidator(checked_reference),
+    WithJsonSchema({"type": "string", "pattern": r":|\$\{", "examples": ["app:answer"]}),
+]
+Integer = Annotated[int, Field(gt=-(10**18), lt=10**18), _OrVariable()]
+Count = Annotated[int, Field(ge=1, le=_MOST), _OrVariable()]
+CountOrZero = Annotated[int, Field(ge=0, le=_MOST), _OrVariable()]
+Truth = Annotated[bool, _OrVariable()]
+Price = Annotated[float, Field(ge=0, allow_inf_nan=False), _OrVariable()]
+Megabytes = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
+OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
+Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
+Statuses = Annotated[list[int], _OrVariable()]
+Concurrency = Annotated[
+    int | Literal["auto"],
+    PlainValidator(_concurrency),
+    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}, VARIABLE]}),
+]
+Wait = Annotated[
+    float,
+    PlainValidator(_seconds),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"},
+            ]
+        }
+    ),
+]
+Seconds = Annotated[Wait, AfterValidator(_above_zero)]
 
 
 class Section(BaseModel):
     """A mapping of known keys."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 class DatasetShape(Section):
     """Where the rows are, and how they are read."""
 
-    path: File | None = Field(default=None, description="The file, relative to this one.")
+    path: Path | None = Field(default=None, description="The file, relative to this one.")
     python: Reference | None = Field(default=None, description="A function that returns the rows.")
     id: Text | None = Field(default=None, description="The column of the ids.")
     input: Text | None = Field(default=None, description="The column of what is asked.")
     expected: Text | None = Field(default=None, description="The column of the expected answer.")
-    on_bad_row: OnBadRow = Field(
-        default="raise", description="What to do about a row that is no good."
-    )
-    limit: Count | None = Field(default=None, description="Take the first so many.")
-    sample: Count | None = Field(default=None, description="Take so many, chosen by the seed.")
-    shuffle: Truth = Field(default=False, description="Take them in an order chosen by the seed.")
-    seed: Whole = Field(default=0, description="Which shuffle, which sample.")
+    on_bad_row: OnBadRow = Field(default="raise", description="What to do with a bad row.")
+    limit: Count | None = Field(default=None, description="Take the first N rows.")
+    sample: Count | None = Field(default=None, description="Take N rows, chosen by the seed.")
+    shuffle: Truth = Field(default=False, description="Shuffle the rows by the seed.")
+    seed: Integer = Field(default=0, description="The seed of sample and shuffle.")
     sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
 
 
 class RemoteShape(Section):
     """What calls to a server have in common."""
 
-    headers: Headers | None = Field(
-        default=None, description="What else is sent; values are secrets: ${NAME}."
+    headers: dict[str, str] | None = Field(
+        default=None, description="Sent with each call; write secrets as ${NAME}."
     )
-    connect_timeout: Seconds | None = Field(default=None, description="Until a connection.")
-    first_byte_timeout: Seconds | None = Field(default=None, description="Until it answers.")
+    connect_timeout: Seconds | None = Field(default=None, description="To connect.")
+    first_byte_timeout: Seconds | None = Field(default=None, description="Until the first byte.")
     between_bytes_timeout: Seconds | None = Field(
-        default=None, description="From one piece of the answer to the next."
+        default=None, description="Between two pieces of the answer."
     )
-    timeout: Seconds | None = Field(default=None, description="For all of it.")
-    max_response_mb: Positive | None = Field(default=None, description="The largest answer.")
+    timeout: Seconds | None = Field(default=None, description="For the whole call.")
+    max_response_mb: Megabytes | None = Field(default=None, description="The largest answer.")
 
 
 class NatShape(RemoteShape):
@@ -87,11 +173,11 @@ class HttpShape(RemoteShape):
 class DependsOnShape(Section):
     """What results depend on that the code does not show."""
 
-    files: Texts | None = Field(
+    files: list[str] | None = Field(
         default=None, description="Files that are read, relative to this one; * and ** match many."
     )
-    env: Texts | None = Field(default=None, description="Variables, by their values.")
-    packages: Texts | None = Field(default=None, description="Packages, by their versions.")
+    env: list[str] | None = Field(default=None, description="Variables, by their values.")
+    packages: list[str] | None = Field(default=None, description="Packages, by their versions.")
 
 
 class WorkflowShape(Section):
@@ -106,11 +192,22 @@ class WorkflowShape(Section):
     )
 
 
+class PythonScorer(Section):
+    """An evaluator of yours, which has still to be imported."""
+
+    python: Reference
+    version: Text | None = Field(default=None, description="What it is, in place of its code.")
+    endpoint: Text | None = Field(default=None, description="Whom it calls: they share a pace.")
+    depends_on: DependsOnShape | None = Field(
+        default=None, description="What its scores depend on that its code does not show."
+    )
+
+
 class PaceShape(Section):
     """How many calls are made at once."""
 
     concurrency: Concurrency | None = Field(
-        default=None, description="Calls in flight; auto: what is taken."
+        default=None, description="Calls in flight, or auto to find the limit."
     )
     max_concurrency: Count | None = Field(
         default=None, description="With auto, the most in flight."
@@ -127,8 +224,8 @@ class BackoffShape(Section):
 class RetryShape(Section):
     """How often a call is tried again."""
 
-    max_retries: CountOrNone | None = Field(default=None, description="How often after a failure.")
-    max_timeouts: CountOrNone | None = Field(
+    max_retries: CountOrZero | None = Field(default=None, description="How often after a failure.")
+    max_timeouts: CountOrZero | None = Field(
         default=None, description="How often after a time-out."
     )
     backoff: BackoffShape | None = None
@@ -137,21 +234,21 @@ class RetryShape(Section):
 class OutputShape(Section):
     """What is written, and where."""
 
-    dir: Folder | None = Field(
+    dir: Path | None = Field(
         default=None, description="The run's directory, relative to this file."
     )
-    durability: WhenDurable | None = Field(
+    durability: Durability | None = Field(
         default=None, description="When a result counts as on disk."
     )
     bare: Truth | None = Field(
         default=None, description="Write workflow_output.json as outputs alone."
     )
-    trace_filter: Texts | None = Field(
+    trace_filter: list[str] | None = Field(
         default=None, description="Which types or kinds of events of a trace are kept."
     )
     mask: Truth | None = Field(
         default=None,
-        description="Mask secrets in answers, scores and errors on disk; true unless said.",
+        description="Mask secrets in answers, scores and errors on disk; on by default.",
     )
 
 
@@ -160,7 +257,7 @@ class PriceShape(Section):
 
     prompt: Price | None = Field(default=None, description="Tokens that go in.")
     completion: Price | None = Field(default=None, description="Tokens that come out.")
-    cached: Price | None = Field(default=None, description="Tokens that were known already.")
+    cached: Price | None = Field(default=None, description="Tokens read from a cache.")
 
 
 class Shape(Section):
@@ -174,15 +271,19 @@ class Shape(Section):
     workflow: WorkflowShape = Field(description="What is evaluated.")
     trials: Count = Field(default=1, description="How often each item is asked.")
     evaluators: dict[str, Any] | None = Field(default=None, description="What scores it, by name.")
-    pace: PaceShape = Field(default=PaceShape(), description="Calls at once.")
-    retry: RetryShape = Field(default=RetryShape(), description="Tries after a failure.")
+    pace: PaceShape = Field(default_factory=PaceShape.model_construct, description="Calls at once.")
+    retry: RetryShape = Field(
+        default_factory=RetryShape.model_construct, description="Tries after a failure."
+    )
     timeout: Seconds | None = Field(
-        default=None, description="Seconds an attempt may take; or 90s, 2m."
+        default=None, description="Seconds an attempt may take, or a time such as 90s or 2m."
     )
     early_stop: Truth | None = Field(
-        default=None, description="Stop if the first items all fail alike; true."
+        default=None, description="Stop if the first items all fail alike; on by default."
     )
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."
     )
-    output: OutputShape = Field(default=OutputShape(), description="The run's directory.")
+    output: OutputShape = Field(
+        default_factory=OutputShape.model_construct, description="The run's directory."
+    )

@@ -8,11 +8,11 @@ written out first: `pace: auto` and `--set pace.max_concurrency=8` go together.
 import re
 from typing import Any
 
-from limpet.config.credentials import may_show
-from limpet.config.problems import Place, quoted, refuse
+from limpet.config.errors import Place, quoted, refuse
 from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
-from limpet.config.tree import Path, Tree, read_tree
+from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
+from limpet.secrets.in_configs import may_show
 from limpet.text import one_line
 
 # Without a sign, what follows the path may still be a value.
@@ -64,7 +64,7 @@ def _read(name: str, value: str, place: Place) -> Tree:
         raise ConfigError(text, hint="put quotes around it, inside those of the shell") from None
 
 
-def _holder(tree: Tree, path: Path, place: Place) -> dict[Any, Any]:
+def _holder(tree: Tree, path: KeyPath, place: Place) -> dict[Any, Any]:
     """Return the mapping that the last part of a path stands in; made where there is none."""
     here = tree.data
     for depth, part in enumerate(path[:-1], 1):
@@ -77,7 +77,7 @@ def _holder(tree: Tree, path: Path, place: Place) -> dict[Any, Any]:
     return here  # type: ignore[no-any-return]  # a mapping, all the way down
 
 
-def _written_out(path: Path, value: Any) -> Any:
+def _written_out(path: KeyPath, value: Any) -> Any:
     if value is None:
         return {}
     if len(path) == 1 and path[0] in SHORT_FOR:

@@ -1,24 +1,25 @@
 """Can what the file names be imported, and is it what it should be?"""
 
 import functools
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from limpet.config.environment import written_as
-from limpet.config.evaluators import PythonScorer
-from limpet.config.file_checks import located
-from limpet.config.findings import Findings
-from limpet.config.imports import NotImportedError, imported, put_first
-from limpet.config.model import DatasetShape, WorkflowShape
-from limpet.config.remote import remote_workflow
-from limpet.config.tree import Path as KeyPath
+from limpet import workflows
+from limpet.config.dataset_checks import located
+from limpet.config.environment import settled, written_as
+from limpet.config.errors import Findings
+from limpet.config.imports import BadReferenceError, imported, put_first
+from limpet.config.model import DatasetShape, DependsOnShape, PythonScorer, WorkflowShape
+from limpet.config.yaml_file import KeyPath
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
-from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.fingerprints.declared import DependsOn
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
+
+_ARGUMENT = re.compile(r"(\w+)(=[^:]*)?: ")
 
 
 def prepared_dataset(asked: DatasetShape, folder: Path, findings: Findings) -> Any:
@@ -49,12 +50,12 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
 def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) -> Workflow | None:
     """Return the workflow."""
     if asked.python is None:
-        return remote_workflow(asked, findings)
+        return _remote_workflow(asked, findings)
     path = ("workflow", "python")
     found = _found(asked.python, path, folder, findings)
     if found is None:
         return None
-    version = None if asked.version is None else str(asked.version)
+    version = asked.version
     if version is not None and isinstance(found, Workflow) and not isinstance(found, type):
         text = f"{_shown(asked.python)} is a Workflow, which says itself what it is"
         findings.add(("workflow", "version"), text, "leave version out")
@@ -67,21 +68,57 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         return None
 
 
+def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | None:
+    """Return the workflow behind a server."""
+    kind = "nat" if asked.nat is not None else "http"
+    shape = asked.nat or asked.http
+    assert shape is not None
+    given = {name: getattr(shape, name) for name in shape.model_fields_set}
+    told: dict[str, Any] = {
+        name: str(value) if isinstance(value, str) else settled(value)
+        for name, value in given.items()
+        if value is not None
+    }
+    if asked.version is not None:
+        told["version"] = asked.version
+    try:
+        made: Workflow = getattr(workflows, kind)(**told)
+    except (LimpetError, TypeError, ValueError) as error:
+        _tell_refused(kind, told, error, findings)
+        return None
+    return made
+
+
+def _tell_refused(kind: str, told: Mapping[str, Any], error: Exception, findings: Findings) -> None:
+    """Say it where the argument stands that the message names first."""
+    said, hint = one_line(text_of(error)), getattr(error, "hint", None)
+    path: tuple[str, ...] = ("workflow", kind)
+    found = _ARGUMENT.match(said)
+    if found is not None and found[1] in told:
+        path, said = (*path, found[1]), said[found.end() :]
+    if "${" in str(findings.tree.data["workflow"]):
+        said = f"{kind} refuses what the environment had a part in"
+    findings.add(path, said, hint)
+
+
 def prepared_declaration(
     asked: WorkflowShape, folder: Path, findings: Findings
 ) -> DependsOn | None:
     """Return what the workflow is declared to depend on; a version stands for all of it."""
-    told = asked.depends_on
-    if told is None or asked.version is not None:
+    if asked.version is not None:
+        return None
+    return _declared(asked.depends_on, ("workflow", "depends_on"), folder, findings)
+
+
+def _declared(
+    asked: DependsOnShape | None, path: KeyPath, folder: Path, findings: Findings
+) -> DependsOn | None:
+    if asked is None:
         return None
     files, env, packages = (
-        tuple(map(str, names or ())) for names in (told.files, told.env, told.packages)
+        tuple(names or ()) for names in (asked.files, asked.env, asked.packages)
     )
     declared = DependsOn(files, env, packages, folder)
-    return _checked(declared, ("workflow", "depends_on"), findings)
-
-
-def _checked(declared: DependsOn, path: KeyPath, findings: Findings) -> DependsOn | None:
     try:
         declared.look()
     except LimpetError as error:
@@ -95,8 +132,10 @@ def prepared_evaluators(
 ) -> Mapping[str, Any]:
     """Return the evaluators by their names."""
     return {
-        name: _scorer(name, one, folder, findings) if isinstance(one, PythonScorer) else one
-        for name, one in scorers.items()
+        name: _scorer(name, scorer, folder, findings)
+        if isinstance(scorer, PythonScorer)
+        else scorer
+        for name, scorer in scorers.items()
     }
 
 
@@ -105,13 +144,9 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     found = _found(asked.python, path, folder, findings)
     if found is None:
         return None
-    version, endpoint = (
-        None if one is None else str(one) for one in (asked.version, asked.endpoint)
-    )
-    declared = as_declared(asked.depends_on)
-    if declared is not None and version is None:
-        at = ("evaluators", name, "depends_on")
-        declared = _checked(replace(declared, folder=folder), at, findings)
+    version, endpoint, declared = asked.version, asked.endpoint, None
+    if version is None:
+        declared = _declared(asked.depends_on, ("evaluators", name, "depends_on"), folder, findings)
     try:
         made = as_evaluator(found, name, version, endpoint=endpoint, depends_on=declared)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
@@ -125,7 +160,7 @@ def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> A
     put_first(folder)
     try:
         found = imported(reference, folder)
-    except NotImportedError as error:
+    except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
     is_evaluator = hasattr(found, "call")  # judged by whoever takes it
     if callable(found) or is_evaluator:

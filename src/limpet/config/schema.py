@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import create_model
 
-from limpet.config.evaluators import BUILT_INS, PYTHON_KEYS, arguments_of
-from limpet.config.model import Shape
+from limpet.config.evaluators import BUILT_INS, arguments_of
+from limpet.config.model import VARIABLE, PythonScorer, Shape
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
-from limpet.config.values import VARIABLE
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -46,7 +45,7 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
 def _without_null(schema: Any) -> Any:
     """Take out what Pydantic adds to each optional key: null, as one of two, and titles."""
     if isinstance(schema, list):
-        return [_without_null(one) for one in schema]
+        return [_without_null(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     made = {
@@ -54,7 +53,7 @@ def _without_null(schema: Any) -> Any:
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str)) and not (key == "default" and not value)
     }
-    rest = [one for one in made.get("anyOf", ()) if one != {"type": "null"}]
+    rest = [kind for kind in made.get("anyOf", ()) if kind != {"type": "null"}]
     if "anyOf" in made and len(rest) < len(made["anyOf"]):
         del made["anyOf"]
         made |= rest[0] if len(rest) == 1 else {"anyOf": rest}
@@ -72,17 +71,12 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    texts: dict[str, Any] = {key: {"type": "string"} for key in PYTHON_KEYS}
-    texts["depends_on"] = {"$ref": "#/$defs/DependsOnShape"}
+    own = _without_null(PythonScorer.model_json_schema())
+    del own["$defs"]  # which the workflow has, too
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},
-        {
-            "type": "object",
-            "properties": texts,
-            "required": ["python"],
-            "additionalProperties": False,
-        },
+        own,
         *map(_built_in, BUILT_INS),
     ]
 
@@ -94,7 +88,8 @@ def _built_in(kind: str) -> dict[str, Any]:
     }
     made = create_model(kind, **fields).model_json_schema()
     arguments = {
-        name: {"anyOf": [_bare(one), VARIABLE]} for name, one in made.get("properties", {}).items()
+        name: {"anyOf": [_bare(argument), VARIABLE]}
+        for name, argument in made.get("properties", {}).items()
     }
     return {
         "type": "object",

@@ -19,7 +19,8 @@ from limpet.fingerprints.explaining.shown import (
 )
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.walk.looked import digest_of
-from limpet.secrets.known import certain_secrets, is_secret_name
+from limpet.secrets.known import certain_secrets
+from limpet.secrets.names import is_secret_name
 from limpet.text import one_line
 
 KINDS = ("files", "env", "packages")

@@ -21,7 +21,8 @@ from limpet.fingerprints.process_state import first_value, note_left, note_taken
 from limpet.fingerprints.walk.looked import Looked, digest_of
 from limpet.fingerprints.walk.naming import module_name
 from limpet.fingerprints.walk.walk import Walk
-from limpet.secrets.known import certain_secrets, is_secret_name
+from limpet.secrets.known import certain_secrets
+from limpet.secrets.names import is_secret_name
 
 _TRIES = 5
 _CLOSED_OVER = re.compile(r"(.+)\.closed over \d+")

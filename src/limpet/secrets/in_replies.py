@@ -36,7 +36,7 @@ class Secrets:
     def add(self, values: Iterable[str], headers: Mapping[str, str]) -> None:
         """Hide these values too, and keep those of headers out of answers."""
         self.declared.update(declared_in_headers(headers))
-        self._known |= {one for one in values if len(one) >= _SHORTEST}
+        self._known |= {value for value in values if len(value) >= _SHORTEST}
         self._mask = Mask(self._known)
 
     def show(self, value: object) -> str:

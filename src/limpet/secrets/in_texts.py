@@ -13,19 +13,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import PurePath
 
-from limpet.secrets.known import is_secret_name
 from limpet.secrets.masking import MASK
+from limpet.secrets.names import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
 
-_CERTAIN = re.compile(
-    r"(?i)passw(?:or)?d|passphrase|secret|credential|api[_-]?key|authorization"
-    r"|(?:access|private|auth|signing)[_-]?(?:key|token)|(?:^|[_-])(?:pwd|bearer|cookie)$|_pat$"
-)
-# Of these, many are none: `stop_token`, `answer_key`. Then what is given to them decides.
-_DOUBTFUL = re.compile(r"(?i)(?:key|token|auth|signature)s?$")
+# Of a name that is often no secret's (`answer_key`, `signature`), what is given to it decides.
 _SHORTEST_DOUBTFUL = 6
-_WORDS = ["passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer"]
-_WORDS += ["cookie", "signature", "_pat"]
-_TELLING = re.compile("(?i)" + "|".join(_WORDS))
+_TELLING = re.compile("(?i)" + "|".join(WORDS))
 # What is a key whatever it is called.
 _KEYS = re.compile(
     r"\b(?:sk[-_]|pk[-_]|rk[-_]|nvapi-|hf[-_]|xai-|gsk_)[A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
@@ -48,8 +41,8 @@ _NO_WORD = re.compile(
 _SHORTEST_UNKNOWN, _FEWEST_LETTERS = 20, 3
 # In prose: "use api_key: 81aa…".
 _SAID = re.compile(
-    r"(?i)\b((?:[\w-]*[_-])?(?:api[_ -]?key|passw(?:or)?d|passphrase|secret|credentials?"
-    r"|(?:access|private|auth|signing)[_ -]?(?:key|token)|pwd)[\"']?(?:[ ]?[:=][ ]?|[ ]is[ ]))"
+    rf"(?i)\b((?:[\w-]*[_-])?(?:{PHRASE.replace('_?', '[_ -]?')}|pwd)[\"']?"
+    r"(?:[ ]?[:=][ ]?|[ ]is[ ]))"
     r"(?=[^\s\"',;)(\[\]{}]*[0-9])([^\s\"',;)(\[\]{}.]{6,}+)(?![(\[])"
 )
 _VARIABLE = re.compile(r"[A-Z]+(?:_[A-Z]+)+")
@@ -68,12 +61,13 @@ _QUOTED = f'"{MASK}"'
 
 def is_hidden(name: str, literal: str | bytes) -> bool:
     """Tell whether a literal must not be shown, given to this name."""
-    if is_secret_name(name) or _CERTAIN.search(name):
+    rating = rated(name)
+    if rating >= Rating.MENTIONED:
         return bool(literal)
-    if not _DOUBTFUL.search(name) or len(literal) < _SHORTEST_DOUBTFUL:
+    if rating < Rating.DOUBTFUL or len(literal) < _SHORTEST_DOUBTFUL:
         return False
     spaces = (b" ", b"\n") if isinstance(literal, bytes) else (" ", "\n")
-    return not any(one in literal for one in spaces)  # type: ignore[operator]
+    return not any(space in literal for space in spaces)  # type: ignore[operator]
 
 
 def is_secret_file(path: PurePath) -> bool:
@@ -95,12 +89,12 @@ def _unless_words(found: re.Match[str]) -> str:
     bare = _BETWEEN.sub(" ", found[0])
     rest = _WORD_IN_IT.sub(lambda word: word[0] if _NO_WORD.search(word[0]) else "", bare)
     rest = rest.replace(" ", "")
-    signs = sum(one.isalnum() for one in found[0])
-    letters = sum(one.isalpha() for one in rest)
+    signs = sum(sign.isalnum() for sign in found[0])
+    letters = sum(sign.isalpha() for sign in rest)
     is_key = (
         signs >= _SHORTEST_UNKNOWN
         and letters >= _FEWEST_LETTERS
-        and any(one.isdigit() for one in rest)
+        and any(sign.isdigit() for sign in rest)
         and 2 * len(rest) > signs
     )
     return MASK if is_key else found[0]
@@ -120,7 +114,7 @@ def without_settings(text: str) -> str:
 def without_literals(code: str) -> str:
     """Return a piece of Python without literals that are given to the name of a secret."""
     lower = code.lower()
-    if not any(word in lower for word in _WORDS):
+    if not any(word in lower for word in WORDS):
         return without_keys(code)
     try:
         tree = ast.parse(code)
@@ -148,7 +142,7 @@ def _without_comments(code: str) -> str:
 
 def _without_end(line: str, begin: int) -> str:
     names = _SET_IN_COMMENT.findall(line[begin:]) if begin >= 0 else []
-    is_hiding = any(_TELLING.search(name) for name in names)
+    is_hiding = any(map(may_be_secret, names))
     return f"{line[:begin]}# {MASK}\n" if is_hiding else line
 
 
@@ -157,7 +151,7 @@ def _replaced(code: str, nodes: list[ast.expr]) -> str:
         return code
     lines = [line.encode() for line in code.splitlines(keepends=True)]
     done: tuple[int, int] = (len(lines) + 1, 0)
-    for node in sorted(nodes, key=lambda one: (one.lineno, one.col_offset), reverse=True):
+    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         if (node.end_lineno or 0, node.end_col_offset or 0) > done:
             continue  # within another
@@ -189,16 +183,16 @@ def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:  # noqa: C901, PLR0
             for key, value in zip(keys, values, strict=True):
                 yield from ((name, value) for name in _names(key))
         case ast.Compare(left=left, comparators=others):
-            yield from ((name, one) for name in _names(left) for one in others)
-            yield from ((name, left) for one in others for name in _names(one))
+            yield from ((name, other) for name in _names(left) for other in others)
+            yield from ((name, left) for other in others for name in _names(other))
         case ast.Call(args=args) | ast.Tuple(elts=args):  # setdefault("token", "…")
-            for one, value in pairwise(args):
-                if isinstance(one, ast.Constant):
-                    yield from ((name, value) for name in _names(one))
+            for first, value in pairwise(args):
+                if isinstance(first, ast.Constant):
+                    yield from ((name, value) for name in _names(first))
         case ast.arguments():
             by_place = [*node.posonlyargs, *node.args]
             last = by_place[len(by_place) - len(node.defaults) :]
-            yield from zip((one.arg for one in last), node.defaults, strict=True)
+            yield from zip((argument.arg for argument in last), node.defaults, strict=True)
             for given, default in zip(node.kwonlyargs, node.kw_defaults, strict=True):
                 if default is not None:
                     yield given.arg, default
@@ -214,8 +208,8 @@ def _names(target: ast.expr | None) -> Iterator[str]:
         ):
             yield name
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for one in targets:
-                yield from _names(one)
+            for part in targets:
+                yield from _names(part)
 
 
 def _literals(  # noqa: C901, PLR0912 - a case each
@@ -233,13 +227,13 @@ def _literals(  # noqa: C901, PLR0912 - a case each
             if is_hidden(name, "a" * _SHORTEST_DOUBTFUL):
                 yield value
         case ast.Call(args=args, keywords=keywords):
-            for one in (*args, *(keyword.value for keyword in keywords)):
-                yield from _literals(name, one, within=True)
+            for argument in (*args, *(keyword.value for keyword in keywords)):
+                yield from _literals(name, argument, within=True)
         case ast.Subscript() | ast.Lambda() | ast.Compare():
             return
         case ast.Dict(values=values):
-            for one in values:
-                yield from _literals(name, one)
+            for held in values:
+                yield from _literals(name, held)
         case ast.expr():
             for child in ast.iter_child_nodes(value):
                 yield from _literals(name, child, within=within)

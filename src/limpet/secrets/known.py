@@ -18,20 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-_WIDE_NAME = re.compile(r"(?i)(key|token|secret|passw(or)?d|credential)")
-# How it ends; below, those of well-known providers and tools that end otherwise.
-_CERTAIN_NAME = re.compile(
-    r"(?i)(?:(?:^|_)(?:key|token|secret)|password|credentials"
-    r"|apikey|(?:github|gh|gitlab|ext)_pat|mysql_pwd|sshpass|rediscli_auth)$"
-)
-_TELLING = re.compile(r"(?i)auth|key|token|secret|passw|pwd|credential|cookie|session|signature")
-# Of a variable in somebody's code, which may be `answer_key`, `stop_token` or `max_tokens`, too.
-_IN_CODE = re.compile(
-    r"(?i)(?:^|_)(?:api_?key|(?:secret|access|private)_?key|secret|passw(?:or)?d|passphrase"
-    r"|credentials?|(?:access|auth|api|bearer|refresh)_?token)$"
-)
+from limpet.secrets.names import is_secret_variable, may_be_secret
+
 _SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
 
+_DIRECTORIES = ("PWD", "OLDPWD")  # of the shell; in code, `pwd` may be a password
 _SHORTEST_WIDE = 8  # shorter ones are words like "test", and would be found everywhere
 _SHORTEST_CERTAIN = 16
 _SHORTEST_DECLARED = 8
@@ -56,23 +47,13 @@ _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 _CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S+(?:;.*)?")
 
 
-def is_telling(name: str) -> bool:
-    """Tell whether the name of a header or a parameter says that its value is a secret."""
-    return _TELLING.search(name) is not None
-
-
-def is_secret_name(name: str) -> bool:
-    """Tell whether the name of a variable, a field or a key in code says that it is a secret."""
-    return _IN_CODE.search(name) is not None
-
-
 # ---- the environment ----------------------------------------------------------------------------
 
 
 def wide_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values of variables whose names say that they are secrets."""
     for name, value in environment.items():
-        if _WIDE_NAME.search(name):
+        if may_be_secret(name) and name not in _DIRECTORIES:
             text = value.strip()
             # A path under such a name says where a secret is, and is none itself.
             if len(text) >= _SHORTEST_WIDE and not os.path.exists(text):  # noqa: PTH110 - Path raises
@@ -83,7 +64,7 @@ def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
     """Yield the values that are secrets by their names and by their looks, and their parts."""
     for name, value in environment.items():
         text = value.strip()
-        if _CERTAIN_NAME.search(name) and looks_secret(text):
+        if is_secret_variable(name) and looks_secret(text):
             yield text
             yield from _parts_of(text)
 
@@ -93,9 +74,9 @@ def looks_secret(value: str) -> bool:
 
     It has at least 16 characters, of more than one kind.
     """
-    if len(value) < _SHORTEST_CERTAIN or sum(one.search(value) is not None for one in _KINDS) < 2:  # noqa: PLR2004 - more than one
+    if len(value) < _SHORTEST_CERTAIN or sum(kind.search(value) is not None for kind in _KINDS) < 2:  # noqa: PLR2004 - more than kind
         return False
-    if any(one.fullmatch(value) for one in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
+    if any(pattern.fullmatch(value) for pattern in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
         return False
     if _URL.fullmatch(value):
         return bool(_secrets_of_url(value))
@@ -105,12 +86,12 @@ def looks_secret(value: str) -> bool:
 def _secrets_of_url(text: str) -> list[str]:
     try:
         parts = urlsplit(text)
-        query = [value for name, value in parse_qsl(parts.query) if is_telling(name)]
+        query = [value for name, value in parse_qsl(parts.query) if may_be_secret(name)]
     except ValueError:
         return []
     # Whoever has no password may be a key.
     user = parts.username if parts.password or looks_secret(parts.username or "") else None
-    return [one for one in (parts.password or user, *query) if one]
+    return [part for part in (parts.password or user, *query) if part]
 
 
 def _parts_of(value: str) -> Iterator[str]:
@@ -124,14 +105,14 @@ def _parts_of(value: str) -> Iterator[str]:
     for text in [value, *found]:
         lines = [line.strip() for line in text.splitlines()]
         found += [line for line in lines if len(line) >= _SHORTEST_LINE and line != text]
-    yield from (one for one in found if looks_secret(one) and not one.startswith("-----"))
+    yield from (part for part in found if looks_secret(part) and not part.startswith("-----"))
 
 
 def _texts_in(data: Any) -> list[str]:
     if isinstance(data, dict):
         data = list(data.values())
     if isinstance(data, list):
-        return [text for one in data for text in _texts_in(one)]
+        return [text for held in data for text in _texts_in(held)]
     return [data] if isinstance(data, str) else []
 
 
@@ -149,9 +130,9 @@ def is_common(text: str) -> bool:
 def header_values(headers: Mapping[str, str]) -> Iterator[str]:
     """Yield what a message must not repeat of headers: also what is short, if its name tells."""
     for name, whole in headers.items():
-        shortest = _SHORTEST_TELLING if is_telling(name) else _SHORTEST_HEADER
+        shortest = _SHORTEST_TELLING if may_be_secret(name) else _SHORTEST_HEADER
         values = [*_values_in(whole), *_pair_in(whole)]
-        yield from (one for one in values if len(one) >= shortest)
+        yield from (value for value in values if len(value) >= shortest)
 
 
 def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
@@ -160,11 +141,11 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
     That is every value but those that many answers have: `X-Role: assistant`.
     """
     for name, whole in headers.items():
-        for one in _values_in(whole):
-            scheme, _, rest = one.partition(" ")
+        for value in _values_in(whole):
+            scheme, _, rest = value.partition(" ")
             has_scheme = bool(rest) and scheme.lower() in _SCHEMES
-            if has_scheme or is_telling(name) or not is_common(one):
-                yield one
+            if has_scheme or may_be_secret(name) or not is_common(value):
+                yield value
         if pair := _pair_in(whole):
             whole_pair, user, password = pair
             yield from (whole_pair, password)
@@ -175,8 +156,8 @@ def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
 def declared(values: Iterable[str]) -> list[str]:
     """Return those of declared secrets that are long enough to be looked for in an answer."""
     told = (text.strip() for text in values)
-    long = (one for one in told if len(one) >= _SHORTEST_DECLARED)
-    return [one for one in long if not _STANDS_FOR_ANOTHER.fullmatch(one)]
+    long = (text for text in told if len(text) >= _SHORTEST_DECLARED)
+    return [text for text in long if not _STANDS_FOR_ANOTHER.fullmatch(text)]
 
 
 def _values_in(header: str) -> Iterator[str]:

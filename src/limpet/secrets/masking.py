@@ -35,9 +35,9 @@ class Mask:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        secrets = {one for one in secrets if one}
-        forms = {form for one in secrets for form in _forms(one)}
-        short = {one for one in forms if len(one) < _ALONE or _is_word(one)}
+        secrets = {secret for secret in secrets if secret}
+        forms = {form for secret in secrets for form in _forms(secret)}
+        short = {form for form in forms if len(form) < _ALONE or _is_word(form)}
         self._patterns = [
             *([re.compile(_tree(forms - short))] if forms - short else []),
             *([re.compile("|".join(map(_alone, _longest_first(short))))] if short else []),
@@ -45,12 +45,12 @@ class Mask:
         # Whoever shows the beginning of a long text may show that of a secret.
         self._long = sorted(forms - short)
         self._longest = max(map(len, self._long), default=0)
-        heads = {one[:_ALONE] for one in self._long}
+        heads = {form[:_ALONE] for form in self._long}
         self._heads = re.compile(_tree(heads)) if heads else None
         # Most texts have no word that is long enough, and that is quickly seen.
-        self._shortest = min((max(map(len, one.split()), default=0) for one in forms), default=0)
+        self._shortest = min((max(map(len, form.split()), default=0) for form in forms), default=0)
         # As JSON, a list of texts may read like a secret that none of its texts holds.
-        self._across = any('"' in one for one in secrets)
+        self._across = any('"' in secret for secret in secrets)
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
@@ -95,7 +95,7 @@ class Mask:
             begin = head.start()
             last = begin + self._longest + 1
             ends = (text.find(mark, head.end(), last) for mark in _CUTS)
-            end = min((one for one in ends if one >= 0), default=-1)
+            end = min((place for place in ends if place >= 0), default=-1)
             at = bisect_left(self._long, text[begin:end]) if end >= 0 else len(self._long)
             if at < len(self._long) and self._long[at].startswith(text[begin:end]):
                 yield begin, end
@@ -103,17 +103,17 @@ class Mask:
     def _is_in(self, value: Any) -> bool:
         todo = [value]
         while todo:
-            one = todo.pop()
-            if isinstance(one, str):
-                if self._is_in_text(one):
+            held = todo.pop()
+            if isinstance(held, str):
+                if self._is_in_text(held):
                     return True
-            elif isinstance(one, Mapping):
-                todo += one.keys()
-                todo += one.values()
-            elif isinstance(one, (list, tuple)):
-                todo += one
-            elif isinstance(one, bytes):
-                todo.append(_as_text(one))
+            elif isinstance(held, Mapping):
+                todo += held.keys()
+                todo += held.values()
+            elif isinstance(held, (list, tuple)):
+                todo += held
+            elif isinstance(held, bytes):
+                todo.append(_as_text(held))
         return False
 
     def _is_in_text(self, text: str) -> bool:
@@ -130,15 +130,15 @@ class Mask:
             return text
         if isinstance(value, Mapping):
             masked: dict[Any, Any] = {}
-            for key, one in value.items():
+            for key, held in value.items():
                 name = self._masked(key, found)
                 # Two keys may become the same: neither may hide the other.
                 while name in masked or (name != key and name in value):
                     name = f"{name}'"
-                masked[name] = self._masked(one, found)
+                masked[name] = self._masked(held, found)
             return masked
         if isinstance(value, (list, tuple)):
-            return [self._masked(one, found) for one in value]
+            return [self._masked(held, found) for held in value]
         if isinstance(value, bytes):
             return self._masked(_as_text(value), found).encode("utf-8", "surrogateescape")
         return value

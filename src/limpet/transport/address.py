@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
 
 from limpet.errors import LimpetError
-from limpet.secrets.known import is_telling
+from limpet.secrets.names import may_be_secret
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -75,7 +75,7 @@ def secrets_in(parts: SplitResult) -> tuple[str, ...]:
 
 def _keys_in(parts: SplitResult) -> tuple[str, ...]:
     query = parse_qsl(parts.query)
-    return tuple(value for name, value in query if is_telling(name) and "{{" not in value)
+    return tuple(value for name, value in query if may_be_secret(name) and "{{" not in value)
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -112,17 +112,17 @@ REFUSED = {
     ),
     "a key twice": (
         GOOD + "trials: 1\nname: x\ntrials: 2\n",
-        "eval.yml:5: the key 'trials' stands twice",
-        "the first stands in line 3",
+        "eval.yml:5: the key 'trials' appears twice",
+        "the first is in line 3",
     ),
     "a key twice inside": (
         GOOD + "evaluators:\n  a: numeric\n  a: regex\n",
-        "eval.yml:5: the key 'a' stands twice",
-        "the first stands in line 4",
+        "eval.yml:5: the key 'a' appears twice",
+        "the first is in line 4",
     ),
     "a key that is a list": (
         GOOD + "? [a]\n: b\n",
-        "eval.yml:3: a key has to be a text, not a list or mapping",
+        "eval.yml:3: a key must be a string, not a list or mapping",
         None,
     ),
     "an alias inside its anchor": (
@@ -156,7 +156,7 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
     )
     assert said.splitlines() == [
         "eval.yml:2: evaluators.a: there is no built-in evaluator 'numerik'",
-        "eval.yml:3: trials: must be a whole number of at least 1, not 'three'",
+        "eval.yml:3: trials: must be an integer, not 'three'",
         "eval.yml:4: dataset: questions.jsn does not exist; did you mean questions.jsonl?",
         (
             "eval.yml:6: pace: ${NOT_SET} is not set in the environment; "
@@ -202,19 +202,19 @@ def test_a_file_that_may_not_be_read_is_said(folder):
 def test_a_billion_laughs_are_refused_at_once():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    began = time.monotonic()
+    began = time.process_time()
     said, _ = refusal("\n".join(lines))
     assert said == "eval.yml:1: more than 100,000 values: do aliases repeat each other here?"
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 5
 
 
 def test_merges_that_multiply_are_refused_at_once():
     lines = ["a0: &a0 {x: 1}"]
     lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}" for n in range(1, 12)]
-    began = time.monotonic()
+    began = time.process_time()
     said, _ = refusal("\n".join(lines))
     assert said.endswith(": more than 100,000 values: do aliases repeat each other here?")
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "- " * 5000])

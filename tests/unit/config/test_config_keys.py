@@ -31,12 +31,22 @@ REFUSED = {
     "a key at the wrong level": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  trials: 2\n",
         "eval.yml:4: dataset: unknown key 'trials'",
-        f"'trials' stands at the top level of the file  (known here: {READS})",
+        f"'trials' belongs at the top level of the file  (known here: {READS})",
     ),
     "an unknown key of the workflow": (
         "dataset: questions.jsonl\nworkflow: {python: 'app:answer', versoin: '3'}\n",
         "eval.yml:2: workflow: unknown key 'versoin'",
         "did you mean 'version'?  (known here: python, nat, http, version, depends_on)",
+    ),
+    "an unknown key of what is depended on": (
+        "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  depends_on: {fils: [a]}\n",
+        "eval.yml:4: workflow.depends_on: unknown key 'fils'",
+        "did you mean 'files'?  (known here: files, env, packages)",
+    ),
+    "an unknown key of a price": (
+        GOOD + "prices:\n  gpt-x: {promt: 1}\n",
+        "eval.yml:4: prices.gpt-x: unknown key 'promt'",
+        "did you mean 'prompt'?  (known here: prompt, completion, cached)",
     ),
     "an unknown key of the pace": (
         GOOD + "pace:\n  concurency: 3\n",
@@ -85,7 +95,7 @@ REFUSED = {
     ),
     "a path and a function": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  python: app:rows\n",
-        "eval.yml:4: dataset.python: stands beside path: keep one of path and python",
+        "eval.yml:4: dataset.python: cannot be used with path: keep one of path and python",
         None,
     ),
 }

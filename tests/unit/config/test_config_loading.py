@@ -195,7 +195,7 @@ def test_values_of_the_environment_are_not_public(monkeypatch):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("trials: ${S}", "trials: must be a whole number of at least 1, not what ${S} stands for"),
+        ("trials: ${S}", "trials: must be an integer, not what ${S} stands for"),
         ("output: {bare: '${S}'}", "output.bare: must be true or false, not what ${S} stands for"),
         (
             "evaluators: {a: '${S}'}",
@@ -272,7 +272,7 @@ def test_set_takes_a_value_away_and_leaves_an_alias_alone():
 @pytest.mark.parametrize(
     ("override", "said"),
     [
-        ("trials=x", "trials: must be a whole number of at least 1, not 'x'"),
+        ("trials=x", "trials: must be an integer, not 'x'"),
         ("trials", "must be path=value"),
         ("=3", "must be path=value"),
         ("pace..x=3", "must be path=value"),
@@ -358,5 +358,5 @@ def test_prices_are_handed_on_by_model(tmp_path, monkeypatch):
     with pytest.raises(ConfigError, match="eval.yml:4: prices.gpt-x: unknown key 'promt'"):
         load_config("eval.yml")
     Path("eval.yml").write_text(text.replace("0.5", "-1"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="prices.gpt-x.cached: must be a number of at least 0"):
+    with pytest.raises(ConfigError, match="prices.gpt-x.cached: must be at least 0"):
         load_config("eval.yml")

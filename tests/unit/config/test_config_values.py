@@ -12,75 +12,75 @@ REFUSED = {
     # Values
     "a word for a number": (
         GOOD + "trials: three\n",
-        "eval.yml:3: trials: must be a whole number of at least 1, not 'three'",
+        "eval.yml:3: trials: must be an integer, not 'three'",
         None,
     ),
     "no trial": (
         GOOD + "trials: 0\n",
-        "eval.yml:3: trials: must be a whole number of at least 1, not 0",
+        "eval.yml:3: trials: must be at least 1, not 0",
         None,
     ),
     "a part of a trial": (
         GOOD + "trials: 2.5\n",
-        "eval.yml:3: trials: must be a whole number of at least 1, not 2.5",
+        "eval.yml:3: trials: must be an integer, not 2.5",
         None,
     ),
     "a truth for a number": (
         GOOD + "trials: true\n",
-        "eval.yml:3: trials: must be a whole number of at least 1, not true",
+        "eval.yml:3: trials: must be an integer, not true",
         None,
     ),
     "a huge number": (
         GOOD + "trials: 10000000000\n",
-        "eval.yml:3: trials: must be a whole number of at most 1,000,000,000, not 10000000000",
+        "eval.yml:3: trials: must be at most 1,000,000,000, not 10000000000",
         None,
     ),
     "a number of 5,000 digits": (
         GOOD + "trials: 1" + "0" * 5000 + "\n",
-        "eval.yml:3: trials: must be a whole number of at least 1, not a number too large to hold",
+        "eval.yml:3: trials: must be an integer, not a number too large to hold",
         None,
     ),
     "not a number": (
         GOOD + "timeout: .nan\n",
-        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not NaN",
+        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not NaN",
         None,
     ),
     "a negative time": (
         GOOD + "timeout: -1\n",
-        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not -1",
+        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not -1",
         None,
     ),
     "a time in days": (
         GOOD + "timeout: 2d\n",
-        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not '2d'",
+        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not '2d'",
         None,
     ),
     "a number for a name": (
         GOOD + "name: 1.10\n",
-        "eval.yml:3: name: must be a text, not 1.1",
-        "YAML reads 1.10 as a number: for the text, put it in quotes, '1.10'",
+        "eval.yml:3: name: must be a string, not 1.1",
+        "YAML reads 1.10 as a number: for the string, put it in quotes, '1.10'",
     ),
     "a truth for a name": (
         GOOD + "name: True\n",
-        "eval.yml:3: name: must be a text, not true",
-        "YAML reads True as a truth value: for the text, put it in quotes, 'True'",
+        "eval.yml:3: name: must be a string, not true",
+        "YAML reads True as a boolean: for the string, put it in quotes, 'True'",
     ),
     "a number for a version": (
         "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n  version: 3\n",
-        "eval.yml:4: workflow.version: must be a text, not 3",
-        "YAML reads 3 as a number: for the text, put it in quotes, '3'",
+        "eval.yml:4: workflow.version: must be a string, not 3",
+        "YAML reads 3 as a number: for the string, put it in quotes, '3'",
     ),
     "a name that leads elsewhere": (
         GOOD + "name: ../x\n",
         (
-            "eval.yml:3: name: must be a text without '/', '\\', line ends and the like: "
-            "a directory is called so, not '../x'"
+            "eval.yml:3: name: must be usable as the name of a directory: "
+            "no '/', '\\' or line breaks, not '../x'"
         ),
         None,
     ),
     "a list for a dataset": (
         "dataset: [a, b]\nworkflow: app:answer\n",
-        "eval.yml:1: dataset: must be the path of a file, not a list",
+        "eval.yml:1: dataset: must be a string, not a list",
         None,
     ),
     "a number for a workflow": (
@@ -100,27 +100,27 @@ REFUSED = {
     ),
     "a number in quotes": (
         GOOD + "pace: '8'\n",
-        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not '8'",
+        "eval.yml:3: pace: must be auto or an integer of at least 1, not '8'",
         "leave the quotes out: 8",
     ),
     "a word for a pace": (
         GOOD + "pace: fast\n",
-        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not 'fast'",
+        "eval.yml:3: pace: must be auto or an integer of at least 1, not 'fast'",
         None,
     ),
     "a pace of zero": (
         GOOD + "pace:\n  concurrency: 0\n",
-        "eval.yml:4: pace.concurrency: must be auto, or a whole number of at least 1, not 0",
+        "eval.yml:4: pace.concurrency: must be auto or an integer of at least 1, not 0",
         None,
     ),
     "a list for a pace": (
         GOOD + "pace:\n- 3\n",
-        "eval.yml:3: pace: must be auto, or a whole number of at least 1, not a list",
+        "eval.yml:3: pace: must be auto or an integer of at least 1, not a list",
         None,
     ),
     "a negative retry": (
         GOOD + "retry: -1\n",
-        "eval.yml:3: retry: must be a whole number of at least 0, not -1",
+        "eval.yml:3: retry: must be at least 0, not -1",
         None,
     ),
     "a number for a backoff": (
@@ -130,7 +130,7 @@ REFUSED = {
     ),
     "a negative wait": (
         GOOD + "retry: {backoff: {cap: -3}}\n",
-        f"eval.yml:3: retry.backoff.cap: must be a number of seconds of at least 0, {TIME}, not -3",
+        f"eval.yml:3: retry.backoff.cap: must be a number of seconds, 0 or more, {TIME}, not -3",
         None,
     ),
     "a yes for a truth": (
@@ -145,12 +145,12 @@ REFUSED = {
     ),
     "a text for a list": (
         GOOD + "output: {trace_filter: LLM_END}\n",
-        "eval.yml:3: output.trace_filter: must be a list of texts, not 'LLM_END'",
-        None,
+        "eval.yml:3: output.trace_filter: must be a list, not 'LLM_END'",
+        "such as [LLM_END]",
     ),
     "a seed of words": (
         "workflow: app:answer\ndataset: {path: questions.jsonl, seed: x}\n",
-        "eval.yml:2: dataset.seed: must be a whole number, not 'x'",
+        "eval.yml:2: dataset.seed: must be an integer, not 'x'",
         None,
     ),
     # Files
@@ -207,7 +207,7 @@ REFUSED = {
     ),
     "a column beside allow": (
         GOOD + "filter:\n  allow: {lang: en}\n  level: 1\n",
-        "eval.yml:5: filter.level: stands beside allow or deny",
+        "eval.yml:5: filter.level: cannot be used with allow or deny",
         "put 'level' under allow or deny",
     ),
     "a side that is a list": (

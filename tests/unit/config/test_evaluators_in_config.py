@@ -35,7 +35,7 @@ REFUSED = {
     ),
     "an evaluator of two kinds": (
         GOOD + "evaluators: {a: {type: numeric, python: 'a:b'}}\n",
-        "eval.yml:3: evaluators.a.python: stands beside type: keep one of type and python",
+        "eval.yml:3: evaluators.a.python: cannot be used with type: keep one of type and python",
         None,
     ),
     "an unknown argument": (
@@ -78,8 +78,8 @@ REFUSED = {
     ),
     "an evaluator's version that is a number": (
         GOOD + "evaluators: {a: {python: 'a:b', version: 2}}\n",
-        "eval.yml:3: evaluators.a.version: must be a text, not 2",
-        "put it in quotes",
+        "eval.yml:3: evaluators.a.version: must be a string, not 2",
+        "YAML reads 2 as a number: for the string, put it in quotes, '2'",
     ),
     "an evaluator that is a file": (
         GOOD + "evaluators: {a: 'judges.py:grade'}\n",
@@ -138,8 +138,8 @@ REFUSED = {
     "an escape for a terminal": (
         GOOD + 'name: "\\e[2Jx"\n',
         (
-            "eval.yml:3: name: must be a text without '/', '\\', line ends and the like: "
-            "a directory is called so, not '\\x1b[2Jx'"
+            "eval.yml:3: name: must be usable as the name of a directory: "
+            "no '/', '\\' or line breaks, not '\\x1b[2Jx'"
         ),
         None,
     ),

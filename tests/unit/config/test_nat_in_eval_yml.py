@@ -80,15 +80,15 @@ def test_a_set_goes_below_the_short_form():
         ),
         (
             "{http: {url: http://x, headers: {A: 1}}}",
-            ".http.headers: must be a mapping",
-            "put each",
+            ".http.headers.A: must be a string",
+            "put it",
         ),
         (
             "{http: {url: http://x, max_response_mb: 0}}",
-            ".http.max_response_mb: must be a number above 0",
+            ".http.max_response_mb: must be above 0",
             None,
         ),
-        ("{http: http://x, nat: http://x}", ".http: stands beside nat", None),
+        ("{http: http://x, nat: http://x}", ".http: cannot be used with nat", None),
         ("{}", ": needs python or nat or http", "write workflow: app:answer"),
     ],
 )

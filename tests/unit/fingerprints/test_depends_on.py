@@ -192,7 +192,7 @@ def test_eval_yml_declares_it_relative_to_itself(tmp_path, project):
     [
         ("prompts/*.txt", "none/*.txt", "eval.yml:5: workflow.depends_on: there is no file"),
         ("[rubric.txt]", "[none.txt]", "there is no file none.txt"),
-        ("{files: [rubric.txt]}", "{file: [rubric.txt]}", "there is no 'file'"),
+        ("{files: [rubric.txt]}", "{file: [rubric.txt]}", "unknown key 'file'"),
         ("{files: [rubric.txt]}", "rubric.txt", "must be a"),
         ("env: [BACKEND]", "env: BACKEND", "must be a list"),
     ],

@@ -231,7 +231,7 @@ def test_yamls_words_for_true_are_taken():
         ),
         (
             "    max_concurrency: 0\n",
-            "config.yml:7: eval.general.max_concurrency: must be a whole number of at least 1",
+            "config.yml:7: eval.general.max_concurrency: must be an integer of at least 1",
             None,
         ),
         (

@@ -18,9 +18,10 @@ from limpet.integrations.nat import run_directory as room
 from limpet.integrations.nat.existing_answers import KeptAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.pre_processing import PreProcessed
-from limpet.integrations.nat.secrets import is_secret, masked, masked_text, without_secrets
 from limpet.integrations.nat.wanted import Structure, WantedOutput
 from limpet.run.api import aevaluate
+from limpet.secrets.in_configs import masked, without_secrets
+from limpet.secrets.in_yaml import masked_text
 from limpet.types import Item
 from limpet.workflows.nat_trace import trace_of
 
@@ -30,12 +31,6 @@ def asked(question="Q", **row):
 
 
 # ---- secrets ------------------------------------------------------------------------------------
-
-
-def test_what_says_so_is_a_secret_and_names_of_columns_are_not():
-    secret = ["api_key", "NGC_API_KEY", "access_key", "secret_key", "password", "auth_token"]
-    plain = ["id_key", "question_key", "max_tokens", "answer_key", "token_limit"]
-    assert [is_secret(name) for name in secret + plain] == [True] * 6 + [False] * 5
 
 
 def test_literal_secrets_are_masked_and_variables_stay():

@@ -6,13 +6,13 @@ import pytest
 import yaml
 
 from limpet import ConfigError
-from limpet.config.credentials import is_secret
 from limpet.config.overrides import override
-from limpet.config.tree import read_tree
+from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.files import write_question_files
 from limpet.integrations.nat.overriding import apply_override
-from limpet.integrations.nat.secrets import masked, masked_text
+from limpet.secrets.in_configs import masked
+from limpet.secrets.in_yaml import masked_text
 
 MASK = "[redacted]"
 
@@ -20,24 +20,6 @@ MASK = "[redacted]"
 def both(text):
     """Return what is kept of a file: by its text, and by its data."""
     return yaml.safe_load(masked_text(text)), masked(yaml.safe_load(text))
-
-
-# ---- which ones ---------------------------------------------------------------------------------
-
-
-def test_names_that_say_so_are_secret_and_their_neighbours_are_not():
-    secret = (
-        "MY_TOKEN", "DB_PASSWORD", "SIGNING_KEY", "bearer", "token_value", "default_headers",
-        "extra_headers", "apiKey", "x-api-key", "raw_key", "client_secret", "api_keys",
-    )  # fmt: skip
-    plain = (
-        "id_key", "question_key", "answer_key", "generated_answer_key", "trajectory_key",
-        "stop_token", "max_new_token", "max_tokens", "password_reset", "bearer_of_news", "monkey",
-        "custom_header_name", "api_key_name", "tokenizer", "secretary",
-    )  # fmt: skip
-    assert [name for name in secret if not is_secret(name)] == []
-    assert [name for name in plain if is_secret(name)] == []
-    assert is_secret("my_key", inside="env")
 
 
 @pytest.mark.parametrize(

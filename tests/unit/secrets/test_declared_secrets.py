@@ -1,6 +1,7 @@
 """What a configuration uses as a key or a header is a secret, whatever its name."""
 
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -44,7 +45,8 @@ def address():
 def folder(tmp_path, monkeypatch):
     (tmp_path / "rows.json").write_text(json.dumps([ROW]), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    yield tmp_path
+    sys.modules.pop("app", None)
 
 
 def evaluated(config):

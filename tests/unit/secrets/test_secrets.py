@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from limpet.config.credentials import without_credentials, without_user
 from limpet.integrations.nat.identity import parts_of
-from limpet.integrations.nat.secrets import masked, masked_text
+from limpet.secrets.in_configs import masked, without_query, without_user
+from limpet.secrets.in_yaml import masked_text
 
 FILE = """
 llms:
@@ -73,7 +73,7 @@ def test_headers_and_queries_are_masked_but_for_variables():
             },
         }
     }
-    kept = without_credentials({"workflow": workflow})["workflow"]["http"]
+    kept = masked(workflow)["http"]
     assert kept["url"] == "http://h/p?api_key=[redacted]&who={{id}}&k=${K}"
     assert kept["headers"] == {
         "A": "Bearer ${K}",
@@ -81,3 +81,8 @@ def test_headers_and_queries_are_masked_but_for_variables():
         "C": "[redacted]",
         "D": "${K:-[redacted]}",
     }
+
+
+def test_every_literal_in_the_query_of_an_address_can_be_hidden():
+    address = "http://us:PW@h/p?code=SECRET&who={{id}}&k=${K}"
+    assert without_query(address) == "http://[redacted]@h/p?code=[redacted]&who={{id}}&k=${K}"

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from limpet.fingerprints.walk.ownership import is_users_file
-from limpet.secrets.known import is_secret_name
+from limpet.secrets.names import is_secret_name
 
 ABSENT = ""
 """What a file says that is not there."""

@@ -1,7 +1,20 @@
 """What does a configuration of the NeMo Agent Toolkit ask for, and what do its files hold?"""
 
-from limpet.integrations.nat.config import NatConfig
-from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.loading import load_nat_config
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limpet.integrations.nat.config import NatConfig
+    from limpet.integrations.nat.flags import Flags
+    from limpet.integrations.nat.loading import load_nat_config
 
 __all__ = ["Flags", "NatConfig", "load_nat_config"]
+
+_MODULES = {"Flags": "flags", "NatConfig": "config", "load_nat_config": "loading"}
+
+
+def __getattr__(name: str) -> object:
+    # A command line that only wants help waits for none of this.
+    if name not in _MODULES:
+        raise AttributeError(f"module 'limpet.integrations.nat' has no attribute {name!r}")
+    return getattr(import_module(f"limpet.integrations.nat.{_MODULES[name]}"), name)

@@ -7,11 +7,10 @@ is said in the end with its line and the nearest name that is.
 from collections.abc import Sequence
 from typing import Any
 
-from limpet.config.environment import settled
-from limpet.config.findings import Findings, named, shown
-from limpet.config.problems import Place, nearest, quoted
-from limpet.config.tree import Path
-from limpet.config.values import RefusedError, reference
+from limpet.config.environment import settled, shown
+from limpet.config.errors import Findings, Place, named, nearest, quoted
+from limpet.config.imports import BadReferenceError, checked_reference
+from limpet.config.yaml_file import KeyPath
 
 _TRUTHS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
@@ -23,7 +22,7 @@ class Notes:
         self.findings = findings
         self._found: list[tuple[Place, str]] = []
 
-    def add(self, path: Path, text: str) -> None:
+    def add(self, path: KeyPath, text: str) -> None:
         """Say what is left out."""
         self._found.append((self.findings.tree.key_place(path), f"{named(path)}{text}"))
 
@@ -43,7 +42,7 @@ class Block:
         notes: Where to say what is left out; its findings say what is wrong.
     """
 
-    def __init__(self, value: Any, path: Path, notes: Notes) -> None:
+    def __init__(self, value: Any, path: KeyPath, notes: Notes) -> None:
         self.path = path
         self._notes = notes
         self._findings = notes.findings
@@ -73,7 +72,7 @@ class Block:
         value = self.get(key)
         if value is None or (isinstance(value, str) and value.strip()):
             return None if value is None else str(value).strip()
-        self._wrong(key, "must be a text", value)
+        self._wrong(key, "must be a string", value)
         return None
 
     def texts(self, key: str) -> list[str] | None:
@@ -81,7 +80,7 @@ class Block:
         value = self.get(key)
         if value is None or (isinstance(value, list) and all(isinstance(x, str) for x in value)):
             return None if value is None else [str(one) for one in value]
-        self._wrong(key, "must be a list of texts", value)
+        self._wrong(key, "must be a list of strings", value)
         return None
 
     def whole(self, key: str, least: int) -> int | None:
@@ -89,7 +88,7 @@ class Block:
         value = settled(self.get(key))
         if value is None or (type(value) is int and value >= least):
             return value
-        self._wrong(key, f"must be a whole number of at least {least}", value)
+        self._wrong(key, f"must be an integer of at least {least}", value)
         return None
 
     def truth(self, key: str) -> bool | None:
@@ -110,8 +109,8 @@ class Block:
             return None
         colon = value if ":" in value else ":".join(value.rsplit(".", 1))
         try:
-            return reference(colon)
-        except RefusedError as error:
+            return checked_reference(colon)
+        except BadReferenceError as error:
             text = f"must be module.name or module:name, not {shown(value)}"
             self._findings.add((*self.path, key), text, error.hint)
             return None

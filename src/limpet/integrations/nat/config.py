@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from limpet.config.config import Prepared
-from limpet.config.credentials import Literals
 from limpet.config.environment import substitute
-from limpet.config.findings import Findings
-from limpet.config.tree import Tree
+from limpet.config.errors import Findings
+from limpet.config.yaml_file import Tree
 from limpet.datasets import Dataset
 from limpet.errors import ConfigError
 from limpet.integrations.nat import run_directory as room
@@ -24,10 +23,10 @@ from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.preparing import prepared_evaluators, prepared_function
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.scripts import run_scripts
-from limpet.integrations.nat.secrets import masked
 from limpet.integrations.nat.wanted import Wanted
 from limpet.integrations.nat.workflow import workflow_of
 from limpet.run.api import EvaluationOptions
+from limpet.secrets.in_configs import Literals, masked
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
 

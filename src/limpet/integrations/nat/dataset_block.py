@@ -4,11 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from limpet.config.environment import settled
-from limpet.config.file_checks import located
-from limpet.config.filters import checked_side
-from limpet.config.findings import Findings, shown
-from limpet.config.problems import did_you_mean, nearest
+from limpet.config.dataset_checks import checked_side, located
+from limpet.config.environment import settled, shown
+from limpet.config.errors import Findings, did_you_mean, nearest
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.blocks import Block
 from limpet.integrations.nat.wanted import Structure, WantedDataset

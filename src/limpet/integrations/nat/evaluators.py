@@ -7,9 +7,10 @@ of the toolkit's that we do not have is named too, with what comes nearest.
 from collections.abc import Mapping
 from typing import Any
 
-from limpet.config.evaluators import BUILT_INS, PythonScorer, built_in, check_name
-from limpet.config.findings import Findings, shown
-from limpet.config.problems import did_you_mean
+from limpet.config.environment import shown
+from limpet.config.errors import Findings, did_you_mean
+from limpet.config.evaluators import BUILT_INS, built_in, check_name
+from limpet.config.model import PythonScorer
 from limpet.integrations.nat.blocks import Block
 from limpet.integrations.nat.toolkit_evaluators import NEAREST, OWN
 
@@ -60,4 +61,6 @@ def _python(block: Block, findings: Findings) -> PythonScorer | None:
     if target is None and not block.get("function"):
         findings.add(block.path, "needs function", f"such as {OWN}")
     block.check()
-    return None if target is None else PythonScorer(target, version, endpoint)
+    return (
+        None if target is None else PythonScorer(python=target, version=version, endpoint=endpoint)
+    )

@@ -12,15 +12,15 @@ from typing import Any
 
 import yaml
 
-from limpet.config.credentials import shown_value
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.run_directory import OUTPUT
-from limpet.integrations.nat.secrets import masked, masked_text, words_of
 from limpet.integrations.nat.wanted import Structure
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.json_values import encode
 from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.secrets.in_configs import masked, shown_value
+from limpet.secrets.in_yaml import masked_text, words_of
 
 
 def write_question_files(run: Path, config: Path, original: str, data: Any, flags: Flags) -> None:

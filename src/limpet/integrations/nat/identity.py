@@ -11,7 +11,7 @@ from typing import Any
 
 from limpet.config.environment import substitute
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.secrets import without_secrets
+from limpet.secrets.in_configs import without_secrets
 
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
 

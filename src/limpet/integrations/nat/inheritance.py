@@ -7,11 +7,9 @@ else is replaced. Each value keeps the file and line it came from.
 from pathlib import Path
 from typing import Any
 
-from limpet.config.findings import shown
-from limpet.config.problems import refuse
-from limpet.config.source import read_text
-from limpet.config.tree import Path as KeyPath
-from limpet.config.tree import Tree, read_tree
+from limpet.config.environment import shown
+from limpet.config.errors import refuse
+from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.text import one_line
 
 

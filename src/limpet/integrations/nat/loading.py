@@ -7,10 +7,9 @@ toolkit: they are left as they are, and count in the fingerprint of the answers.
 from pathlib import Path
 
 from limpet.config.environment import substitute
-from limpet.config.findings import Findings
+from limpet.config.errors import Findings
 from limpet.config.overrides import override
-from limpet.config.source import read_text
-from limpet.config.tree import Path as KeyPath
+from limpet.config.yaml_file import KeyPath, read_text
 from limpet.integrations.nat.config import NatConfig
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.inheritance import read_with_base

@@ -7,9 +7,9 @@ a list it gives the parts between commas.
 import json
 from typing import Any
 
+from limpet.config.errors import Place, quoted, refuse
 from limpet.config.overrides import override
-from limpet.config.problems import Place, quoted, refuse
-from limpet.config.tree import Tree
+from limpet.config.yaml_file import Tree
 from limpet.text import did_you_mean, one_line
 
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from limpet.config.evaluators import PythonScorer
-from limpet.config.findings import Findings
-from limpet.config.imports import NotImportedError, imported, put_first
-from limpet.config.tree import Path as KeyPath
+from limpet.config.errors import Findings
+from limpet.config.imports import BadReferenceError, imported, put_first
+from limpet.config.model import PythonScorer
+from limpet.config.yaml_file import KeyPath
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.wanted import Wanted
@@ -72,7 +72,7 @@ def _found(reference: str, path: KeyPath, file: Path, findings: Findings) -> Any
     put_first(file.parent)
     try:
         found = imported(reference, file.parent)
-    except NotImportedError as error:
+    except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint)
     if callable(found) or hasattr(found, "call"):
         return found

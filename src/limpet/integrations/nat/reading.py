@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from limpet.config.file_checks import located
-from limpet.config.findings import Findings
+from limpet.config.dataset_checks import located
+from limpet.config.errors import Findings
 from limpet.integrations.nat.blocks import Block, Notes
 from limpet.integrations.nat.dataset_block import read_dataset
 from limpet.integrations.nat.evaluators import read_evaluators

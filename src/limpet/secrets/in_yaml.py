@@ -1,16 +1,15 @@
-"""Which values of a configuration are secrets, and are neither written nor counted?"""
+"""How is a YAML file written down without its secrets, and otherwise as it is?"""
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Self
 
 import yaml
 
-from limpet.config.credentials import Literals, each_word, hidden, is_secret, secret_start
+from limpet.secrets.in_configs import Literals, each_word, hidden, secret_start
 from limpet.secrets.masking import MASK, by_environment
-
-__all__ = ["is_secret", "masked", "masked_text", "without_secrets", "words_of"]
+from limpet.secrets.names import is_secret_key
 
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#+(?P<indent>[ \t]*)(?P<said>.*)$")
 _OPENS = re.compile(r"[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
@@ -18,38 +17,11 @@ _ITEM = re.compile(r"(?:-\s+)?(?:[\"']?[\w-]+[\"']?\s*:\s+|-\s+)?")
 _NOT_SAID = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
 
 
-def masked(value: Any, *also: Any) -> Any:
-    """Return plain data without its secrets; a `${NAME}` is none.
-
-    Args:
-        value: The data.
-        *also: Other data whose secrets may stand in it too.
-    """
-    return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
-
-
-def without_secrets(value: Any) -> Any:
-    """Return plain data without the texts of secrets: what answers depend on."""
-    if isinstance(value, Mapping):
-        return {
-            key: without_secrets(one)
-            for key, one in value.items()
-            if not (is_secret(str(key)) and isinstance(one, str))
-        }
-    return [without_secrets(one) for one in value] if isinstance(value, list) else value
-
-
-# ---- the text of a file -------------------------------------------------------------------------
-
-
 def masked_text(text: str, *also: Any) -> str:
     """Return the text of a YAML file without its secrets, however they are quoted.
 
-    What is left is YAML of the same shape: a text stays a text, and an anchor where it is.
-
-    Args:
-        text: The text of a file that could be read.
-        *also: Other data whose secrets may stand in it too.
+    What is left is YAML of the same shape: a text stays a text, and an anchor where it is. Secrets
+    of other data are looked for in it, too.
     """
     data = words_of(text)
     cleaning = _Cleaning(Literals(data, *also))
@@ -94,7 +66,7 @@ def _plain(node: Any) -> Any:
         values = (value for _, value in node.value)
         return {name: _plain(value) for name, value in zip(names, values, strict=True)}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(one) for one in node.value]
+        return [_plain(item) for item in node.value]
     return _Word(node) if isinstance(node, yaml.ScalarNode) else None
 
 
@@ -109,11 +81,7 @@ def _scalars(text: str) -> Iterator[tuple[yaml.ScalarToken, yaml.TagToken | None
 
 
 class _Cleaning:
-    """Takes the secrets out of a file, piece by piece.
-
-    Args:
-        literals: Those that stand in it.
-    """
+    """Takes the secrets out of a file, piece by piece."""
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals
@@ -155,7 +123,7 @@ class _Cleaning:
                 said = _masked_item(said)
             else:
                 opens = _OPENS.fullmatch(said.removeprefix("- "))
-                opened = indent if opens and is_secret(opens["name"]) else None
+                opened = indent if opens and is_secret_key(opens["name"]) else None
                 start = secret_start(said) if opened is None else None
                 said = said if start is None else said[:start].rstrip("\"'") + MASK
             return found[0][: found.start("said") - found.start()] + said

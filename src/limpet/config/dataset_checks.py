@@ -1,0 +1,118 @@
+"""Which rows does the configuration ask for, and are their files there?
+
+A relative path starts at the folder of the configuration, wherever the command is run.
+
+A filter is in short `{lang: en}` or `{lang: [en, fr]}`; in full, `{allow: {…}, deny: {…}}`, as
+`limpet.datasets.load` takes it. Values are compared as texts, so a number must be written as the
+dataset has it: `1.10`, which YAML reads as 1.1, is refused rather than never found.
+"""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from limpet.config.environment import Substituted, shown, written_as
+from limpet.config.errors import Findings, nearest, quoted
+from limpet.config.yaml_file import KeyPath
+from limpet.datasets.sources import SUFFIXES
+from limpet.text import one_line
+
+_SIDES = ("allow", "deny")
+
+
+def located(text: str, folder: Path) -> Path:
+    """Return a path of the file as an absolute one."""
+    path = Path(str(text))
+    try:
+        path = path.expanduser()
+    except RuntimeError:  # a name that begins with ~ and is nobody's home
+        path = Path(str(text))
+    return Path(folder, path)
+
+
+def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
+    """Say if the dataset's file is not there, or is none that can be read."""
+    text = asked.get("path") if isinstance(asked, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        return  # none, or not a path: said elsewhere
+    at = ("dataset", "path")
+    path, name = located(text, folder), one_line(written_as(text))
+    suffix = path.suffix.lower()
+    if not path.exists():
+        findings.add(at, f"{name} does not exist", _hint_of_missing(text, path))
+    elif path.is_dir():
+        findings.add(at, f"{name} is a directory", "name one of the files in it")
+    elif suffix not in SUFFIXES:
+        findings.add(
+            at,
+            f"{name} is of a kind that is not read; there are {', '.join(SUFFIXES)}",
+            "rename the file if it is one of these, or let a function return the rows: python:",
+        )
+    elif asked.get("sheet") is not None and suffix != ".xlsx":
+        findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
+
+
+def _hint_of_missing(text: str, path: Path) -> str:
+    try:
+        names = [file.name for file in path.parent.iterdir()]
+    except (OSError, ValueError):
+        return "paths are relative to this file, and there is no such folder either"
+    if near := nearest(path.name, names):
+        folder = "" if isinstance(text, Substituted) else text.rpartition("/")[0]
+        return f"did you mean {one_line(f'{folder}/{near}' if folder else near)}?"
+    if ":" in text and not isinstance(text, Substituted):
+        return f"for a function that returns the rows: dataset: {{python: '{one_line(text)}'}}"
+    return "paths are relative to this file"
+
+
+def check_output(asked: Any, folder: Path, findings: Findings) -> None:
+    """Say if the run's directory cannot be one."""
+    text = asked.get("dir") if isinstance(asked, dict) else None
+    if isinstance(text, str) and located(text, folder).is_file():
+        findings.add(("output", "dir"), f"{one_line(written_as(text))} is a file, not a directory")
+
+
+def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
+    """Return the filter in full, and say what is wrong with it."""
+    if not isinstance(asked, dict):
+        return None  # empty; or no mapping, which is said elsewhere
+    if not set(asked) & set(_SIDES):
+        return {"allow": checked_side(asked, ("filter",), findings)}
+    for key in asked:
+        if key not in _SIDES:
+            hint = f"put {quoted(key)} under allow or deny"
+            findings.add(("filter", key), "cannot be used with allow or deny", hint)
+    sides = [side for side in _SIDES if asked.get(side) is not None]
+    return {side: checked_side(asked[side], ("filter", side), findings) for side in sides}
+
+
+def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:
+    """Return what each column may be, and say what is wrong with that."""
+    if not isinstance(columns, dict):
+        findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
+        return {}
+    made = {}
+    for column, wanted in columns.items():
+        several = wanted if isinstance(wanted, list) else [wanted]
+        for number, value in enumerate(several):
+            at = (*path, column, number) if isinstance(wanted, list) else (*path, column)
+            _check_value(value, at, findings)
+        made[column] = [
+            str(value) if isinstance(value, Substituted) else value for value in several
+        ]
+    return made
+
+
+def _check_value(value: Any, path: KeyPath, findings: Findings) -> None:
+    written = findings.tree.written.get(path, "")
+    if isinstance(value, (dict, list)):
+        text = f"must be a value or a list of values, not {shown(value)}"
+        findings.add(path, text, "in full: filter: {allow: {column: [values]}, deny: {…}}")
+    elif _is_number(value) and (not math.isfinite(value) or json.dumps(value) != written):
+        hint = f"put it in quotes, '{written}', or write it as the dataset has it"
+        findings.add(path, f"YAML reads {written} as {shown(value)}", hint)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

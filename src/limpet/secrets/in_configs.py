@@ -1,0 +1,248 @@
+"""What of a configuration must be neither kept on disk nor shown?
+
+A header's value, the user and password in an address, the telling values of its query, and what
+stands under a secret's name. Written as `${NAME}` they are no secret: that is how the file has
+them, and how they are kept. The default of a `${NAME:-default}` is one.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from itertools import pairwise
+from typing import Any
+
+from limpet.secrets.masking import MASK, by_environment
+from limpet.secrets.names import is_secret_key, may_be_secret
+
+Hide = Callable[[str], str]
+"""Takes a secret, and returns what is shown in its place."""
+
+_TYPICAL = ("api_key", "headers", "password", "secret", "authorization", "credentials", "token")
+_NEAR = 0.8
+
+_ADDRESS = re.compile(r"(?P<scheme>://)(?P<user>[^/\s]*)@")  # up to the last @, as URLs go
+_QUERY = re.compile(r"[?&](?P<name>[^=&#\s]+)=(?P<value>[^&#\s]+)")
+_QUERY_IN_TEXT = re.compile(r"[?&](?P<name>[\w.~-]+)=(?P<value>[^&#\s\"'<>]+)")
+_ARGUMENT = re.compile(r"(?<!\S)--?(?P<name>[\w-]+)(?:=|[ \t]+)(?P<value>[^\s-]\S*)")
+_PAIR = re.compile(r"-{0,2}(?P<name>[\w-]+)\s*[=:]\s*(?P<value>\S.*)")
+_FLAG = re.compile(r"--?(?P<name>[\w-]+)")
+_WORD = re.compile(r"(?P<flag>--?)?(?P<name>[\w-]+)(?P<sign>[\"']?\s*[=:])?")
+_LITERAL = re.compile(r"(?i)[\s,\"'=]*(?!(?:bearer\s+)?\$\{[^}:]*\})[^\s,\"'=]")
+
+_VARIABLE = re.compile(r"\$\{[^}]*\}")
+_DEFAULT = re.compile(r"(?P<start>\$\{[^}:]*:-)(?P<value>[^}]+)\}")
+_SCHEMES = re.compile(r"(?i)\s*(bearer|basic|token|apikey|key)?\s*")
+_SCHEME = re.compile(r"(?i)^\s*(?:bearer|basic|token|apikey|key)\s+")
+
+# A word, a number or a kind of content stands in many places, and is a secret only in its own.
+_COMMON = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[\d.,:+-]+|(?i:application|text)/\S+|\w+://\S*")
+_SHORTEST = 6
+_SHORTEST_ALONE = 4
+_SHORTEST_NUMBER = 8
+_NO_SECRETS = ("true", "false", "none", "null", "auto", "default", "empty")
+
+
+def _mask(_: str) -> str:
+    return MASK
+
+
+# ---- one text -----------------------------------------------------------------------------------
+
+
+def hidden(text: str, hide: Hide = _mask) -> str:
+    """Return what may be kept of a secret: the variables it comes from, without their defaults."""
+    if not text or not _is_variable(text):
+        return text and hide(text)
+    return _without_defaults(text, hide)
+
+
+def _without_defaults(text: str, hide: Hide) -> str:
+    return _DEFAULT.sub(lambda found: f"{found['start']}{hide(found['value'])}}}", text)
+
+
+def _is_variable(text: str) -> bool:
+    rest = _VARIABLE.sub("", text)
+    return rest != text and _SCHEMES.fullmatch(rest) is not None
+
+
+def without_parts(text: str, hide: Hide = _mask) -> str:
+    """Return a text without what in it is secret by itself.
+
+    That is the user in an address, `?api-key=…`, `--api-key …` and `API_KEY=…`.
+    """
+    text = _hide_values(_QUERY_IN_TEXT, without_user(text, hide), may_be_secret, hide)
+    if (pair := _PAIR.fullmatch(text)) and is_secret_key(pair["name"]):
+        return text[: pair.start("value")] + hidden(pair["value"], hide)
+    return _hide_values(_ARGUMENT, text, is_secret_key, hide)
+
+
+def without_query(address: str) -> str:
+    """Return an address without the user and any literal value of the query in it."""
+    return _hide_values(_QUERY, without_user(address), lambda _: True, _mask)
+
+
+def _hide_values(
+    pattern: re.Pattern[str], text: str, is_asked: Callable[[str], bool], hide: Hide
+) -> str:
+    def put(found: re.Match[str]) -> str:
+        is_template = found["value"].startswith("{{") and found["value"].endswith("}}")
+        if is_template or not is_asked(found["name"]):
+            return found[0]
+        return found[0][: found.start("value") - found.start()] + hidden(found["value"], hide)
+
+    return pattern.sub(put, text)
+
+
+def without_user(address: str, hide: Hide = _mask) -> str:
+    """Return a text without the literal user and password of an address that stands in it."""
+
+    def put(found: re.Match[str]) -> str:
+        user = found["user"]
+        kept = all(_is_variable(part) or part == "" for part in user.split(":", 1))
+        return f"{found['scheme']}{_without_defaults(user, hide) if kept else hide(user)}@"
+
+    return _ADDRESS.sub(put, address)
+
+
+# ---- a value that was typed for a path ----------------------------------------------------------
+
+
+def may_show(path: str, value: str) -> bool:
+    """Tell whether a value may be shown: neither it nor its path says that it is a secret.
+
+    A path that is nearly one that says so was probably mistyped.
+    """
+    near = [get_close_matches(part.lower(), _TYPICAL, 1, _NEAR) for part in path.split(".")]
+    return not any(near) and shown_value(path, value) == value
+
+
+def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
+    """Return what may be shown of a value that was typed for a path; it may be YAML."""
+    parts = ["", *(part.strip() for part in path.split("."))]
+    is_secret = any(is_secret_key(part, above) for above, part in pairwise(parts))
+    if is_secret or secret_start(value) is not None:
+        return hidden(value, hide)
+    return without_parts(value, hide)
+
+
+def secret_start(text: str) -> int | None:
+    """Return where in a text the first literal begins that stands under a secret name, if any."""
+    for found in _WORD.finditer(text):
+        if (found["flag"] or found["sign"]) and is_secret_key(found["name"]):
+            literal = _LITERAL.match(text, found.end())
+            if literal:
+                return literal.end() - 1
+    return None
+
+
+# ---- plain data ---------------------------------------------------------------------------------
+
+
+def masked(value: Any, *also: Any) -> Any:
+    """Return plain data without its secrets, and without those of other data; `${NAME}` is none."""
+    return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
+
+
+def without_secrets(value: Any) -> Any:
+    """Return plain data without the texts of secrets: what answers depend on."""
+    if isinstance(value, Mapping):
+        return {
+            key: without_secrets(held)
+            for key, held in value.items()
+            if not (is_secret_key(str(key)) and isinstance(held, str))
+        }
+    return [without_secrets(held) for held in value] if isinstance(value, list) else value
+
+
+def each_word(value: Any, do: Callable[[Any, str], Any], says: str = "", inside: str = "") -> Any:
+    """Return plain data with each word replaced.
+
+    Args:
+        value: The data.
+        do: Takes a text, number or the like, and the name that says it is a secret; "": none does.
+        says: The name above it that says so.
+        inside: The key that it stands under.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: each_word(held, do, says or (name if is_secret_key(name, inside) else ""), name)
+            for key, held in value.items()
+            for name in [str(key)]
+        }
+    if isinstance(value, list):
+        return [
+            each_word(held, do, says or _flag_before(before, held), inside)
+            for before, held in pairwise(("", *value))
+        ]
+    return do(value, says)
+
+
+def _flag_before(before: Any, value: Any) -> str:
+    """Return the option that says a list's next word is a secret, as in `[--api-key, word]`."""
+    found = _FLAG.fullmatch(before) if isinstance(before, str) else None
+    is_flag = isinstance(value, str) and value.startswith("--")
+    return found["name"] if found and is_secret_key(found["name"]) and not is_flag else ""
+
+
+class Literals:
+    """The secrets that stand in a configuration as they are.
+
+    A secret may stand where nothing says so, in a prompt or behind an alias: there it is found by
+    what it is. A common word is no secret everywhere only because a header has it.
+
+    Args:
+        *data: The plain data to look through.
+    """
+
+    def __init__(self, *data: Any) -> None:
+        self._alone: set[str] = set()
+        for value in data:
+            each_word(value, self._learn)
+        parts = {word for word in self._alone if len(word) >= _SHORTEST and not _is_common(word)}
+        longest_first = sorted(parts, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
+
+    def _learn(self, value: Any, says: str) -> None:
+        if says.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
+            return  # `X-Role: user` hides no other `user`
+        if says and _is_word(value):
+            hidden(str(value), self._keep)
+        elif isinstance(value, str):
+            without_parts(value, self._keep)
+
+    def _keep(self, secret: str) -> str:
+        for word in (secret.strip(), _SCHEME.sub("", secret).strip()):
+            shortest = _SHORTEST_NUMBER if word.isdigit() else _SHORTEST_ALONE
+            if len(word) >= shortest and word.lower() not in _NO_SECRETS and word != MASK:
+                self._alone.add(word)
+        return MASK
+
+    @property
+    def keys(self) -> list[str]:
+        """Those that are used as a key, a password or a header, and stand here as they are."""
+        return sorted(self._alone)
+
+    def masked(self, value: Any, says: str = "") -> Any:
+        """Return a word of the configuration without secrets."""
+        if not _is_word(value):
+            return value
+        text = str(value)
+        if says:
+            text = hidden(text)
+        elif text.strip() in self._alone:
+            text = MASK
+        elif isinstance(value, str):
+            text = self.text(value)
+        return value if text == str(value) else text
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets."""
+        return self._pattern.sub(MASK, without_parts(text))
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, (str, int, float)) and not isinstance(value, bool)
+
+
+def _is_common(text: str) -> bool:
+    return _COMMON.fullmatch(text) is not None or len(text.split()) > 1

@@ -1,0 +1,113 @@
+"""Is this name a secret's?
+
+`api_key` says so wherever it stands; `answer_key`, `stop_token` and `signature` are often something
+else. So a name is rated, in one table, and each place asks for what a mistake costs there:
+
+- In code, only what is certain: a text under such a name does not count for an identity, and a
+  result must not stay when something else than a secret was edited.
+- In a configuration, what is usual.
+- In the environment and in names in capitals, also what is doubtful: few variables are called
+  `ANSWER_KEY`.
+- Headers, values of a query, and whatever we print of our own accord: everything possible.
+"""
+
+import functools
+import re
+from enum import IntEnum
+
+WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
+         "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
+"""A text without any of these gives nothing to the name of a secret."""
+PHRASE = (
+    r"api_?key|passw(?:or)?d|passphrase|secret|credentials?|authorization"
+    r"|(?:access|private|auth|signing)_?(?:key|token)"
+)
+"""What says so even in the middle of a name, in lower case with underscores."""
+
+
+class Rating(IntEnum):
+    """How sure it is that a name is a secret's."""
+
+    NO = 0
+    POSSIBLE = 1
+    DOUBTFUL = 2
+    MENTIONED = 3
+    USUAL = 4
+    CERTAIN = 5
+
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SIGNS = re.compile(r"[^a-z0-9]+")
+
+# What looks like a secret's name, or holds one, and is none: cut out before a name is rated.
+# (`re` compiles and keeps these when the first name is rated: a `--help` never does.)
+_HARMLESS = (
+    r"(?:^|_)key(?:board|word|frame|pad|note|stone|stroke|point|space)s?"
+    r"|(?:^|_)(?:mon|don|tur|hoc|joc|whis)keys?(?![a-z])"
+    r"|tokeni[sz][a-z]*|author(?:s|ed|ship)?(?![a-z])|authorit[a-z]*|secretar[a-z]*"
+    r"|(?:^|_)(?:id|question|answer|sort|group|cache|foreign|partition)_keys?(?=_|$)"
+    r"|(?:^|_)(?:stop|pad|eos|bos|unk|sep|cls|mask|begin|start|end|max_new)_token(?=_|$)"
+    r"|(?:^|_)(?:max|min|num|n|total|new|stop|special|prompt|completion|input|output|cached"
+    r"|reasoning)_tokens(?=_|$)"
+    r"|(?:^|_)tokens?_(?:limit|count|budget|usage|type|ids?|length|window|url|endpoint|per_[a-z]+)"
+    r"|(?:^|_)(?:xdg|dbus|desktop|gnome_desktop)_session(?=_|$)|ssh_auth_sock|session_manager"
+)
+# Behind a secret's name, this says which one, and not what becomes of it.
+_WHICH = r"(?:_?(?:value|[0-9]+)|_(?:prod|production|staging|dev|live))?$"
+_KEYS = r"(?:api|access|secret|private|signing|encryption|subscription)_?keys?"
+_TOKENS = r"(?:api|access|auth|bearer|refresh|session|secret|hf|sas|bot)_?tokens?"
+_WHOLE = r"apikey|passw(?:or)?d|passphrase|authorization|sshpass"
+_OFTEN = r"(?:account|raw|master|storage|shared)_?keys?|passw(?:or)?ds|secrets|dsn|pwd|bearer"
+_WITHIN = r"key|token|auth|pwd|cookie|session|sessid|signature"
+# Where the secret is, or what is done with it.
+_ABOUT = r"name|header|header_name|file|path|dir|env|env_var|variable|field|policy|reset|url"
+# The first line that is found in a name rates it.
+_TABLE = (
+    (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
+    (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}|cookies?){_WHICH}"),
+    (Rating.POSSIBLE, rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$"),
+    (Rating.MENTIONED, rf"{PHRASE}|_pat{_WHICH}"),
+    (Rating.DOUBTFUL, rf"(?:(?:key|token|auth|signature)s?|(?:^|_)(?:sig|pass|pat|jwt)){_WHICH}"),
+    (Rating.POSSIBLE, rf"{_WITHIN}|(?:^|_)(?:pass|sig|jwt)_"),
+)
+
+_ENVIRONMENTS = ("env", "envs", "environment")
+_KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
+
+
+@functools.lru_cache(maxsize=10_000)
+def rated(name: str) -> Rating:
+    """Return how sure it is that a name, however it is written, is a secret's."""
+    plain = re.sub(_HARMLESS, "", _plain(name))
+    return next((rating for rating, pattern in _TABLE if re.search(pattern, plain)), Rating.NO)
+
+
+def is_secret_name(name: str) -> bool:
+    """Tell whether a variable, a field or a key in code is certainly a secret."""
+    return rated(name) is Rating.CERTAIN
+
+
+def is_secret_variable(name: str) -> bool:
+    """Tell whether a variable of the environment is a secret, if it looks like one."""
+    return rated(name) >= Rating.DOUBTFUL
+
+
+def is_secret_key(name: str, inside: str = "") -> bool:
+    """Tell whether what stands under this key of a configuration is a secret.
+
+    Args:
+        name: The key.
+        inside: The key that it stands under: in an `env`, any `…_token` is one.
+    """
+    is_variable = name.isupper() or inside.lower() in _ENVIRONMENTS
+    least = Rating.DOUBTFUL if is_variable else Rating.USUAL
+    return rated(name) >= least or _KEYS_OF_CONFIGURATIONS.search(_plain(name)) is not None
+
+
+def may_be_secret(name: str) -> bool:
+    """Tell whether a name may be a secret's: asked of headers, queries and what we print."""
+    return rated(name) > Rating.NO
+
+
+def _plain(name: str) -> str:
+    return _SIGNS.sub("_", _CAMEL.sub("_", name).lower())

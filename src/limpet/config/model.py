@@ -16,7 +16,6 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainValidator,
-    StringConstraints,
     WithJsonSchema,
 )
 from pydantic_core import CoreSchema, core_schema
@@ -78,7 +77,7 @@ def _concurrency(value: Any) -> int | Literal["auto"]:
     raise ValueError("must be auto or an integer of at least 1")
 
 
-Text = Annotated[str, StringConstraints(pattern=r"\S")]
+Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
 Reference = Annotated[

@@ -56,15 +56,18 @@ _HARMLESS = (
 _WHICH = r"(?:_?(?:value|[0-9]+)|_(?:prod|production|staging|dev|live))?$"
 _KEYS = r"(?:api|access|secret|private|signing|encryption|subscription)_?keys?"
 _TOKENS = r"(?:api|access|auth|bearer|refresh|session|secret|hf|sas|bot)_?tokens?"
-_WHOLE = r"apikey|passw(?:or)?d|passphrase|authorization|sshpass"
-_OFTEN = r"(?:account|raw|master|storage|shared)_?keys?|passw(?:or)?ds|secrets|dsn|pwd|bearer"
+_WHOLE = r"apikey|passw(?:or)?d|passphrase|sshpass"
+_OFTEN = (
+    r"(?:account|raw|master|storage|shared)_?keys?|passw(?:or)?ds|secrets|dsn|pwd|bearer|cookies?"
+)
+_OFTEN += "|authorization"  # in code and of files also a topic
 _WITHIN = r"key|token|auth|pwd|cookie|session|sessid|signature"
 # Where the secret is, or what is done with it.
 _ABOUT = r"name|header|header_name|file|path|dir|env|env_var|variable|field|policy|reset|url"
 # The first line that is found in a name rates it.
 _TABLE = (
     (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
-    (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}|cookies?){_WHICH}"),
+    (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}){_WHICH}"),
     (Rating.POSSIBLE, rf"(?:{PHRASE}|key|token)_(?:{_ABOUT})$"),
     (Rating.MENTIONED, rf"{PHRASE}|_pat{_WHICH}"),
     (Rating.DOUBTFUL, rf"(?:(?:key|token|auth|signature)s?|(?:^|_)(?:sig|pass|pat|jwt)){_WHICH}"),

@@ -141,3 +141,32 @@ def test_a_users_own_workflow_may_have_anything_called_secrets(folder):
         assert result.items[0].output == "it is own-key-17"
     result = limpet.evaluate([ROW], Flow(["own-key-17"]), [], "masked")
     assert result.items[0].output == "it is [redacted]"
+
+
+def test_what_is_kept_of_an_eval_yml_holds_no_secret_and_all_else(folder):
+    Path("eval.yml").write_text(
+        "dataset: rows.json\n"
+        "filter: {token: word}\n"
+        "workflow:\n"
+        "  http:\n"
+        "    url: http://me:SECRET-1@h/ask?code=SECRET-2&lang={{lang}}&k=${K:-SECRET-3}\n"
+        "    headers: {X-Any: SECRET-4}\n"
+        "    body: {api_key: SECRET-5, max_tokens: 5, note: as SECRET-5 says}\n"
+        "evaluators: {judged: {python: 'judges:grade', endpoint: 'http://me:SECRET-6@judge'}}\n"
+    )
+    public = load_config("eval.yml").public
+    assert "SECRET" not in json.dumps(public)
+    assert public["filter"] == {"token": "word"}
+    asked = public["workflow"]["http"]
+    assert asked["url"].endswith("/ask?code=[redacted]&lang={{lang}}&k=${K:-[redacted]}")
+    assert asked["body"] == {"api_key": "[redacted]", "max_tokens": 5, "note": "as [redacted] says"}
+    assert public["evaluators"]["judged"]["python"] == "judges:grade"
+
+
+def test_a_body_that_a_variable_stands_for_stays_a_string(folder, monkeypatch, address):
+    monkeypatch.setenv("SENT", "5")
+    Path("eval.yml").write_text(
+        f"dataset: rows.json\nworkflow: {{http: {{url: '{address}', body: '${{SENT}}', "
+        "answer: $.sent}}\noutput: {dir: run}\n"
+    )
+    assert evaluated(load_config("eval.yml")).items[0].output == '"5"'

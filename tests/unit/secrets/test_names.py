@@ -23,12 +23,11 @@ RATED = {
         password passwd passphrase db_password PGPASSWORD DBPASSWORD DATABASE_PASSWORD SSHPASS
         secret client_secret clientSecret AZURE_CLIENT_SECRET JWT_SECRET webhook_secret
         credential credentials GOOGLE_APPLICATION_CREDENTIALS X-Amz-Credential
-        Authorization Proxy-Authorization
         API_KEY_2 password1 DB_PASSWORD_PROD api_key_value""",
     # In a configuration and in shown code, too; in code they may be something else.
     Rating.USUAL: """
         account_key AZURE_STORAGE_KEY master_key raw_key passwords secrets dsn SENTRY_DSN
-        pwd MYSQL_PWD bearer Cookie Set-Cookie""",
+        pwd MYSQL_PWD bearer Cookie Set-Cookie Authorization Proxy-Authorization""",
     # A secret's name within a longer one.
     Rating.MENTIONED: """
         AWS_ACCESS_KEY_ID access_key_id SECRET_KEY_BASE password_hash secret_santa

@@ -40,8 +40,8 @@ from limpet.report.terminal import stdout_for_data, talk
 from limpet.run.api import EvaluationOptions, evaluate
 from limpet.run.api import plan as plan_of
 from limpet.run.planning.explanation import few_lines
-from limpet.run.planning.forcing import forced
 from limpet.run.planning.plan import Plan
+from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.text import harmless
 

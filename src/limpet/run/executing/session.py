@@ -27,7 +27,7 @@ from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.completion import completed, records_if_complete
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.plan import Plan
+from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_redone
 from limpet.run.planning.why import Why
@@ -129,6 +129,9 @@ class Evaluation:
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
+        if (anew := self.plan.workflow.anew) is not None:
+            changed = named(self.plan.workflow.changed)
+            logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
         self._pipeline = self._made_pipeline(journal, self._lookup)
         # A request that is refused for its form is a matter of its item, not of the run.
         goes_on = self.plan.workflow.kept or not request.early_stop

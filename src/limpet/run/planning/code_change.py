@@ -16,8 +16,8 @@ from limpet.run.run_file import OnChange, RunFile
 
 _MOST_VERSIONS = 10
 MOST_ANSWERS = 100
-_MOST_SECONDS = 300.0
-_MOST_COST = 1.0
+MOST_SECONDS = 300.0
+MOST_COST = 1.0
 _WORDS = {"workflow": ("answers", "items"), "function": ("results", "inputs")}
 
 
@@ -41,18 +41,22 @@ class Settled(NamedTuple):
     anew: Anew | None
 
 
-def small_redo(facts: Collection[Mapping[str, Any]]) -> Anew | None:
-    """Return what it takes to make answers anew, by their facts; None: so much that one asks.
+def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
+    """Return what it takes to make answers anew; None: so much that a person is asked.
 
-    A cost that is not known does not count.
+    Args:
+        answers: How many.
+        read: The facts of each, not looked at where there are too many. A cost that is not known
+            does not count.
     """
-    if len(facts) > MOST_ANSWERS:
+    if answers > MOST_ANSWERS:
         return None
-    seconds = math.fsum(one.get("seconds") or 0.0 for one in facts)
+    facts = list(read)
+    seconds = round(math.fsum(one.get("seconds") or 0.0 for one in facts), 6)
     cost = round(math.fsum((one.get("usage") or {}).get("cost") or 0.0 for one in facts), 6)
-    if seconds > _MOST_SECONDS or cost > _MOST_COST:
+    if seconds > MOST_SECONDS or cost > MOST_COST:
         return None
-    return Anew(len(facts), seconds, cost)
+    return Anew(answers, seconds, cost)
 
 
 def settle_change(

@@ -18,7 +18,6 @@ from limpet.run.executing.records import Call
 from limpet.run.executing.scoring import scoring_of
 from limpet.run.planning.cells import Calls, Keys
 from limpet.run.planning.code_change import (
-    MOST_ANSWERS,
     Fingerprint,
     settle_change,
     small_redo,
@@ -193,7 +192,8 @@ class Lookup:
             self._small_redo,
             "workflow",
         )
-        self._anew = settled.anew
+        if settled.anew is not None and settled.anew.answers:
+            self._anew = settled.anew
         chosen = enumerate(settled.fingerprints)
         others = {place: whole for place, whole in chosen if whole != now.whole}
         if others.keys() - exempt:
@@ -207,10 +207,8 @@ class Lookup:
     def _small_redo(self, done: Mapping[int, str]) -> Anew | None:
         """Return what it takes to make answers anew; None: so much that a person is asked."""
         places = [place for place in done if not self._is_left(WORKFLOW, self.keys[place], 0)]
-        if len(places) > MOST_ANSWERS:  # and none of them is read
-            return None
         keys = [self._keys_under(done[place])[place] for place in places]
-        return small_redo([entry.facts for _, entry in self._answers.read_many(keys)])
+        return small_redo(len(keys), (one.facts for _, one in self._answers.read_many(keys)))
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""

@@ -57,6 +57,7 @@ class ItemStories:
         layout: Where the run is.
         run_file: What the run knows of itself.
         stale: What was made of files that say something else now.
+        asks: Whether a person is asked about answers of another version.
     """
 
     def __init__(
@@ -66,8 +67,11 @@ class ItemStories:
         layout: Layout,
         run_file: RunFile,
         stale: StaleRecords,
+        *,
+        asks: bool,
     ) -> None:
         self._stale = stale
+        self._undecided: Verdict = "you are asked" if asks else "runs again"
         self._request = request
         self._looks = looks
         self._run_file = run_file
@@ -130,7 +134,7 @@ class ItemStories:
         if files:
             why = f"answered by the code as it is; since then {named(sorted(files))} changed"
             if self._stale.undecided(key):
-                return Fact(WORKFLOW, "you are asked", why, at), None
+                return Fact(WORKFLOW, self._undecided, why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
         why = "answered by the code as it is"
         if self._stale.is_kept(key):
@@ -148,7 +152,7 @@ class ItemStories:
             return Fact(WORKFLOW, "kept", f"{why}, and you chose to keep it", at), entry
         if choice == "redo":
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
-        return Fact(WORKFLOW, "you are asked", why, at), None
+        return Fact(WORKFLOW, self._undecided, why, at), None
 
     def _since(self, version: str) -> str:
         parts = self._versions[version]

@@ -103,7 +103,8 @@ def why_now(
         return Why(looked=True, steps=tuple(steps), remarks=remarks)
     with RunReader(layout.single or layout.home) as reader:
         there = reader.item(item)
-    stories = ItemStories(request, looks, layout, run_file, stale)
+    asks = plan.workflow.anew is None
+    stories = ItemStories(request, looks, layout, run_file, stale, asks=asks)
     story = stories.of(item, there)
     if not story:
         raise _no_item(item, layout, stories.ids)

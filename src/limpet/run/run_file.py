@@ -17,6 +17,7 @@ from limpet.datasets.choosing import Selection
 from limpet.errors import JournalError
 from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout
+from limpet.text import one_line
 from limpet.types import Item
 
 WORKFLOW = "workflow"
@@ -24,6 +25,15 @@ WORKFLOW = "workflow"
 
 OnChange = Literal["redo", "keep"]
 """What becomes of results whose function changed."""
+
+
+_WORDS: dict[Any, str] = {
+    list: "a list",
+    frozenset: "a list",
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,4 +273,5 @@ def _value(kind: Any, told: Any, where: str) -> Any:
         return _object(kind, told, f"{where}.")
     if type(told) is kind:  # True is no number here
         return told
-    raise ValueError(f"{where} must not be {str(told)[:80]!r}")
+    wanted = " or ".join(inner) if origin is Literal else _WORDS.get(origin or kind, "an object")
+    raise ValueError(f"{where} must be {wanted}, not {one_line(told)}")

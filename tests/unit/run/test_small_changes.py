@@ -93,12 +93,13 @@ def test_what_counts_is_what_the_lines_say(facts, is_small):
 # ---- what is judged -----------------------------------------------------------------------------
 
 
-def test_only_the_answers_that_this_session_would_make_anew_count(bench):
+def test_only_the_answers_that_this_session_would_make_anew_count(bench, caplog):
     bench.cost = 0.3
     bench.evaluate(5)
     assert bench.edited(5) == "asks"
     assert bench.edited(5, limit=3) == 3
     assert bench.edited(5) == 2  # the three are of this version by now
+    assert "2 answers are made anew (0.0 s of calls, $0.60); what changed: version" in caplog.text
 
 
 def test_a_first_try_decides_nothing_about_the_rest(bench):

@@ -35,10 +35,12 @@ class Settled(NamedTuple):
     Attributes:
         fingerprints: For each input, that of the function whose result counts.
         anew: What is made anew without asking; None: nothing is.
+        changed: The names of what changed since that was made.
     """
 
     fingerprints: list[str]
     anew: Anew | None
+    changed: list[str]
 
 
 def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
@@ -105,9 +107,13 @@ def settle_change(
         stale = {place: names for place, names in stale.items() if place not in exempt}
         files = sorted({name for names in stale.values() for name in names})
         done |= {place: kept.get(place, now.whole) for place in stale}
+    # Of a version long ago, only that it was another is known.
+    changed = [*(changed_parts(before, now.parts) if before else ()), *files]
     anew = small(done) if done else None
     if done and anew is None:
-        raise _changed(before, now, files, len(done), asked - len(exempt), what)
+        error = _question(before is not None, changed, len(done), asked - len(exempt), what)
+        error.files, error.before = files, before if before is not None else now.parts
+        raise error
     if in_question and (on_change is not None or before is not None):
         decided.clear()  # what was kept once was another version's
     if in_question and on_change is not None:
@@ -118,7 +124,7 @@ def settle_change(
         known[other] = {}  # that there was one must stay: it has answers
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
-    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], anew)
+    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], anew, changed)
 
 
 def _elsewhere(
@@ -143,27 +149,21 @@ def _stale(
     return found
 
 
-def _changed(
-    before: Mapping[str, str] | None,
-    now: Fingerprint,
-    files: Sequence[str],
+def _question(
+    is_other: bool,  # noqa: FBT001 - whether the code changed, or only files did
+    changed: Sequence[str],
     done: int,
     asked: int,
     what: str,
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
     since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
-    if before is None:
-        text = f"{named(files)} changed {since}"
-    else:
-        # Of a version long ago, only that it was another is known.
-        told = named([*(changed_parts(before, now.parts) if before else ()), *files])
+    told = named(changed)
+    text = f"{told} changed {since}"
+    if is_other:
         text = f"the {what} changed {since}" + (f": {told}" if told else "")
-    error = FunctionChangedError(
+    return FunctionChangedError(
         text,
         hint='on_change="redo" makes them again (the old ones stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )
-    error.files = files
-    error.before = before if before is not None else now.parts
-    return error

@@ -194,6 +194,7 @@ class Lookup:
         )
         if settled.anew is not None and settled.anew.answers:
             self._anew = settled.anew
+            self._changed = self._changed or tuple(settled.changed)
         chosen = enumerate(settled.fingerprints)
         others = {place: whole for place, whole in chosen if whole != now.whole}
         if others.keys() - exempt:

@@ -48,17 +48,20 @@ def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
 
     Args:
         answers: How many.
-        read: The facts of each, not looked at where there are too many. A cost that is not known
-            does not count.
+        read: The facts of each, not looked at where there are too many.
     """
     if answers > MOST_ANSWERS:
         return None
+    anew = took(read)
+    return None if anew.seconds > MOST_SECONDS or anew.cost > MOST_COST else anew
+
+
+def took(read: Iterable[Mapping[str, Any]]) -> Anew:
+    """Return what answers took, by their facts. A cost that is not known does not count."""
     facts = list(read)
     seconds = round(math.fsum(one.get("seconds") or 0.0 for one in facts), 6)
     cost = round(math.fsum((one.get("usage") or {}).get("cost") or 0.0 for one in facts), 6)
-    if seconds > MOST_SECONDS or cost > MOST_COST:
-        return None
-    return Anew(answers, seconds, cost)
+    return Anew(len(facts), seconds, cost)
 
 
 def settle_change(

@@ -5,7 +5,7 @@ Only looks: with readers it is what `plan` needs, with a journal's own columns w
 
 import functools
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError
@@ -21,6 +21,7 @@ from limpet.run.planning.code_change import (
     Fingerprint,
     settle_change,
     small_redo,
+    took,
 )
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.looks import Looks
@@ -32,6 +33,7 @@ from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
 _CHUNK = 1_000
+_MOST_ADDED_UP = 10_000  # of more, what they took is not said: the question must not wait
 EARLIER_FILES = "with files that say something else now"
 """The version of an answer that is kept, though a file changed that it was made of."""
 
@@ -81,6 +83,7 @@ class Lookup:
         self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
         self._anew: Anew | None = None
+        self._in_question: list[str] = []
         places = run_file.reported(request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
@@ -102,6 +105,8 @@ class Lookup:
         self.plan = self._planned(run_file)
         if unasked is not None:
             unasked.plan = self.plan
+            if len(self._in_question) <= _MOST_ADDED_UP:
+                unasked.took = took(self._facts_of(self._in_question)).effort
             unasked.add_note(f"plan: {self.plan}")
             raise unasked
 
@@ -208,8 +213,11 @@ class Lookup:
     def _small_redo(self, done: Mapping[int, str]) -> Anew | None:
         """Return what it takes to make answers anew; None: so much that a person is asked."""
         places = [place for place in done if not self._is_left(WORKFLOW, self.keys[place], 0)]
-        keys = [self._keys_under(done[place])[place] for place in places]
-        return small_redo(len(keys), (one.facts for _, one in self._answers.read_many(keys)))
+        self._in_question = [self._keys_under(done[place])[place] for place in places]
+        return small_redo(len(self._in_question), self._facts_of(self._in_question))
+
+    def _facts_of(self, keys: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        return (entry.facts for _, entry in self._answers.read_many(keys))
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""

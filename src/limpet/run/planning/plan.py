@@ -29,7 +29,7 @@ class Anew:
         """What they took, for people."""
         cost = f", ${self.cost:,.2f}" if self.cost >= _LEAST_COST else ""
         digits = 1 if self.seconds < _TENTHS_S else 0
-        return f"{self.seconds:.{digits}f} s of calls{cost}"
+        return f"{self.seconds:,.{digits}f} s of calls{cost}"
 
     def __str__(self) -> str:
         are = "is" if self.answers == 1 else "are"

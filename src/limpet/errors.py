@@ -125,12 +125,14 @@ class FunctionChangedError(LimpetError):
 
     Attributes:
         plan: What a redo would do, where that is known: a `Plan`.
+        took: What the results took that are there, in words: time and cost; empty: not known.
         before: The digest of each part of what made the results.
         files: The names of files that changed since the results were made of them.
         differences: What is different now, each a `Difference`; where that is known.
     """
 
     plan: object = None
+    took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
     differences: Sequence[Any] = ()

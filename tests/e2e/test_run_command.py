@@ -163,22 +163,42 @@ def edit_workflow(folder):
 
 
 def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
-    make(tmp_path)
+    make(tmp_path, rows=101)
     run(tmp_path)
     edit_workflow(tmp_path)
     done = run(tmp_path)
     assert done.returncode == 2
-    assert "the function changed since the results of 20 of 20 inputs were made: answer" in (
+    assert "the workflow changed since the answers of 101 of 101 items were made: answer" in (
         done.stderr
     )
     assert (
-        "hint: --redo runs the workflow anew: 20 workflow calls and up to 20 correct calls; "
+        "hint: --redo runs the workflow anew: 101 workflow calls and up to 101 correct calls; "
         "--keep keeps what it gave before: no calls\n"
     ) in done.stderr
-    assert len(calls(tmp_path)) == 20
+    assert len(calls(tmp_path)) == 101
     kept = run(tmp_path, "--keep")
     assert kept.returncode == 0
-    assert len(calls(tmp_path)) == 20
+    assert len(calls(tmp_path)) == 101
+
+
+def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(tmp_path):
+    make(tmp_path, rows=3)
+    run(tmp_path)
+    edit_workflow(tmp_path)
+    planned = " ".join(run(tmp_path, "--plan").stdout.split())
+    took = r"\(0\.\d s of calls\)"
+    assert re.search(rf"0 kept, 3 made anew {took}, workflow changed \(answer\) → 3 work", planned)
+    told = json.loads(run(tmp_path, "--plan", "--json").stdout)["plan"]
+    assert told["workflow"]["anew"]["answers"] == 3
+    assert len(calls(tmp_path)) == 3
+    done = run(tmp_path)
+    assert done.returncode == 0
+    said = " ".join(done.stderr.split())
+    assert re.search(
+        rf"the workflow changed: 3 answers are made anew {took}; what changed: answer", said
+    )
+    assert len(calls(tmp_path)) == 6
+    assert "made anew" not in run(tmp_path).stderr
 
 
 def test_redo_runs_a_changed_workflow_anew(tmp_path):

@@ -14,7 +14,7 @@ EVALUATORS = "evaluators:\n  correct: exact_match\n  judge: judging:judge\n"
 
 
 def test_the_question_says_what_keeping_costs_too(tmp_path):
-    make(tmp_path, rows=4)
+    make(tmp_path, rows=101)
     (tmp_path / "judging.py").write_text(JUDGE, encoding="utf-8")
     file = tmp_path / "eval.yml"
     before = "evaluators:\n  correct: exact_match\n"
@@ -30,11 +30,11 @@ def test_the_question_says_what_keeping_costs_too(tmp_path):
     asked = run(tmp_path)
     assert asked.returncode == 2
     assert (
-        "anew: 4 workflow calls, up to 4 correct calls and up to 4 judge calls; "
-        "--keep keeps what it gave before: 4 judge calls\n"
+        "anew: 101 workflow calls, up to 101 correct calls and up to 101 judge calls; "
+        "--keep keeps what it gave before: 101 judge calls\n"
     ) in asked.stderr
     told = json.loads(run(tmp_path, "--plan", "--keep", "--json").stdout)
-    assert told["calls"] == 4
+    assert told["calls"] == 101
 
 
 def test_what_is_no_command_is_named_as_what_it_is(tmp_path):

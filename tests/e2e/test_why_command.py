@@ -68,7 +68,9 @@ def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):
     assert files(done) == before
 
 
-def test_the_question_and_the_plan_show_the_lines_too(done):
+def test_the_question_and_the_plan_show_the_lines_too(tmp_path):
+    done = make(tmp_path, rows=101)  # so many that an edit asks
+    assert run(done).returncode == 0
     edit(
         done,
         "question.split()[-1]\n\n\nasync def answer_when",
@@ -96,8 +98,8 @@ def test_an_item_is_explained_in_every_case(tmp_path):
     assert "workflow runs never answered" in said[5]
     edit(tmp_path, "return question.split()[-1]\n\n\ndef out", "return question\n\n\ndef out")
     asked = " ".join(why(tmp_path, "--item", "q0").split())
-    assert "you are asked answered by an earlier version; since then fail_some changed" in asked
-    assert "correct you are asked follows the answer" in asked
+    assert "runs again answered by an earlier version; since then fail_some changed" in asked
+    assert "correct runs again follows the answer" in asked
     missing = run(tmp_path, "--item", "q9", command="why")
     assert missing.returncode == 2
     assert "there is no item q9" in missing.stderr
@@ -119,7 +121,7 @@ def test_it_is_there_as_data(done):
     step = data["steps"]["workflow"]
     assert step["parts"]["note"]["kind"] == "function"
     assert [one["name"] for one in step["differences"]] == ["answer"]
-    assert data["item"][0]["facts"][0]["verdict"] == "you are asked"
+    assert data["item"][0]["facts"][0]["verdict"] == "runs again"
 
 
 def test_what_was_set_on_the_command_line_is_set_again(done):
@@ -181,17 +183,18 @@ def test_hostile_names_and_values_are_shown_as_text(tmp_path):
     answer = scope["answer"]
     answer.__dict__[f"odd {hostile}"] = hostile
     at = tmp_path / "runs/odd"
-    limpet.evaluate([{"id": hostile, "input": "x"}], answer, run=at)
+    rows = [{"id": hostile + "!" * n, "input": "x"} for n in range(101)]
+    limpet.evaluate(rows, answer, run=at)
     answer.__dict__[f"odd {hostile}"] = hostile + "2"
     with pytest.raises(limpet.FunctionChangedError):
-        limpet.evaluate([{"id": hostile, "input": "x"}], answer, run=at)
-    for arguments in ([], ["--item", hostile], ["--json"], ["--item", f"{hostile}!"]):
+        limpet.evaluate(rows, answer, run=at)
+    for arguments in ([], ["--item", hostile], ["--json"], ["--item", f"{hostile}?"]):
         done = run(tmp_path, *arguments, command="why")
         assert not [one for one in ESCAPES if one in done.stdout + done.stderr]
 
 
 def test_no_secret_is_on_disk_or_on_the_screen(tmp_path):
-    make(tmp_path, rows=2)
+    make(tmp_path, rows=101)
     app = (tmp_path / "app.py").read_text(encoding="utf-8")
     code = (
         app + '\n\nANSWER = "one"\nasync def ask(q, api_key="hunter2-deep"):\n    return ANSWER\n'
@@ -214,7 +217,7 @@ def test_no_secret_is_on_disk_or_on_the_screen(tmp_path):
 
 
 def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_item(tmp_path):
-    make(tmp_path, rows=2)
+    make(tmp_path, rows=101)
     read = "async def answer(question):\n    open('prompts/answer.txt').read()\n"
     edit(tmp_path, "async def answer(question):\n", read)
     prompt = tmp_path / "prompts" / "answer.txt"
@@ -228,7 +231,7 @@ def test_a_file_that_was_read_is_told_with_its_lines_for_the_step_and_for_an_ite
     asked = run(tmp_path, env=secret)
     assert asked.returncode == 2
     told = "  prompts/answer.txt\n    - Be brief.\n    + Be long.\n      Be kind.\n"
-    assert "prompts/answer.txt changed since the results of 2 of 2 inputs" in asked.stderr
+    assert "prompts/answer.txt changed since the answers of 101 of 101 items" in asked.stderr
     assert told in asked.stderr
     assert told in why(tmp_path, "--item", "q1", env=secret)
     assert "since then prompts/answer.txt" in why(tmp_path, "--item", "q1", env=secret)
@@ -254,7 +257,7 @@ def test_a_file_that_only_rows_of_before_were_made_of_is_no_change(tmp_path):
 
 
 def test_a_secret_that_a_changed_file_sets_is_not_shown(tmp_path):
-    make(tmp_path, rows=1)
+    make(tmp_path, rows=101)
     read = "async def answer(question):\n    open('settings.ini').read()\n"
     edit(tmp_path, "async def answer(question):\n", read)
     (tmp_path / "settings.ini").write_text("tone = kind\npassword = a-Horse-battery-9\n")

@@ -136,14 +136,19 @@ def again(
     """
     words = words if (calls, may) == (all_, "") or words != RUN else PYTHON
     redo = "--redo" if "limpet" in words else "redo"
+    after = (
+        Run(words, asks=names, cwd=cwd),
+        Run((*words, redo), calls=calls, may=may, answers=answers, cwd=cwd),
+    )
+    if words[0] == "new":  # a process in which few answers are made anew without a question
+        after = (Run(words, calls=calls, may=may, answers=answers, said=names, cwd=cwd),)
     return Case(
         name,
         project(app, files),
         (
             Run(words, calls=all_, cwd=cwd),
             edit,
-            Run(words, asks=names, cwd=cwd),
-            Run((*words, redo), calls=calls, may=may, answers=answers, cwd=cwd),
+            *after,
             *([Run(words, cwd=cwd)] if settled else ()),
         ),
         **more,

@@ -9,12 +9,14 @@ import re
 import shutil
 
 import pytest
+from costly import costly
 
 import limpet
 from limpet.run.reading import RunReader
 
 IDS = [f"q{n}" for n in range(5)]
 ROWS = [{"id": id_, "question": id_, "answer": ""} for id_ in IDS]
+COST = 0.3
 SERIAL = re.compile(rb'"(?:generated_answer|score)":"?(\d+)')
 
 
@@ -86,7 +88,8 @@ class World:
                 others = [one for one in self.redos if not _is_within(one, spec)]
                 self.redos = [*others, (*spec, self.session)]
         wanted = {id_: self.asks(id_, on_change) for id_ in selected}
-        if "?" in wanted.values():
+        in_question = [id_ for id_ in selected if wanted[id_] == "?"]
+        if len(in_question) * COST > 1:  # else they are made anew without a question
             with pytest.raises(limpet.FunctionChangedError):
                 self.evaluate([], [], options)
             self.redos = before
@@ -167,7 +170,7 @@ class World:
             self.serial += 1
             asked.append((question, self.serial))
             due()
-            return str(self.serial)
+            return costly(str(self.serial), COST)
 
         class Correct:
             name = "correct"
@@ -220,7 +223,7 @@ def step(world):
     what = pick.randrange(6)
     if what == 0:
         world.version += 1
-        world.go(on_change=pick.choice(["keep", "redo"]), limit=limit, **cut)
+        world.go(on_change=pick.choice(["keep", "redo", None]), limit=limit, **cut)
     elif what == 1:
         world.go(redo=["workflow"], limit=limit, **cut)
     elif what == 2:

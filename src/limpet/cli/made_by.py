@@ -54,15 +54,14 @@ def noted(
     return told
 
 
-def found(about: Mapping[str, Any], run: Path) -> MadeBy | None:
+def found(told: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
     """Return what made a run; None if it was a script, or nobody knows.
 
     Args:
-        about: What `run.json` says.
+        told: What is noted in `run.json`.
         run: The run's directory.
     """
-    told = about.get("made_by")
-    if not isinstance(told, Mapping) or not isinstance(told.get("file"), str):
+    if told is None or not isinstance(told.get("file"), str):
         return None
     given = dict(_DEFAULTS) | {name: told[name] for name in _PLAIN if name in told}
     given["override"] = tuple(tuple(map(str, one)) for one in _listed(told, "override"))

@@ -40,9 +40,10 @@ from limpet.report.terminal import stdout_for_data, talk
 from limpet.run.api import EvaluationOptions, evaluate
 from limpet.run.api import plan as plan_of
 from limpet.run.planning.explanation import few_lines
-from limpet.run.planning.forcing import forced
 from limpet.run.planning.plan import Plan
+from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.run_file import OnChange
 from limpet.text import harmless
 
 _MOST_SAID = 5
@@ -99,8 +100,13 @@ def run(
                 else:
                     ended = _run(config, prepared, options, view, least, here)
         except FunctionChangedError as changed:
-            kept = _if_kept(config, prepared, options)
-            raise _choose(changed, file, kept) from changed
+            question = _choose(changed, file, _if_kept(config, prepared, options))
+            if quiet or as_json or isinstance(config, NatConfig) or not _is_there(sys.stdin):
+                raise question from changed
+            options["on_change"] = _answer_to(question)
+            view = _view(out, quiet=quiet, as_json=as_json)
+            with kept_in():
+                ended = _run(config, prepared, options, view, least, here)
     if only_plan:
         return _say_plan(plan, file, as_json=as_json)
     return _say_ended(ended, view)
@@ -315,11 +321,36 @@ def _if_kept(
 
 def _choose(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
     told = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
+    told += [f"what is there took {changed.took}"] if changed.took else []
     told += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
     redo, keep = "--redo runs the workflow anew", "--keep keeps what it gave before"
     if isinstance(changed.plan, Plan) and kept is not None:
         redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
     return LimpetError("\n".join(told), hint=f"{redo}; {keep}")
+
+
+def _is_there(stdin: TextIO | None) -> bool:
+    """Tell whether somebody can be asked."""
+    return talk().is_terminal and stdin is not None and stdin.isatty()
+
+
+def _answer_to(question: LimpetError) -> OnChange:
+    """Ask what to do about a changed workflow.
+
+    Raises:
+        LimpetError: Neither.
+    """
+    talk().print(Text(harmless(str(question)), style="yellow"), soft_wrap=True)
+    talk().print(Text(harmless(question.hint or "")), soft_wrap=True)
+    choices = click.Choice(["redo", "keep", "stop"])
+    answer = click.prompt(
+        "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True
+    )
+    if answer == "redo":
+        return "redo"
+    if answer == "keep":
+        return "keep"
+    raise LimpetError("the workflow changed: nothing was run", hint=question.hint)
 
 
 def _say(line: str) -> None:

@@ -54,7 +54,7 @@ def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool
 def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
     with open_run(run) as reader:
         place = reader.layout.single or reader.layout.home
-        made_by = found(reader.about, reader.layout.home)
+        made_by = found(reader.run_file.made_by, reader.layout.home)
         remark = ""
         if made_by is not None and made_by.file.is_file():
             try:

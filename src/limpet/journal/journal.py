@@ -35,7 +35,7 @@ FORMAT = 1
 """Of a run's directory. Raised when a later version could not read it rightly."""
 
 logger = logging.getLogger("limpet.journal")
-_RESTORE = "restore it from a copy, or delete it: the results are in the columns"
+RESTORE = "restore it from a copy, or delete it: the results are in the columns"
 
 
 class Journal:
@@ -182,10 +182,6 @@ class Journal:
         if self._writer is not None:
             self._writer.hurry(within_s)
 
-    def about(self) -> dict[str, Any]:
-        """Return what `write_about` wrote; empty if it never did."""
-        return read_about(self.layout)
-
     def write_about(self, known: dict[str, Any]) -> None:
         """Put what was asked into `run.json`, whole.
 
@@ -301,22 +297,14 @@ def read_about(layout: Layout) -> dict[str, Any]:
         try:
             known = json.loads(read_whole(layout.about_copy))
         except (OSError, ValueError):
-            raise JournalError(f"{layout.about}: cannot be read: {error}", hint=_RESTORE) from error
+            raise JournalError(f"{layout.about}: cannot be read: {error}", hint=RESTORE) from error
         logger.warning("%s: cannot be read, and is taken from its copy: %s", layout.about, error)
-    lists = ("sessions", "imported", "redo", "redone", "selections")
-    mappings = ("functions", "decided", "evaluators", "complete")
     if not isinstance(known, dict):
-        raise JournalError(f"{layout.about}: must be a JSON object", hint=_RESTORE)
+        raise JournalError(f"{layout.about}: must be a JSON object", hint=RESTORE)
     if known.get("format", FORMAT) != FORMAT:
         raise JournalError(
             f"{layout.about}: the run has format {known['format']!r}, and this Limpet knows "
             f"{FORMAT} only",
             hint="use the version of Limpet that made it, or another directory for a new run",
         )
-    for names, kind in ((lists, list), (mappings, dict)):
-        for name in names:
-            if not isinstance(known.get(name, kind()), kind):
-                raise JournalError(f"{layout.about}: {name!r} makes no sense", hint=_RESTORE)
-    if not all(isinstance(one, dict) for one in known.get("sessions", [])):
-        raise JournalError(f"{layout.about}: 'sessions' makes no sense", hint=_RESTORE)
     return known

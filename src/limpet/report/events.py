@@ -10,9 +10,9 @@ from typing import Any, Self, TextIO
 
 from limpet.report.jsonl import json_line
 from limpet.report.live import View
-from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot
+from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Outcome

@@ -16,6 +16,7 @@ from limpet.report.times import ago, moment
 from limpet.report.words import by_class, by_current, count, duration
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
+from limpet.run.run_file import plain
 from limpet.text import harmless, one_line
 
 _STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
@@ -107,8 +108,8 @@ def standing_lines(reader: RunReader) -> Iterator[str]:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
         yield f"to run again: {steps}{items}; until then the earlier results stand"
-    selected, of = reader.session.get("selected"), reader.session.get("of")
-    if isinstance(selected, int) and isinstance(of, int):
+    selected, of = reader.session.selected, reader.session.of
+    if selected is not None and of is not None:
         yield f"the last session selected {selected:,} of {count(of, 'item')}"
 
 
@@ -124,7 +125,8 @@ def _oldest(step: StepSnapshot) -> Iterator[str]:
 
 
 def _times(reader: RunReader, snapshot: Snapshot) -> str:
-    session = f"session {len(reader.sessions)}" if reader.sessions else "no session is known"
+    number = len(reader.run_file.sessions)
+    session = f"session {number}" if number else "no session is known"
     said = [session]
     if reader.began_at:
         said.append(f"began {moment(reader.began_at)}")
@@ -172,7 +174,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "run": str(reader.path),
         "kind": reader.kind,
         "state": reader.state,
-        "sessions": len(reader.sessions),
+        "sessions": len(reader.run_file.sessions),
         "began": reader.began_at or None,
         "last_at": reader.last_at or None,
         "holder": None
@@ -183,8 +185,8 @@ def status_data(reader: RunReader) -> dict[str, Any]:
             {"step": one.step, "id": one.id, "attempt": one.attempt, "at": one.at}
             for one in reader.cut_off_calls()
         ],
-        "selected": reader.session.get("selected"),
-        "redo": [one.as_plain() for one in reader.redos.noted],
+        "selected": reader.session.selected,
+        "redo": [plain(redo) for redo in reader.redos.noted],
         "by_current_version": reader.by_current_version and reader.by_current_version[0],
         "remarks": reader.remarks,
     }

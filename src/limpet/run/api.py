@@ -17,15 +17,15 @@ from limpet.executors.threads import Threads, to_its_end
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability
 from limpet.run.executing.session import Evaluation
-from limpet.run.planning.code_change import OnChange
-from limpet.run.planning.forcing import forced
 from limpet.run.planning.plan import Plan
+from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnEnd, OnItem, Request
 from limpet.run.results.costs import Prices, check_prices
 from limpet.run.results.evaluation_result import EvaluationResult
+from limpet.run.run_file import OnChange
 from limpet.text import did_you_mean
 from limpet.workflows import as_workflow
 

@@ -22,7 +22,7 @@ from limpet.run.executing.recorder import Keeping
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles, project_of
 from limpet.run.plain_map import Mapping, on_its_own
-from limpet.run.planning.code_change import Fingerprint, OnChange, settle_change
+from limpet.run.planning.code_change import Fingerprint, settle_change
 from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.input_identity import Identity, identify
@@ -30,6 +30,7 @@ from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.stale import StaleRecords
 from limpet.run.results.map_result import MapResult
+from limpet.run.run_file import OnChange, RunFile
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
@@ -64,7 +65,7 @@ class KeptMapping(Mapping):
         self._durability = durability
         self._masking = Masking(results=mask)
         self._journal: Journal | None = None
-        self._about: dict[str, Any] | None = None
+        self._run_file: RunFile | None = None
         self._watched: WatchedFiles | None = None
         self._kept: dict[int, Entry] = {}
 
@@ -75,13 +76,13 @@ class KeptMapping(Mapping):
         now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
-        about = journal.about()
+        run_file = RunFile.load(journal.layout)
         project = project_of([step], [journal.layout.home, column.path])
         read = FilesRead(journal.layout)
-        stale = StaleRecords(read, project, {STEP: column}, STEP, about, self._on_change)
-        fingerprints = self._settle(about, now, stale)
+        stale = StaleRecords(read, project, {STEP: column}, STEP, run_file, self._on_change)
+        fingerprints = self._settle(run_file, now, stale)
         self._keys = list(map(self._key, self._identities, fingerprints))
-        say_unfinished(journal, about, [column])
+        say_unfinished(journal, run_file, [column])
         places = {key: index for index, key in enumerate(self._keys)}
         kept = (key for key in self._keys if key not in stale.of(STEP))
         self._kept = {places[key]: entry for key, entry in column.read_many(kept)}
@@ -89,8 +90,8 @@ class KeptMapping(Mapping):
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
         self._looks.write(journal, self._clean_text)
-        begin_session(journal, about, STEP, plan, {STEP: column.path})
-        self._about = about
+        begin_session(journal, run_file, "map", plan, {STEP: column.path})
+        self._run_file = run_file
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
         logger.info("%s: %s kept, %s to run", self._path, len(self._kept), len(self._missing))
         cells = {
@@ -117,7 +118,7 @@ class KeptMapping(Mapping):
             options = {**options, "tqdm_bar_format": None}
         self.executor = self._keeping.executor(self._call, options)
 
-    def _settle(self, about: dict[str, Any], now: Fingerprint, stale: StaleRecords) -> list[str]:
+    def _settle(self, run_file: RunFile, now: Fingerprint, stale: StaleRecords) -> list[str]:
         def done_under(whole: str) -> set[int]:
             keys = (self._key(one, whole) for one in self._identities)
             return {place for place, key in enumerate(keys) if key in self._column}
@@ -129,11 +130,13 @@ class KeptMapping(Mapping):
 
         asked, choice = len(self._all), self._on_change
         try:
-            return settle_change(about, now, done_under, asked, choice, stale_under=stale_under)
+            return settle_change(
+                run_file, now, done_under, asked, choice, stale_under=stale_under
+            ).fingerprints
         except FunctionChangedError as error:
             assert self._journal is not None
             layout = self._journal.layout
-            explaining = Explaining(self._looks, layout, about, self._clean_text, stale.project)
+            explaining = Explaining(self._looks, layout, run_file, self._clean_text, stale.project)
             explaining.question(error, STEP, self._journal)
             raise
 
@@ -213,14 +216,14 @@ class KeptMapping(Mapping):
     def _end_watch(self) -> None:
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._looks.end(self._about, watched, self._clean)
+            self._looks.end(self._run_file, watched, self._clean)
 
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
         self._end_watch()
-        close_session(journal, self._about)
+        close_session(journal, self._run_file)
 
     def close(self) -> None:
         try:

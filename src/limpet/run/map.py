@@ -15,8 +15,8 @@ from limpet.fingerprints.declared import as_declared
 from limpet.journal.writer import Durability
 from limpet.run.journaled_map import KeptMapping
 from limpet.run.plain_map import Mapping
-from limpet.run.planning.code_change import OnChange
 from limpet.run.results.map_result import MapResult
+from limpet.run.run_file import OnChange
 
 Names = StrMapping[str, Sequence[str]]
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"

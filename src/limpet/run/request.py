@@ -11,10 +11,10 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import DependsOn
 from limpet.journal.writer import Durability
-from limpet.run.planning.code_change import OnChange
 from limpet.run.progress.watcher import Watcher
 from limpet.run.results.costs import Prices
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.run_file import OnChange
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 

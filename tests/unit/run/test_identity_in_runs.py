@@ -42,6 +42,11 @@ def run(data, workflow, at, evaluators=(), **options):
     return limpet.evaluate(data, workflow, evaluators, at, **options)
 
 
+def changed(workflow, at):
+    """Return what the plan of the next run says that changed in the workflow, in words."""
+    return ", ".join(limpet.plan(ROWS, workflow, (), at).workflow.changed)
+
+
 def about(path):
     return json.loads((path / "run.json").read_text())
 
@@ -109,9 +114,8 @@ def test_an_edit_between_two_runs_is_none_of_it(tmp_path, module):
     at = tmp_path / "run"
     run(ROWS, app.answer, at)
     app.MODEL = "b"
-    with pytest.raises(limpet.FunctionChangedError, match="inputs were made: MODEL\n"):
-        run(ROWS, app.answer, at)
-    done = run(ROWS, app.answer, at, on_change="redo")
+    assert changed(app.answer, at) == "MODEL"
+    done = run(ROWS, app.answer, at)
     assert [one.output for one in done.items] == ["bq0", "bq1", "bq2", "bq3"]
     app.MODEL = "a"
     assert run(ROWS, app.answer, at).plan.workflow.kept == 4
@@ -138,8 +142,7 @@ def test_an_edit_while_another_run_goes_on_is_not_that_runs_state(tmp_path, modu
         await running
 
     asyncio.run(two_at_once())
-    with pytest.raises(limpet.FunctionChangedError, match="MODEL"):
-        run(ROWS, app.answer, first)
+    assert "MODEL" in changed(app.answer, first)
 
 
 def test_a_value_that_is_state_can_still_be_edited(tmp_path, module):
@@ -151,8 +154,7 @@ def test_a_value_that_is_state_can_still_be_edited(tmp_path, module):
     )
     run(ROWS, app.answer, at)
     app.CACHE["tone"] = "rude"
-    with pytest.raises(limpet.FunctionChangedError, match="CACHE"):
-        run(ROWS, app.answer, at)
+    assert "CACHE" in changed(app.answer, at)
 
 
 def test_an_edit_of_a_map_is_named(tmp_path, module):
@@ -260,8 +262,7 @@ def test_a_workflow_object_is_looked_at_anew_for_each_run(tmp_path, module):
     workflow = as_workflow(app.answer)
     run(ROWS, workflow, at)
     app.MODEL = "b"
-    with pytest.raises(limpet.FunctionChangedError, match="MODEL"):
-        run(ROWS, workflow, at)
+    assert "MODEL" in changed(workflow, at)
 
 
 def test_a_step_is_looked_at_once_when_planned_and_once_at_the_end(tmp_path, module, monkeypatch):
@@ -356,8 +357,8 @@ def test_a_cell_that_is_edited_runs_again(tmp_path, cell, edit):
     cell("MODEL = 'a'\ndef helper(q):\n    return q + MODEL\ndef answer(q):\n    return helper(q)")
     run(ROWS, cell("").answer, tmp_path / "run")
     main = cell(edit)
-    with pytest.raises(limpet.FunctionChangedError):
-        run(ROWS, main.answer, tmp_path / "run")
+    assert changed(main.answer, tmp_path / "run")
+    assert run(ROWS, main.answer, tmp_path / "run").plan.workflow.calls == len(ROWS)
 
 
 def test_code_typed_into_a_shell_is_the_same_in_the_next_one(tmp_path):
@@ -391,8 +392,7 @@ def test_a_module_that_is_reloaded_after_an_edit_runs_again(tmp_path, module):
     file.write_text("def answer(q):\n    return 'newer'\n")
     assert run(ROWS, app.answer, at).plan.calls == 0  # what is in memory has not changed
     importlib.reload(app)
-    with pytest.raises(limpet.FunctionChangedError, match="answer"):
-        run(ROWS, app.answer, at)
+    assert "answer" in changed(app.answer, at)
 
 
 # ---- edits, and what is said of them ------------------------------------------------------------
@@ -424,18 +424,18 @@ def test_a_change_is_named_in_words(tmp_path, module, monkeypatch):
     run(ROWS, app.answer, at)
     monkeypatch.setenv("TONE", "rude")
     edited = module(before.replace("old()", "fresh()"))
-    with pytest.raises(limpet.FunctionChangedError) as caught:
-        run(ROWS, edited.answer, at)
-    told = str(caught.value).partition("were made: ")[2]
-    assert told == "answer, fresh (new), old (no longer used), environment variable TONE"
+    assert (
+        changed(edited.answer, at)
+        == "answer, fresh (new), old (no longer used), environment variable TONE"
+    )
 
 
 def test_many_changes_are_named_in_part(tmp_path, module):
     code = "\n".join(f"V{n} = 'x'" for n in range(20))
     code += f"\ndef answer(q): return [{', '.join(f'V{n}' for n in range(20))}]"
     run(ROWS, module(code).answer, tmp_path / "run")
-    with pytest.raises(limpet.FunctionChangedError, match="and 12 more"):
-        run(ROWS, module(code.replace("'x'", "'y'")).answer, tmp_path / "run")
+    edited = module(code.replace("'x'", "'y'")).answer
+    assert "and 12 more" in str(limpet.plan(ROWS, edited, (), tmp_path / "run"))
 
 
 def test_what_each_identity_is_made_of_lies_beside_the_run(tmp_path, module, monkeypatch):
@@ -484,8 +484,7 @@ def test_another_key_changes_nothing_and_names_like_a_secrets_still_count(
     monkeypatch.setenv("SERVICE_API_KEY", "sk-another-one-9876543210")
     assert run(ROWS, module(code).answer, at).plan.calls == 0
     for edit in (("10", "20"), ("</s>", "<end>"), ('"a"', '"b"')):
-        with pytest.raises(limpet.FunctionChangedError):
-            run(ROWS, module(code.replace(*edit)).answer, at)
+        assert changed(module(code.replace(*edit)).answer, at)
 
 
 def test_what_belongs_to_the_loop_is_neither_an_edit_nor_a_part(tmp_path, module):

@@ -19,6 +19,7 @@ from limpet.run.reading import RunReader
 from limpet.secrets.in_texts import without_literals, without_settings
 
 ROWS = [{"id": str(n), "input": f"q{n}"} for n in range(3)]
+MANY = [{"id": str(n), "input": f"q{n}"} for n in range(101)]  # so many that an edit asks
 _NUMBERS = itertools.count()
 
 
@@ -171,14 +172,14 @@ def test_all_of_it_is_bounded(tmp_path, module):
 def test_a_function_without_source_has_a_name_and_no_text(tmp_path):
     scope = {"__name__": "__main__"}
     exec("P = 'a'\ndef answer(q): return q + P", scope)  # noqa: S102 - as a notebook does
-    limpet.evaluate(ROWS, scope["answer"], run=tmp_path / "run")
+    limpet.evaluate(MANY, scope["answer"], run=tmp_path / "run")
     parts = on_disk(tmp_path / "run")["steps"]["workflow"]["parts"]
     assert parts["answer"]["kind"] == "function"
     assert "text" not in parts["answer"]
     assert parts["P"]["text"] == '"a"'
     scope["P"] = "b"
     with pytest.raises(limpet.FunctionChangedError) as caught:
-        limpet.evaluate(ROWS, scope["answer"], run=tmp_path / "run")
+        limpet.evaluate(MANY, scope["answer"], run=tmp_path / "run")
     assert lines(caught.value.differences) == {"P": ['- "a"', '+ "b"']}
 
 
@@ -228,19 +229,21 @@ def test_a_missing_damaged_or_newer_identity_costs_the_lines_and_nothing_else(
     tmp_path, module, content
 ):
     app, at = module("P = 'a'\ndef answer(q): return q + P"), tmp_path / "run"
-    limpet.evaluate(ROWS, app.answer, run=at)
+    limpet.evaluate(MANY, app.answer, run=at)
     if content is None:
         (at / "identity.json").unlink()
     else:
         (at / "identity.json").write_bytes(content)
     app.P = "b"
     with pytest.raises(limpet.FunctionChangedError, match="P") as caught:
-        limpet.evaluate(ROWS, app.answer, run=at)
+        limpet.evaluate(MANY, app.answer, run=at)
     [one] = caught.value.differences
     assert (one.name, one.why_no_lines) == ("P", "what it was is not on disk")
     with RunReader(at) as reader:
         why_on_disk(reader, "1")
-    assert limpet.evaluate(ROWS, app.answer, run=at, on_change="redo").plan.workflow.calls == 3
+    assert limpet.evaluate(MANY, app.answer, run=at, on_change="redo").plan.workflow.calls == len(
+        MANY
+    )
     assert read_identity(layout_at(at)).steps["workflow"].shown["P"].text == '"b"'
 
 
@@ -328,16 +331,16 @@ def test_the_question_says_the_difference_in_a_few_lines(tmp_path, module):
     code = "".join(f"V{n} = 'old {n}'\n" for n in range(9))
     app = module(code + f"def answer(q): return [{', '.join(f'V{n}' for n in range(9))}]")
     at = tmp_path / "run"
-    limpet.evaluate(ROWS, app.answer, run=at)
+    limpet.evaluate(MANY, app.answer, run=at)
     for number in range(9):
         setattr(app, f"V{number}", f"new {number}")
     with pytest.raises(limpet.FunctionChangedError) as caught:
-        limpet.evaluate(ROWS, app.answer, run=at)
+        limpet.evaluate(MANY, app.answer, run=at)
     note = caught.value.__notes__[-1].splitlines()
     assert note[:3] == ["V0", '  - "old 0"', '  + "new 0"']
     assert sum(line.startswith("  ") for line in note) == 8
     assert note[-1].startswith("… and 5 more: limpet why ")
-    planned = limpet.plan(ROWS, app.answer, run=at).workflow.differences
+    planned = limpet.plan(MANY, app.answer, run=at).workflow.differences
     assert lines(planned) == lines(caught.value.differences)
     assert len(planned) == 9
 
@@ -353,10 +356,10 @@ def test_a_map_says_the_difference_too(tmp_path, module):
 
 def test_what_a_script_was_asked_about_can_be_seen_afterwards(tmp_path, module):
     app, at = module("P = 'a'\ndef answer(q): return q + P"), tmp_path / "run"
-    limpet.evaluate(ROWS, app.answer, run=at)
+    limpet.evaluate(MANY, app.answer, run=at)
     app.P = "b"
     with pytest.raises(limpet.FunctionChangedError):
-        limpet.evaluate(ROWS, app.answer, run=at)
+        limpet.evaluate(MANY, app.answer, run=at)
     with RunReader(at) as reader:
         why = why_on_disk(reader, "1")
     assert why.looked is False

@@ -203,7 +203,7 @@ class NatConfig:
             # Set aside, and perhaps not taken over: by a run that was killed in between, or was
             # not told to.
             aside = room.latest_foreign_beside(self.run)
-            if aside is None or aside.name in room.about(self.run).get("imported", []):
+            if aside is None or aside.name in room.run_file(self.run).imported:
                 return None  # the run's own column is what is gone on from
             file = aside / room.OUTPUT
         return list(rows_of_file(file)), file.name

@@ -20,10 +20,10 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
 from limpet.run.executing.masked import masked_record
-from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.records import answer_record
 from limpet.run.executing.scoring import ANSWER, TRACE
 from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
@@ -130,15 +130,15 @@ def import_rows(
             else:
                 chosen[key] = (asked, row)
         report.taken = len(chosen)
-        known = journal.about()
+        run_file = RunFile.load(journal.layout)
         if chosen:
             # A later session asks by this whether the workflow is still the same.
-            known.setdefault("functions", {}).setdefault(whole, parts)
-            journal.write_about(known)
+            run_file.functions.setdefault(whole, parts)
+            run_file.write(journal)
             asyncio.run(_append(column, chosen, name, target))
         if source is not None:
-            known["imported"] = [*known.get("imported", []), source]
-            journal.write_about(known)
+            run_file.imported.append(source)
+            run_file.write(journal)
     return report
 
 

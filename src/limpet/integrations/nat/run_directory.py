@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable
 from glob import escape
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from limpet.errors import ConfigError, JournalError, RunLockedError
@@ -18,6 +17,7 @@ from limpet.integrations.nat.wanted import WantedOutput
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
 from limpet.journal.lock import Lock
+from limpet.run.run_file import RunFile
 from limpet.text import one_line
 
 OUTPUT = "workflow_output.json"
@@ -59,8 +59,8 @@ def is_taken(path: Path) -> bool:
 
 def trials(path: Path) -> int | None:
     """Return how often each item was asked in a run; None if nobody knows."""
-    number = (about(path).get("sessions") or [{}])[-1].get("trials")
-    return number if isinstance(number, int) else None
+    last = run_file(path).session
+    return None if last is None else last.trials
 
 
 def is_foreign(path: Path) -> bool:
@@ -85,22 +85,20 @@ def latest_foreign_beside(path: Path) -> Path | None:
     return max(there, key=lambda one: one.name, default=None)
 
 
-def about(path: Path) -> dict[str, Any]:
-    """Return what a run knows of itself; empty if nothing can be read."""
+def run_file(path: Path) -> RunFile:
+    """Return what a run knows of itself; with its defaults if that cannot be read."""
     try:
-        known = json.loads(read_whole(path / "run.json"))
-    except (OSError, ValueError, JournalError):
-        return {}
-    return known if isinstance(known, dict) else {}
+        return RunFile.load(directory_at(path))
+    except JournalError:
+        return RunFile()
 
 
 def is_finished(path: Path) -> bool:
     """Tell whether a run ended with nothing left to do, and nobody has worked on it since."""
-    known = about(path)
-    columns = known.get("complete", {}).get("columns")
-    last = (known.get("sessions") or [{}])[-1]
-    if not columns or "ended" not in last:
+    known = run_file(path)
+    if known.complete is None or known.session is None or not known.session.ended:
         return False
+    columns = known.complete.columns
     try:
         sizes = {step: (path / f"{step}_output.jsonl").stat().st_size for step in columns}
         summary = json.loads(read_whole(path / "summary.json"))

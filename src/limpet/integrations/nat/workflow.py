@@ -90,7 +90,7 @@ def _at(data: Any, path: str) -> Any:
 def _recorded(config: "NatConfig", items: Iterable[Item]) -> Workflow:
     run: Path = config.run
     if config.flags.dataset is None:
-        functions = room.about(run).get("functions", {})
+        functions = room.run_file(run).functions
         if functions and room.has_answers(run):
             return KeptAnswers(next(reversed(functions.values())))
         if room.is_foreign(run):

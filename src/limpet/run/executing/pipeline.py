@@ -65,6 +65,7 @@ from limpet.run.planning.work_items import Asked
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, usage_facts
+from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.trace import kept_events
@@ -75,7 +76,6 @@ from limpet.workflows.python import ClassWorkflow, FunctionWorkflow
 _BELT = 256
 _CHUNK = 500
 _BUILT_IN_CONCURRENCY = 32  # they call no provider
-WORKFLOW = "workflow"
 
 logger = logging.getLogger("limpet.run")
 
@@ -143,7 +143,7 @@ class Pipeline:
         self._options["classify"] = mistakes_once(options.get("classify"))
         self._trace_filter = trace_filter
         self.left: Mapping[tuple[str, str], int] = {}
-        self.redos = Redos({})
+        self.redos = Redos()
         self.counting: Callable[[Call], Call] = lambda call: call
         self._pacers: dict[str, Pacer] = {}
         self._answers: Column = journal.column(WORKFLOW)

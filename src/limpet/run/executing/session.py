@@ -3,7 +3,6 @@
 import functools
 import json
 import logging
-import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,41 +10,35 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import DiskFullError, FunctionChangedError, JournalError
+from limpet.errors import DiskFullError, JournalError
 from limpet.executors.interrupts import hearing
-from limpet.fingerprints.files.project import Project
-from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.files import NO_SPACE, read_whole
-from limpet.journal.journal import Journal, read_about
-from limpet.journal.layout import Layout, directory_at
-from limpet.json_values import kept_form
-from limpet.run.executing.pipeline import WORKFLOW, Pipeline
-from limpet.run.executing.records import secrets_of
+from limpet.journal.journal import Journal
+from limpet.journal.layout import directory_at
+from limpet.run.executing.pipeline import Pipeline
 from limpet.run.executing.session_log import (
     begin_session,
     close_session,
     note_ended,
     say_unfinished,
 )
-from limpet.run.executing.watched_files import WatchedFiles, project_of
-from limpet.run.planning.completion import asked_hash, completed, records_if_complete
+from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.planning.completion import completed, records_if_complete
 from limpet.run.planning.diff import Lookup
-from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.looks import Looks
-from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.redo import Redo, begin_redo, end_redo, note_redone
-from limpet.run.planning.selection import note_selection, reported_places
-from limpet.run.planning.why import Why, why_now
+from limpet.run.planning.plan import Plan, named
+from limpet.run.planning.planner import Planner
+from limpet.run.planning.redo import end_redo, note_redone
+from limpet.run.planning.why import Why
 from limpet.run.planning.work_items import Asked, write_asked
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.output_files import write_outputs
 from limpet.run.results.read_back import ReadBack
 from limpet.run.results.summary import Numbers
-from limpet.secrets.masking import Masking
+from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
@@ -66,34 +59,19 @@ class Evaluation:
         self._request = request
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._journal: Journal | None = None
-        self._about: dict[str, Any] | None = None
-        self._steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._run_file: RunFile | None = None
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
         self._is_done = False
-        steps = (request.workflow, *request.evaluators)
-        self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
         self._pipeline: Pipeline | None = None
         self._watched: WatchedFiles | None = None
-        self._files: Project | None = None
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
 
     def look(self) -> Plan:
         """Make the plan, and change nothing: no lock, no file."""
-        self._look_at_steps()
-        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
-        columns = self._readers(layout)
-        about = read_about(layout)
-        self._note_what_is_asked(about, columns)
-        try:
-            plan = self._looked_up(columns, layout, about).plan
-        except FunctionChangedError as error:
-            if isinstance(error.plan, Plan):
-                return error.plan
-            raise
-        return self._explaining(layout, about).plan(plan)
+        return Planner(self._request).look()
 
     def why(self, item: str | None = None) -> Why:
         """Say what each step is made of, and what differs from what the run has; change nothing.
@@ -104,192 +82,94 @@ class Evaluation:
         Raises:
             LimpetError: There is no such item.
         """
-        plan = self.look()
-        layout = directory_at(self._request.run or Path(os.devnull).parent / "nothing")
-        about = read_about(layout)
-        explaining = self._explaining(layout, about)
-        return why_now(self._request, self._looks, plan, layout, about, explaining, item)
-
-    def _readers(self, layout: Layout) -> dict[str, ColumnReader]:
-        # Without their indexes: every line is checked, as `open` does.
-        return {step: ColumnReader(layout.column(step)) for step in self._steps}
+        return Planner(self._request).why(item)
 
     def open(self) -> None:
-        """Take the lock, recover what is there, and make the plan."""
-        request = self._request
-        self._look_at_steps()
-        path = request.run
+        """Take the lock, recover what is there, make the plan, and note that a session begins."""
+        request, path = self._request, self._request.run
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
             path = Path(self._temporary.name) / "run"
-        layout = directory_at(path)
+        self._layout = layout = directory_at(path)
+        self._planner = planner = Planner(request, layout)
+        self._steps, self._looks, self._masking = [*planner.steps], planner.looks, planner.masking
+        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
         self._journal = journal = Journal(layout, durability=request.durability)
-        self._layout = journal.layout
-        about = journal.about()
-        asks_for_more = request.on_change is not None or bool(request.redo)
-        if asks_for_more:
-            self._columns = {step: journal.column(step) for step in self._steps}
-        self._note_what_is_asked(about, self._columns)
-        reported = reported_places(about, request.items)
-        # Whoever has a configuration may read in it what the files are to look like.
-        shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
-        items = request.items
-        if len(reported) < len(items):
-            items = [items[place] for place in reported]
-        self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
-        project = self._project(layout)
-        records = records_if_complete(layout, about, self._hash, self._steps, project)
-        if not asks_for_more and records is not None:
-            self._records = records
-            self.plan = self._nothing_to_do()
-            there = dict.fromkeys(self._steps, len(reported) * request.trials)
-        else:
-            about.pop("complete", None)  # until it is so again
-            self._columns = {step: journal.column(step) for step in self._steps}
-            self._lookup = self._looked_up(self._columns, self._layout, about)
-            self.plan = self._lookup.plan
-            self._pipeline = Pipeline(
-                journal,
-                request.workflow,
-                self._scores,
-                request.options,
-                request.trace_filter,
-                request.watcher,
-                request.stop_grace_s,
-                request.on_item_complete,
-                request.prices,
-                self._masking,
-                self._watched_for_early_stop() if request.early_stop else None,
-                self._watch_files(journal),
-            )
-            self._pipeline.left = self._lookup.left
-            self._pipeline.redos = self._lookup.redos
-            self._pipeline.counting = self._lookup.counting
-            there = self._lookup.there
-            self._let_items_be_refused()
+        run_file = RunFile.load(layout)
+        there = self._make_plan(journal, run_file)
         logger.info("%s", self.plan)
-        say_unfinished(journal, about, map(journal.column, self._steps))
-        self._clean_fingerprints(about)
-        self._note_configuration(about)
+        say_unfinished(journal, run_file, map(journal.column, self._steps))
+        planner.note_steps(run_file)
         if self._lookup is not None:
-            write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
-        self._looks.write(journal, self._clean_text)
-        begin_session(
-            journal,
-            about,
-            "evaluation",
-            self.plan,
-            {step: layout.column(step) for step in self._steps},
-            items=len(reported),
-            there=there,
-        )
-        self._about = about
+            write_asked(layout, self._lookup.keys.raw, self._lookup.standing)
+        self._looks.write(journal, planner.clean)
+        columns = {step: layout.column(step) for step in self._steps}
+        items = len(run_file.reported(request.items))
+        begin_session(journal, run_file, "evaluation", self.plan, columns, items=items, there=there)
+        self._run_file = run_file
         if request.watcher is not None:
             request.watcher.planned(self.plan)
 
-    def _let_items_be_refused(self) -> None:
-        """Make a request that is refused for its form a matter of its item, not of the run."""
-        workflow = self._request.workflow
-        goes_on = self.plan.workflow.kept or not self._request.early_stop
-        if goes_on and hasattr(workflow, "answered_before"):
-            workflow.answered_before = True
+    def _make_plan(self, journal: Journal, run_file: RunFile) -> Mapping[str, int]:
+        """Find what is missing; return how many cells of each step need nothing more."""
+        request, planner = self._request, self._planner
+        asks_for_more = request.on_change is not None or bool(request.redo)
+        if asks_for_more:
+            self._columns = {step: journal.column(step) for step in self._steps}
+        planner.note_asked(run_file, self._columns)
+        reported = run_file.reported(request.items)
+        self._hash = planner.asked_hash(reported)
+        records = records_if_complete(
+            self._layout, run_file.complete, self._hash, self._steps, planner.project
+        )
+        if not asks_for_more and records is not None:
+            self._records = records
+            self.plan = planner.nothing_to_do()
+            return dict.fromkeys(self._steps, len(reported) * request.trials)
+        run_file.complete = None  # until it is so again
+        self._columns = {step: journal.column(step) for step in self._steps}
+        self._lookup = planner.lookup(self._columns, run_file, journal)
+        self.plan = self._lookup.plan
+        if (anew := self.plan.workflow.anew) is not None:
+            changed = named(self.plan.workflow.changed)
+            logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
+        self._pipeline = self._made_pipeline(journal, self._lookup)
+        # A request that is refused for its form is a matter of its item, not of the run.
+        goes_on = self.plan.workflow.kept or not request.early_stop
+        if goes_on and hasattr(request.workflow, "answered_before"):
+            request.workflow.answered_before = True
+        return self._lookup.there
 
-    def _project(self, layout: Layout) -> Project:
-        """Return whose files count: not the run's own, and not the dataset."""
-        if self._files is None:
-            steps = (self._request.workflow, *self._request.evaluators)
-            self._files = project_of(steps, [layout.home, *self._request.dataset_files])
-        return self._files
-
-    def _watch_files(self, journal: Journal) -> WatchedFiles:
-        steps: dict[str, Any] = {WORKFLOW: self._request.workflow}
-        steps |= {one.name: one for one in self._request.evaluators}
-        last = FilesRead(self._layout).last
+    def _made_pipeline(self, journal: Journal, lookup: Lookup) -> Pipeline:
+        request, planner = self._request, self._planner
         self._watched = WatchedFiles(
             journal,
-            steps,
-            self._project(self._layout),
-            last,
+            planner.steps,
+            planner.project,
+            FilesRead(self._layout).last,
             self._looks.identity,
-            self._clean_text,
+            planner.clean,
         )
         self._watched.begin()
-        return self._watched
-
-    def _look_at_steps(self) -> None:
-        request = self._request
-        steps = {WORKFLOW: request.workflow, **{one.name: one for one in request.evaluators}}
-        self._looks = Looks(steps, {WORKFLOW: request.depends_on}, request.secrets)
-        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
-
-    def _looked_up(
-        self, columns: Mapping[str, ColumnReader], layout: Layout, about: dict[str, Any]
-    ) -> Lookup:
-        try:
-            files = self._project(layout)
-            return Lookup(self._request, self._looks, columns, layout, about, files)
-        except FunctionChangedError as error:
-            self._explaining(layout, about).question(error, WORKFLOW, self._journal)
-            raise
-
-    def _explaining(self, layout: Layout, about: Mapping[str, Any]) -> Explaining:
-        return Explaining(self._looks, layout, about, self._clean_text, self._project(layout))
-
-    def _clean_text(self, data: Any) -> Any:
-        return self._masking.ours.data(data)[0]
-
-    def _clean(self, data: Any) -> Any:
-        return self._masking.certain.data(data)[0]
-
-    def _public(self, configuration: Mapping[str, Any]) -> Any:
-        return self._masking.ours.data(kept_form(dict(configuration)))[0]
-
-    def _note_configuration(self, about: dict[str, Any]) -> None:
-        request = self._request
-        if request.configuration is not None:
-            about["configuration"] = self._public(request.configuration)
-        about.pop("made_by", None)  # whoever ran it last knows how it is run
-        if request.made_by is not None:
-            about["made_by"] = self._public(request.made_by)
-
-    def _clean_fingerprints(self, about: dict[str, Any]) -> None:
-        """Note what the evaluators are, and keep secrets out that are among the parts."""
-        data = self._masking.certain.data
-        functions, evaluators = about.get("functions", {}), about.setdefault("evaluators", {})
-        evaluators |= {one.name: self._looks.parts(one.name) for one in self._request.evaluators}
-        about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
-        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
-        about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
-
-    def _note_what_is_asked(
-        self, about: dict[str, Any], columns: Mapping[str, ColumnReader]
-    ) -> None:
-        """Note what this session selects and forces, beside what sessions before it did."""
-        request = self._request
-        note_selection(about, request.selection)
-        selected, ids = request.selection.places(request.items), request.redo_items
-        if ids is None and len(selected) < len(request.items):
-            ids = frozenset(request.items[place].id for place in selected)
-        highest = max((column.highest_generation for column in columns.values()), default=0)
-        wanted = Redo(0, request.redo, ids, versions=self._versions_of(request.redo))
-        begin_redo(about, wanted if request.redo else None, highest)
-
-    def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:
-        return tuple((step, self._looks.version(step)) for step in sorted(steps))
-
-    def _nothing_to_do(self) -> Plan:
-        request = self._request
-        whole, items = len(request.items), len(request.selection.places(request.items))
-        cells = items * request.trials
-        evaluators = [StepPlan(one.name, cells, 0) for one in request.evaluators]
-        workflow = StepPlan(WORKFLOW, cells, 0)
-        of = whole if items < whole else None
-        return Plan(items, request.trials, workflow, tuple(evaluators), of)
-
-    def _watched_for_early_stop(self) -> dict[str, int]:
-        """Return how many cells each step has to do that has no result on disk yet."""
         steps = (self.plan.workflow, *self.plan.evaluators)
-        return {step.name: step.calls for step in steps if not step.kept}
+        nothing_yet = {step.name: step.calls for step in steps if not step.kept}
+        pipeline = Pipeline(
+            journal,
+            request.workflow,
+            self._scores,
+            request.options,
+            request.trace_filter,
+            request.watcher,
+            request.stop_grace_s,
+            request.on_item_complete,
+            request.prices,
+            self._masking,
+            nothing_yet if request.early_stop else None,
+            self._watched,
+        )
+        pipeline.left, pipeline.redos = lookup.left, lookup.redos
+        pipeline.counting = lookup.counting
+        return pipeline
 
     # ---- the work -------------------------------------------------------------------------------
 
@@ -362,13 +242,13 @@ class Evaluation:
         """Note what is done of what was asked, and whether that is all."""
         assert self._journal is not None
         assert self._lookup is not None
-        if self._about is None:
+        if self._run_file is None:
             return
         steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
-        end_redo(self._about, pending)
-        note_ended(self._about, steps)
+        end_redo(self._run_file, pending)
+        note_ended(self._run_file, steps)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         settled = self._lookup.is_settled and not self._lookup.is_outdated()
         self._is_done = wrote and done and settled
@@ -408,9 +288,9 @@ class Evaluation:
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
-        if self._about is None:
+        if self._run_file is None:
             return
-        known = self._about.pop("complete", None)  # until that is done, too
+        known, self._run_file.complete = self._run_file.complete, None  # until that is done, too
         on_end = self._request.on_end
         if on_end is not None and on_end(result) is False:
             return
@@ -418,11 +298,11 @@ class Evaluation:
             return
         if known is None or on_end is not None:  # who may have changed the files, on purpose
             try:
-                project = self._project(self._layout)
+                project = self._planner.project
                 known = completed(self._layout, self._hash, self._records, self._steps, project)
             except OSError:
                 return
-        self._about["complete"] = known
+        self._run_file.complete = known
 
     def _write_outputs(
         self,
@@ -453,14 +333,14 @@ class Evaluation:
         return _items_of(self._results_later())
 
     def _results_later(self) -> ReadBack:
-        about = read_about(self._layout)
-        if not about:
+        run_file = RunFile.load(self._layout)
+        if not run_file.sessions:
             raise JournalError(
                 f"{self._layout.home}: the run is not there any more",
                 hint="look at result.items before its directory is moved or deleted",
             )
-        self._columns = self._readers(self._layout)
-        self._lookup = self._looked_up(self._columns, self._layout, about)
+        self._columns = self._planner.readers()
+        self._lookup = self._planner.lookup(self._columns, run_file)
         return self._results()
 
     def _results(self) -> ReadBack:
@@ -472,14 +352,14 @@ class Evaluation:
         """Look at the steps as the run left them, once, and note what they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._looks.end(self._about, watched, self._clean)
+            self._looks.end(self._run_file, watched, self._planner.certain)
 
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
         self._look_again()
-        close_session(journal, self._about)
+        close_session(journal, self._run_file)
 
     def close(self) -> None:
         """Let go of everything."""

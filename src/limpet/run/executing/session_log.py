@@ -3,9 +3,10 @@
 import logging
 import os
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from limpet.errors import JournalError
 from limpet.journal.column import Column
@@ -13,6 +14,7 @@ from limpet.journal.event_log import unfinished
 from limpet.journal.journal import Journal
 from limpet.journal.lines import timestamp
 from limpet.run.planning.plan import Plan
+from limpet.run.run_file import RunFile, Session, StepBegan
 from limpet.text import one_line
 
 logger = logging.getLogger("limpet.run")
@@ -21,8 +23,8 @@ _MOST_SESSIONS = 100
 
 def begin_session(
     journal: Journal,
-    about: dict[str, Any],
-    kind: str,
+    run_file: RunFile,
+    kind: Literal["evaluation", "map"],
     plan: Plan,
     columns: Mapping[str, Path],
     *,
@@ -35,70 +37,73 @@ def begin_session(
 
     Args:
         journal: Of the run.
-        about: What `run.json` says; brought up to date.
+        run_file: Brought up to date.
         kind: "evaluation" or "map".
         plan: What the session will do.
         columns: The file of each step's column.
         items: How many items the run reports of; None: those of the plan.
         there: How many cells of each step need nothing more; None: those the plan keeps.
     """
-    about.update({"limpet": version("limpet"), "kind": kind})
-    session: dict[str, Any] = {"began": timestamp(), "pid": os.getpid()}
-    session["events_at"] = journal.layout.events.stat().st_size
-    session["failures_at"] = journal.layout.failures.stat().st_size
-    session |= {"items": plan.items if items is None else items, "trials": plan.trials}
-    if plan.of is not None:
-        session |= {"selected": plan.items, "of": plan.of}
-    session["steps"] = {
-        step.name: {
-            "kept": step.kept if there is None else there[step.name],
-            "calls": step.calls,
-            "bytes_at": columns[step.name].stat().st_size,
-        }
-        for step in (plan.workflow, *plan.evaluators)
-    }
-    about["sessions"] = [*about.get("sessions", []), session][-_MOST_SESSIONS:]
-    journal.write_about(about)
+    run_file.limpet, run_file.kind = version("limpet"), kind
+    session = Session(
+        began=timestamp(),
+        pid=os.getpid(),
+        events_at=journal.layout.events.stat().st_size,
+        failures_at=journal.layout.failures.stat().st_size,
+        items=plan.items if items is None else items,
+        trials=plan.trials,
+        selected=None if plan.of is None else plan.items,
+        of=plan.of,
+        steps={
+            step.name: StepBegan(
+                step.kept if there is None else there[step.name],
+                step.calls,
+                columns[step.name].stat().st_size,
+            )
+            for step in (plan.workflow, *plan.evaluators)
+        },
+    )
+    run_file.sessions = [*run_file.sessions, session][-_MOST_SESSIONS:]
+    run_file.write(journal)
     journal.tell("began", pid=os.getpid(), plan=str(plan))
 
 
-def note_ended(about: dict[str, Any], steps: Mapping[str, Mapping[str, Any]]) -> None:
+def note_ended(run_file: RunFile, steps: Mapping[str, Mapping[str, Any]]) -> None:
     """Write down how many cells of each step are there now, as the summary of the run tells.
 
     A new answer that is as it was before keeps its scores: no line in any file tells of that.
     """
+    known = dict(run_file.sessions[-1].steps)
     for name, numbers in steps.items():
         have = numbers["completed"] - sum(numbers.get("redo", {}).values())
-        about["sessions"][-1]["steps"][name]["have"] = have
+        known[name] = replace(known[name], have=have)
+    run_file.change_session(steps=known)
 
 
-def end_session(journal: Journal, about: dict[str, Any]) -> None:
-    """Write down that it ended in good order."""
-    about["sessions"][-1]["ended"] = timestamp()
-    journal.tell("ended")
-    journal.write_about(about)
-
-
-def close_session(journal: Journal, about: dict[str, Any] | None) -> None:
-    """End the session, if it began, and close the journal in any case."""
+def close_session(journal: Journal, run_file: RunFile | None) -> None:
+    """Write down that the session ended in good order, if it began, and close the journal."""
     try:
-        if about is not None:
-            end_session(journal, about)
+        if run_file is not None:
+            run_file.change_session(ended=timestamp())
+            journal.tell("ended")
+            run_file.write(journal)
     except JournalError as error:  # all it loses: the next session asks what was in flight
         logger.warning("%s", error)
     finally:
         journal.close()
 
 
-def say_unfinished(journal: Journal, about: dict[str, Any], columns: Iterable[Column]) -> list[str]:
-    """Say which calls were in flight when the last session was cut off; return their ids."""
-    last = (about.get("sessions") or [{}])[-1]
-    if "ended" in last or "events_at" not in last:
-        return []
-    begun = unfinished(journal.layout.events, last["events_at"])
+def say_unfinished(journal: Journal, run_file: RunFile, columns: Iterable[Column]) -> None:
+    """Say which calls were in flight when the last session was cut off."""
+    last = run_file.session
+    if last is None or last.ended or last.events_at is None:
+        return
+    begun = unfinished(journal.layout.events, last.events_at)
     known = list(columns)
     in_flight = [
-        one.id for one in begun if not any(c.reaches(one.key, one.generation) for c in known)
+        call.id
+        for call in begun
+        if not any(column.reaches(call.key, call.generation) for column in known)
     ]
     if in_flight:
         logger.warning(
@@ -108,4 +113,3 @@ def say_unfinished(journal: Journal, about: dict[str, Any], columns: Iterable[Co
             len(in_flight),
             ", ".join(one_line(id_) for id_ in in_flight[:10]),
         )
-    return in_flight

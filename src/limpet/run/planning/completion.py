@@ -21,6 +21,7 @@ from limpet.journal.lines import crc32
 from limpet.json_values import encode_canonical
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.work_items import read_asked
+from limpet.run.run_file import Completion
 from limpet.types import Item
 
 _PIECE_BYTES = 2**20
@@ -46,7 +47,7 @@ def _digest_of(items: Sequence[Item]) -> str:
 
 def completed(
     layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str], project: Project
-) -> dict[str, Any]:
+) -> Completion:
     """Return the note that a run is complete.
 
     Args:
@@ -60,28 +61,26 @@ def completed(
         OSError: One of its files cannot be read.
     """
     columns = {step: [records[step], layout.column(step).stat().st_size] for step in steps}
-    return {
-        "asked": asked,
-        "columns": columns,
-        "files": _checksums(layout, steps),
-        "read": FilesRead(layout).state(project),
-    }
+    return Completion(asked, columns, _checksums(layout, steps), FilesRead(layout).state(project))
 
 
 def records_if_complete(
-    layout: Layout, about: Mapping[str, Any], asked: str, steps: Sequence[str], project: Project
+    layout: Layout,
+    known: Completion | None,
+    asked: str,
+    steps: Sequence[str],
+    project: Project,
 ) -> dict[str, int] | None:
     """Return how many records each step has, in a run with nothing left to do.
 
     None if it was asked something else, did not end so, or is not as it was then.
     """
-    known = about.get("complete", {})
-    if known.get("asked") != asked or read_asked(layout) is None:
+    if known is None or known.asked != asked or read_asked(layout) is None:
         return None
     try:
-        records = {step: int(known["columns"][step][0]) for step in steps}
+        records = {step: known.columns[step][0] for step in steps}
         is_same = known == completed(layout, asked, records, steps, project)
-    except (OSError, JournalError, KeyError, TypeError, ValueError, IndexError):
+    except (OSError, JournalError, KeyError, IndexError):
         # A file is gone, or damaged, or something else stands in its place.
         return None
     return records if is_same else None

@@ -5,7 +5,7 @@ Only looks: with readers it is what `plan` needs, with a journal's own columns w
 
 import functools
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError
@@ -15,21 +15,26 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
-from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.records import Call
 from limpet.run.executing.scoring import scoring_of
 from limpet.run.planning.cells import Calls, Keys
-from limpet.run.planning.code_change import Fingerprint, OnChange, settle_change
+from limpet.run.planning.code_change import (
+    Fingerprint,
+    settle_change,
+    small_redo,
+    took,
+)
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.looks import Looks
-from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.plan import Anew, Plan, StepPlan
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.selection import reported_places
 from limpet.run.planning.stale import StaleRecords
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.run.request import Request
+from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
 _CHUNK = 1_000
+_MOST_ADDED_UP = 10_000  # of more, what they took is not said: the question must not wait
 EARLIER_FILES = "with files that say something else now"
 """The version of an answer that is kept, though a file changed that it was made of."""
 
@@ -42,7 +47,7 @@ class Lookup:
         looks: What each step is.
         columns: The column of each step.
         layout: Where the failures lie.
-        about: What earlier sessions left; brought up to date. Which items are reported of, and
+        run_file: What earlier sessions left; brought up to date. Which items are reported of, and
             what is to be run again, stands there already.
         project: Whose files the steps may have read.
 
@@ -69,7 +74,7 @@ class Lookup:
         looks: Looks,
         columns: Mapping[str, ColumnReader],
         layout: Layout,
-        about: dict[str, Any],
+        run_file: RunFile,
         project: Project,
     ) -> None:
         self._request = request
@@ -78,27 +83,31 @@ class Lookup:
         self._answers = columns[WORKFLOW]
         self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
-        places = reported_places(about, request.items)
+        self._anew: Anew | None = None
+        self._in_question: list[str] = []
+        places = run_file.reported(request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
         self.asked = AskedItems(request.items, request.trials, request.workflow, places)
-        self._layout, self._project, self._about = layout, project, about
+        self._layout, self._project, self._run_file = layout, project, run_file
         self._stale = self._look_for_stale(request.on_change)
-        self.redos = Redos(about, self._stale.needed(read_redone(layout)))
+        self.redos = Redos(run_file.redo, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
             cell: one.facts.get("generation", 0) for cell, one in failures.items()
         }
         unasked: FunctionChangedError | None = None
         try:
-            self._settle(about)
+            self._settle(run_file)
         except FunctionChangedError as error:
             unasked = error
             self._changed = tuple(dict.fromkeys((*self._changed, *error.files)))
         self._divide()
-        self.plan = self._planned(about)
+        self.plan = self._planned(run_file)
         if unasked is not None:
             unasked.plan = self.plan
+            if len(self._in_question) <= _MOST_ADDED_UP:
+                unasked.took = took(self._facts_of(self._in_question)).effort
             unasked.add_note(f"plan: {self.plan}")
             raise unasked
 
@@ -139,13 +148,13 @@ class Lookup:
 
     def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
         read = FilesRead(self._layout)
-        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._about, on_change)
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._run_file, on_change)
 
-    def _exempt(self, about: Mapping[str, Any]) -> set[int]:
+    def _exempt(self) -> set[int]:
         """Return where a changed workflow is no question: not asked now, or run again anyway."""
         if self._selected is None and not self.redos:
             return set()
-        known = about.get("functions", {})
+        known = self._run_file.functions
         return {
             place
             for place, one in enumerate(self.asked)
@@ -156,11 +165,11 @@ class Lookup:
             )
         }
 
-    def _settle(self, about: dict[str, Any]) -> None:
+    def _settle(self, run_file: RunFile) -> None:
         """Find the cells, and the answers of other versions that count in place of some."""
         parts = self._looks.parts(WORKFLOW)
         now = Fingerprint(self._looks.version(WORKFLOW), parts)
-        latest = next(reversed(about.get("functions", {}).items()), None)
+        latest = next(reversed(run_file.functions.items()), None)
         if latest is not None and latest[0] != now.whole:
             self._changed = tuple(changed_parts(latest[1], parts))
 
@@ -170,7 +179,7 @@ class Lookup:
 
         self.standing: dict[str, tuple[str, str]] = {}
         self.keys = self._keys_under(now.whole)
-        exempt = self._exempt(about)
+        exempt = self._exempt()
         stale = self._stale.of(WORKFLOW)
 
         def stale_under(whole: str) -> dict[int, set[str]]:
@@ -178,17 +187,38 @@ class Lookup:
             undecided = ((place, self._stale.undecided(key)) for place, key in keys)
             return {place: files for place, files in undecided if files}
 
-        chosen = settle_change(
-            about, now, done_under, len(self.asked), self._request.on_change, exempt, stale_under
+        settled = settle_change(
+            run_file,
+            now,
+            done_under,
+            len(self.asked),
+            self._request.on_change,
+            exempt,
+            stale_under,
+            self._small_redo,
+            "workflow",
         )
-        others = {place: whole for place, whole in enumerate(chosen) if whole != now.whole}
+        if settled.anew is not None and settled.anew.answers:
+            self._anew = settled.anew
+            self._changed = self._changed or tuple(settled.changed)
+        chosen = enumerate(settled.fingerprints)
+        others = {place: whole for place, whole in chosen if whole != now.whole}
         if others.keys() - exempt:
             self._changed = ()  # kept
         self.standing = {
             self.keys[place]: (self._keys_under(whole)[place], whole)
             for place, whole in others.items()
         }
-        self._kept_by_choice = about["decided"].get(now.whole) == "keep"
+        self._kept_by_choice = run_file.decided.get(now.whole) == "keep"
+
+    def _small_redo(self, done: Mapping[int, str]) -> Anew | None:
+        """Return what it takes to make answers anew; None: so much that a person is asked."""
+        places = [place for place in done if not self._is_left(WORKFLOW, self.keys[place], 0)]
+        self._in_question = [self._keys_under(done[place])[place] for place in places]
+        return small_redo(len(self._in_question), self._facts_of(self._in_question))
+
+    def _facts_of(self, keys: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        return (entry.facts for _, entry in self._answers.read_many(keys))
 
     def _divide(self) -> None:
         """Tell what is on disk from what is missing, for the workflow and each evaluator."""
@@ -277,7 +307,7 @@ class Lookup:
                 self._scores_forced[name] += not self._note_outdated(name, key)
         return lacks
 
-    def _planned(self, about: Mapping[str, Any]) -> Plan:
+    def _planned(self, run_file: RunFile) -> Plan:
         request, calls = self._request, len(self.missing)
         again = self._forced + self._outdated
         known = self._answers.ids() if calls > again and len(self._answers) else set()
@@ -297,10 +327,11 @@ class Lookup:
             tuple(dict.fromkeys((*(self._changed if seen else ()), *files))),
             calls,
             self._forced,
+            anew=self._anew,
         )
         evaluators = []
         for one in request.evaluators:
-            before = about.get("evaluators", {}).get(one.name)
+            before = run_file.evaluators.get(one.name)
             changed = (
                 () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
             )

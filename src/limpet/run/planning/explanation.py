@@ -15,6 +15,7 @@ from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, kept_step, note_asked, read_identity
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.run_file import RunFile
 
 MOST_LINES = 8
 
@@ -25,7 +26,7 @@ class Explaining:
     Args:
         looks: The steps as they are.
         layout: Where the run is.
-        about: What `run.json` says.
+        run_file: What the run knows of them.
         clean: Takes secrets out.
         project: Whose files the steps read.
     """
@@ -34,12 +35,12 @@ class Explaining:
         self,
         looks: Looks,
         layout: Layout,
-        about: Mapping[str, Any],
+        run_file: RunFile,
         clean: Callable[[Any], Any],
         project: Project,
     ) -> None:
         self._looks = looks
-        self._about = about
+        self._run_file = run_file
         self._clean = clean
         self._kept = read_identity(layout)
         self._layout = layout
@@ -62,10 +63,8 @@ class Explaining:
 
     def plan(self, plan: Plan) -> Plan:
         """Return a plan with the difference of each step that changed."""
-        versions: dict[str, dict[str, str]] = self._about.get("functions", {})
-        before = next(reversed(versions.values()), {})
-        workflow = self._step(plan.workflow, before)
-        known = self._about.get("evaluators", {})
+        workflow = self._step(plan.workflow, self._run_file.workflow_parts)
+        known = self._run_file.evaluators
         evaluators = [self._step(one, known.get(one.name, {})) for one in plan.evaluators]
         return dataclasses.replace(plan, workflow=workflow, evaluators=tuple(evaluators))
 

@@ -1,8 +1,8 @@
 """Why would this item be run again, or kept?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.identity import changed_parts
@@ -11,7 +11,6 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.masked import METADATA
-from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
@@ -20,6 +19,7 @@ from limpet.run.planning.stale import StaleRecords
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.request import Request
+from limpet.run.run_file import WORKFLOW, RunFile
 
 Verdict = Literal["kept", "runs", "runs again", "you are asked", "not seen"]
 
@@ -57,8 +57,9 @@ class ItemStories:
         request: What would be asked.
         looks: The steps as they are.
         layout: Where the run is.
-        about: What `run.json` says.
+        run_file: What the run knows of itself.
         stale: What was made of files that say something else now.
+        asks: Whether a person is asked about answers of another version.
     """
 
     def __init__(
@@ -66,19 +67,22 @@ class ItemStories:
         request: Request,
         looks: Looks,
         layout: Layout,
-        about: Mapping[str, Any],
+        run_file: RunFile,
         stale: StaleRecords,
+        *,
+        asks: bool,
     ) -> None:
         self._stale = stale
+        self._undecided: Verdict = "you are asked" if asks else "runs again"
         self._request = request
         self._looks = looks
-        self._about = about
+        self._run_file = run_file
         steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: ColumnReader(layout.column(step)) for step in steps}
         self._failures = read_failures(layout.failures)
-        self._redos = Redos(about, read_redone(layout))
+        self._redos = Redos(run_file.redo, read_redone(layout))
         self._asked = AskedItems(request.items, request.trials, request.workflow)
-        self._versions: Mapping[str, Mapping[str, str]] = about.get("functions", {})
+        self._versions = run_file.functions
 
     @property
     def ids(self) -> list[str]:
@@ -132,7 +136,7 @@ class ItemStories:
         if files:
             why = f"answered by the code as it is; since then {named(sorted(files))} changed"
             if self._stale.undecided(key):
-                return Fact(WORKFLOW, "you are asked", why, at), None
+                return Fact(WORKFLOW, self._undecided, why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
         why = "answered by the code as it is"
         if self._stale.is_kept(key):
@@ -141,7 +145,7 @@ class ItemStories:
 
     def _other(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
         at, told = str(entry.facts.get("at", "")), self._since(version)
-        choice = self._about.get("decided", {}).get(self._looks.version(WORKFLOW))
+        choice = self._run_file.decided.get(self._looks.version(WORKFLOW))
         if forced:
             why = f"forced by a redo that is not done; answered by an earlier version: {told}"
             return Fact(WORKFLOW, "runs again", why, at), None
@@ -150,7 +154,7 @@ class ItemStories:
             return Fact(WORKFLOW, "kept", f"{why}, and you chose to keep it", at), entry
         if choice == "redo":
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
-        return Fact(WORKFLOW, "you are asked", why, at), None
+        return Fact(WORKFLOW, self._undecided, why, at), None
 
     def _since(self, version: str) -> str:
         parts = self._versions[version]
@@ -188,7 +192,7 @@ class ItemStories:
         failed = self._failed(name, key)
         if failed is not None:
             return failed
-        before = self._about.get("evaluators", {}).get(name)
+        before = self._run_file.evaluators.get(name)
         changed = changed_parts(before, self._looks.parts(name)) if before else []
         if changed:
             return Fact(name, "runs again", f"the evaluator changed: {named(changed)}")

@@ -13,6 +13,7 @@ from limpet.fingerprints.steps import Look
 from limpet.journal.journal import Journal
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.identity_file import write_identity
+from limpet.run.run_file import RunFile
 
 _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
@@ -75,31 +76,24 @@ class Looks:
             look.forget()
 
     def end(
-        self, about: dict[str, Any] | None, watched: WatchedFiles, clean: Callable[[Any], Any]
+        self, run_file: RunFile | None, watched: WatchedFiles, clean: Callable[[Any], Any]
     ) -> None:
         """Look again, note what is state, and end the watch for files.
 
         Args:
-            about: What `run.json` will say; None: the run never began.
+            run_file: Brought up to date; None: the run never began.
             watched: Listens to what the steps read.
             clean: Takes secrets out.
         """
-        if about is None:
+        if run_file is None:
             watched.end(self._looks)
             return
-        self.note_end(about, clean)
+        state = {name: list(look.note_end())[:_MOST_NAMES] for name, look in self._looks.items()}
+        run_file.state = clean({name: names for name, names in state.items() if names})
         changing = {
             name
             for name, parts in self._parts.items()
-            if name in about.get("state", {}) or any(_CACHES in part for part in parts)
+            if name in run_file.state or any(_CACHES in part for part in parts)
         }
         watched.end(changing)
-        about["files_last"] = watched.last
-
-    def note_end(self, about: dict[str, Any], clean: Callable[[Any], Any]) -> None:
-        """Look again, and note what is state."""
-        state = {name: list(look.note_end()) for name, look in self._looks.items()}
-        state = {name: names[:_MOST_NAMES] for name, names in state.items() if names}
-        about.pop("state", None)
-        if state:
-            about["state"] = clean(state)
+        run_file.files_last = watched.last

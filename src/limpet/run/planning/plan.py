@@ -6,6 +6,34 @@ from dataclasses import dataclass
 from limpet.fingerprints.explaining.differences import Difference
 
 _MOST_NAMED = 8
+_TENTHS_S = 10.0
+_LEAST_COST = 0.005  # a cent, rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Anew:
+    """Answers that are made anew without asking: the workflow changed, and they took little.
+
+    Attributes:
+        answers: How many.
+        seconds: How long their calls took.
+        cost: What they cost, as far as that is known.
+    """
+
+    answers: int
+    seconds: float
+    cost: float
+
+    @property
+    def effort(self) -> str:
+        """What they took, for people."""
+        cost = f", ${self.cost:,.2f}" if self.cost >= _LEAST_COST else ""
+        digits = 1 if self.seconds < _TENTHS_S else 0
+        return f"{self.seconds:,.{digits}f} s of calls{cost}"
+
+    def __str__(self) -> str:
+        are = "is" if self.answers == 1 else "are"
+        return f"{_count(self.answers, 'answer')} {are} made anew ({self.effort})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +50,7 @@ class StepPlan:
         calls: How many calls it will make.
         forced: How many are on disk, and run again because that was asked.
         differences: What exactly changed, where that is known.
+        anew: What is made anew without asking, because the step changed.
     """
 
     name: str
@@ -33,6 +62,7 @@ class StepPlan:
     calls: int = 0
     forced: int = 0
     differences: tuple[Difference, ...] = ()
+    anew: Anew | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +112,8 @@ class Plan:
         counts += [f"{step.edited:,} edited"] if step.edited else []
         counts += [f"{step.forced:,} forced"] if step.forced else []
         counts += [f"{step.failed:,} failed before and left"] if step.failed else []
+        if step.anew is not None:
+            counts.append(f"{step.anew.answers:,} made anew ({step.anew.effort})")
         counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []
         items = _count(self.items, "item")
         items = items if self.of is None else f"{self.items:,} of {_count(self.of, 'item')}"

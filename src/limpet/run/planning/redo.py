@@ -12,62 +12,34 @@ the indexes: below its generation, a cell runs again.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from limpet.errors import JournalError
+from limpet.datasets.choosing import Selection
+from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
+from limpet.run.run_file import WORKFLOW, Redo, RunFile
+from limpet.text import did_you_mean, one_line
+from limpet.types import Item
 
-
-@dataclass(frozen=True, slots=True)
-class Redo:
-    """One forced redo.
-
-    Attributes:
-        generation: What its records have; 0: it has not begun.
-        steps: The workflow, evaluators, or both.
-        items: The ids of the items; None: all.
-        tried: Whether every cell that is still to do has failed in it.
-        versions: The fingerprint of each step when it was asked for.
-    """
-
-    generation: int
-    steps: frozenset[str]
-    items: frozenset[str] | None = None
-    tried: bool = False
-    versions: tuple[tuple[str, str], ...] = ()
-
-    def covers(self, step: str, id_: str) -> bool:
-        """Tell whether it asks for a step of an item."""
-        return step in self.steps and (self.items is None or id_ in self.items)
-
-    def is_within(self, other: "Redo") -> bool:
-        """Tell whether another redo asks for all that this one does."""
-        is_all = other.items is None or (self.items is not None and self.items <= other.items)
-        return is_all and self.steps <= other.steps
-
-    def as_plain(self) -> dict[str, Any]:
-        """Return it as it stands in `run.json`."""
-        items = None if self.items is None else sorted(self.items)
-        plain = {"generation": self.generation, "steps": sorted(self.steps), "items": items}
-        plain |= {"versions": dict(self.versions)}
-        return plain | ({"tried": True} if self.tried else {})
+_MOST_IDS = 20_000
 
 
 class Redos:
     """What is still to be run again, whatever is there.
 
     Args:
-        about: What `run.json` says: the forced redos that are not done.
+        noted: The forced redos that are not done.
         redone: By step and key, the generation of records that were made anew, and must be there.
     """
 
     def __init__(
-        self, about: Mapping[str, Any], redone: Mapping[str, Mapping[str, int]] | None = None
+        self, noted: Sequence[Redo] = (), redone: Mapping[str, Mapping[str, int]] | None = None
     ) -> None:
-        self.noted = _redos_in(about.get("redo"))
+        self.noted = noted
         self._redone = redone or {}
 
     def __bool__(self) -> bool:
@@ -88,80 +60,45 @@ class Redos:
         return max((one.generation for one in covering), default=0)
 
 
-def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redos:
+def begin_redo(run_file: RunFile, wanted: Redo | None, highest: int) -> None:
     """Note a redo that is asked for, unless it is one that was interrupted and now goes on.
 
     Args:
-        about: What `run.json` says; brought up to date.
+        run_file: Brought up to date.
         wanted: What is asked for; None: nothing but what is noted.
         highest: The highest generation of any record.
     """
-    noted = Redos(about).noted
-    if wanted is not None:
-        what = (wanted.steps, wanted.items, wanted.versions)
-        same = [one for one in noted if (one.steps, one.items, one.versions) == what]
-        if not same or same[-1].tried:
-            generation = 1 + max(highest, _number(about.get("generation")))
-            about["generation"] = generation
-            others = [one for one in noted if not one.is_within(wanted)]
-            noted = [*others, replace(wanted, generation=generation)]
-    _note(about, noted)
-    return Redos(about)
+    if wanted is None:
+        return
+    what = (wanted.steps, wanted.items, wanted.versions)
+    same = [redo for redo in run_file.redo if (redo.steps, redo.items, redo.versions) == what]
+    if not same or same[-1].tried:
+        run_file.generation = 1 + max(highest, run_file.generation)
+        others = [redo for redo in run_file.redo if not redo.is_within(wanted)]
+        run_file.redo = [*others, replace(wanted, generation=run_file.generation)]
 
 
-def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
+def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
     """Take off the note what is done, and mark what failed throughout.
 
     Args:
-        about: What `run.json` says; brought up to date.
+        run_file: Brought up to date.
         pending: The ids of items of which steps are still to be run again, without the trial, and
             by step why that failed if it did.
     """
-    left: dict[Redo, list[Any]] = {one: [] for one in Redos(about).noted}
-    if not left:
+    errors: list[list[Any]] = [[] for _ in run_file.redo]
+    if not errors:
         return
     for id_, steps in pending:
         for step, error in steps.items():
-            for one, errors in left.items():
-                if one.covers(step, id_):
-                    errors.append(error)
-    still = [
-        replace(one, tried=all(error is not None for error in errors))
-        for one, errors in left.items()
-        if errors
+            for redo, found in zip(run_file.redo, errors, strict=True):
+                if redo.covers(step, id_):
+                    found.append(error)
+    run_file.redo = [
+        replace(redo, tried=all(error is not None for error in found))
+        for redo, found in zip(run_file.redo, errors, strict=True)
+        if found
     ]
-    _note(about, still)
-
-
-def _note(about: dict[str, Any], redos: Sequence[Redo]) -> None:
-    about["redo"] = [one.as_plain() for one in redos]
-    if not redos:
-        del about["redo"]
-
-
-def _redos_in(noted: Any) -> list[Redo]:
-    found = map(_redo_in, noted if isinstance(noted, list) else [])
-    return [one for one in found if one is not None]
-
-
-def _redo_in(plain: Any) -> Redo | None:
-    if not isinstance(plain, Mapping):
-        return None
-    steps, items, versions = plain.get("steps"), plain.get("items"), plain.get("versions")
-    versions = versions if isinstance(versions, Mapping) else {}
-    if not isinstance(steps, list) or not isinstance(items, (list, type(None))):
-        return None
-    return Redo(
-        _number(plain.get("generation")),
-        frozenset(map(str, steps)),
-        None if items is None else frozenset(map(str, items)),
-        plain.get("tried") is True,
-        tuple(sorted((str(step), str(one)) for step, one in versions.items())),
-    )
-
-
-def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
@@ -181,3 +118,68 @@ def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
         }
     except (OSError, ValueError, TypeError, AttributeError, JournalError):
         return {}
+
+
+# ---- what a caller asks for ----------------------------------------------------------------------
+
+
+def forced(
+    told: Mapping[str, Any], evaluators: Sequence[str], items: Sequence[Item], selection: Selection
+) -> dict[str, Any]:
+    """Return `redo` and `redo_items` as a `Request` has them.
+
+    Args:
+        told: What the caller said: `redo` (True, or names of steps), `redo_items` (ids).
+        evaluators: The names of the evaluators.
+        items: Every item of the dataset.
+        selection: Which of them the session is about.
+
+    Raises:
+        TypeError: One of them has the wrong type.
+        LimpetError: There is no such step or item, or it is none of those that are selected.
+    """
+    steps, ids = _steps(told.get("redo"), evaluators), told.get("redo_items")
+    if ids is None:
+        if WORKFLOW in steps and told.get("on_change") == "keep":
+            raise ValueError('redo and on_change="keep": all of it runs again, so nothing is kept')
+        return {"redo": steps, "redo_items": None}
+    if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids:
+        raise TypeError(f"redo_items={ids!r}: must be a list of ids")
+    wanted = frozenset(map(str, ids))
+    _check_ids(wanted, items, selection)
+    return {"redo": steps or frozenset({WORKFLOW}), "redo_items": wanted}
+
+
+def _steps(redo: Any, evaluators: Sequence[str]) -> frozenset[str]:
+    if redo is None or isinstance(redo, bool):
+        return frozenset({WORKFLOW} if redo else ())
+    if isinstance(redo, str) or not isinstance(redo, Sequence):
+        raise TypeError(f'redo={redo!r}: must be True or a list of steps, such as ["workflow"]')
+    known = [WORKFLOW, *evaluators]
+    for name in redo:
+        if name not in known:
+            raise LimpetError(
+                f"there is no step {one_line(str(name))!r} to run again",
+                hint=_nearest(str(name), known) or f"there is {', '.join(known)}",
+            )
+    return frozenset(redo)
+
+
+def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selection) -> None:
+    known = {item.id for item in items}
+    for id_ in sorted(wanted - known):
+        raise LimpetError(
+            f"there is no item {one_line(id_)!r} to run again",
+            hint=_nearest(id_, islice(known, _MOST_IDS)) or "it must be an id of the dataset",
+        )
+    places = selection.places(items)
+    if outside := sorted(wanted - {items[place].id for place in places}):
+        raise LimpetError(
+            f"the item {one_line(outside[0])!r} is to run again, and is not among the "
+            f"{len(places):,} that are selected",
+            hint="leave out the limit or the sample",
+        )
+
+
+def _nearest(name: str, known: Iterable[str]) -> str | None:
+    return did_you_mean(name, known).removeprefix("; ") or None

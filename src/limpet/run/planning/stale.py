@@ -6,12 +6,11 @@ says; scores are simply made again, as when an evaluator is edited.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from limpet.fingerprints.files.project import Project
 from limpet.journal.column import ColumnReader
-from limpet.run.planning.code_change import OnChange
 from limpet.run.planning.files_read import FilesRead
+from limpet.run.run_file import OnChange, RunFile
 
 
 class StaleRecords:
@@ -22,7 +21,7 @@ class StaleRecords:
         project: Whose files these are.
         columns: The column of each step.
         asked_about: The step about whose records a person is asked.
-        about: What `run.json` says; what is decided now is noted there.
+        run_file: What is decided now is noted there.
         on_change: What to do about results of the workflow; None: as it was decided before.
     """
 
@@ -32,17 +31,17 @@ class StaleRecords:
         project: Project,
         columns: Mapping[str, ColumnReader],
         asked_about: str,
-        about: dict[str, Any],
+        run_file: RunFile,
         on_change: OnChange | None,
     ) -> None:
         self.project = project
         self._columns = columns
         self._asked_about = asked_about
-        self._decided: dict[str, dict[str, str]] = about.get("files_decided", {})
+        self._decided = run_file.files_decided
         self._kept: dict[str, int] = {}
         self._found: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
-            changed = files.changed(step, project, about.get("files_last", 0))
+            changed = files.changed(step, project, run_file.files_last)
             found = {}
             if changed:
                 read = column.read_many(column.every_key())
@@ -52,8 +51,6 @@ class StaleRecords:
             if step == asked_about:
                 found = self._without_kept(found, changed.says, on_change)
             self._found[step] = {key: names for key, names in found.items() if names}
-        if self._decided:
-            about["files_decided"] = self._decided
 
     def _without_kept(
         self,

@@ -1,16 +1,14 @@
 """What does each step's identity cover, and what is different from what a run has?"""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
-from typing import Any, Literal
+from typing import Literal
 
 from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.differences import Difference, differences
 from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
-from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptIdentity, KeptStep, read_identity
@@ -20,6 +18,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.planning.stale import StaleRecords
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
+from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.text import one_line
 
 _MOST_IDS = 20_000
@@ -71,7 +70,7 @@ def why_now(
     looks: Looks,
     plan: Plan,
     layout: Layout,
-    about: Mapping[str, Any],
+    run_file: RunFile,
     explaining: Explaining,
     item: str | None = None,
 ) -> Why:
@@ -83,16 +82,14 @@ def why_now(
     kept = read_identity(layout)
     columns = {name: ColumnReader(layout.column(name)) for name in looks.versions}
     stale = StaleRecords(
-        explaining.files, explaining.project, columns, WORKFLOW, dict(about), request.on_change
+        explaining.files, explaining.project, columns, WORKFLOW, run_file, request.on_change
     )
-    versions: dict[str, dict[str, str]] = about.get("functions", {})
-    latest = next(reversed(versions.values()), {})
-    known: Mapping[str, Any] = {WORKFLOW: latest, **about.get("evaluators", {})}
+    known = {WORKFLOW: run_file.workflow_parts, **run_file.evaluators}
     planned = {one.name: one for one in (plan.workflow, *plan.evaluators)}
     steps = []
     for name in looks.versions:
         now, was = explaining.now(name), known.get(name)
-        state = _state(now, name, about)
+        state = _state(now, name, run_file)
         found = explaining.since(name, was) if was else ()
         # As the plan says: a file that only rows of before were made of is no change.
         found += explaining.in_files(name, planned[name].changed)
@@ -101,12 +98,13 @@ def why_now(
         else:
             one = _since_before(name, now, kept.steps.get(name, KeptStep()), state)
         steps.append(replace(one, files=tuple(explaining.files.names(name))))
-    remarks = (kept.remark,) if kept.remark and versions else ()
+    remarks = (kept.remark,) if kept.remark and run_file.functions else ()
     if item is None:
         return Why(looked=True, steps=tuple(steps), remarks=remarks)
     with RunReader(layout.single or layout.home) as reader:
         there = reader.item(item)
-    stories = ItemStories(request, looks, layout, about, stale)
+    asks = plan.workflow.anew is None
+    stories = ItemStories(request, looks, layout, run_file, stale, asks=asks)
     story = stories.of(item, there)
     if not story:
         raise _no_item(item, layout, stories.ids)
@@ -121,7 +119,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
     """
     kept, read = read_identity(reader.layout), FilesRead(reader.layout)
     steps = tuple(
-        replace(_on_disk(name, kept, reader.about), files=tuple(read.names(name)))
+        replace(_on_disk(name, kept, reader.run_file), files=tuple(read.names(name)))
         for name in (reader.step, *reader.evaluators)
         if name in kept.steps
     )
@@ -136,9 +134,9 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
     return Why(looked=False, steps=steps, item=story, remarks=remarks)
 
 
-def _on_disk(name: str, kept: KeptIdentity, about: Mapping[str, Any]) -> StepWhy:
+def _on_disk(name: str, kept: KeptIdentity, run_file: RunFile) -> StepWhy:
     step = kept.steps[name]
-    state = _state(step, name, about)
+    state = _state(step, name, run_file)
     if step.asked:
         known = {(n, step.parts_asked[n]): one for n, one in step.shown_asked.items()}
         found = differences(step.parts, step.parts_asked, step.known | known)
@@ -153,10 +151,8 @@ def _since_before(name: str, now: KeptStep, kept: KeptStep, state: tuple[str, ..
     return StepWhy(name, now, state, "before", found)
 
 
-def _state(step: KeptStep, name: str, about: Mapping[str, Any]) -> tuple[str, ...]:
-    noted = about.get("state", {})
-    names = noted.get(name, ()) if isinstance(noted, Mapping) else ()
-    return tuple(sorted({*step.state, *map(str, names)}))
+def _state(step: KeptStep, name: str, run_file: RunFile) -> tuple[str, ...]:
+    return tuple(sorted({*step.state, *run_file.state.get(name, ())}))
 
 
 def _no_item(id_: str, layout: Layout, ids: list[str]) -> LimpetError:

@@ -53,7 +53,7 @@ class ItemsReader:
         failures: Of all steps.
         evaluators: What scores.
         naming: How ids are written.
-        about: What `run.json` says.
+        configuration: The run's, where it has one.
         rows: Each item's row as it was last asked.
         per_trial: How many items there are.
         standing: Of an answer that an earlier version gave, by its key: which version, and the key
@@ -68,7 +68,7 @@ class ItemsReader:
     failures: FailuresReader
     evaluators: Sequence[ScoresReader]
     naming: Naming
-    about: Mapping[str, Any]
+    configuration: Mapping[str, Any] | None
     rows: RowsAsked
     per_trial: int
     standing: Mapping[bytes, tuple[str, bytes]]
@@ -148,7 +148,7 @@ class ItemsReader:
         """Say what was asked, and what was expected."""
         names = tuple(row)
         if names not in self._roles:
-            self._roles[names] = roles_of(self.about, row)
+            self._roles[names] = roles_of(self.configuration, row)
         roles = self._roles[names]
         # The public record has the public id; the row its own.
         item.row = {**row, "id": item.base_id} if "id" in row else row

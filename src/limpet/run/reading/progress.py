@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
@@ -17,6 +16,7 @@ from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import FailuresReader
 from limpet.run.reading.times import age_s, seconds_of
 from limpet.run.results.costs import add_counts, bounded
+from limpet.run.run_file import Session
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
@@ -27,7 +27,7 @@ class Progress:
     """What a session is about, and what its files say.
 
     Attributes:
-        session: The last one, as `run.json` tells; empty: nothing is known of it.
+        session: The last one, as `run.json` tells.
         columns: Each step's, the first step first.
         asked: The keys that count now; None: nobody left a note.
         standing: By those of them that are of an earlier version: which, and the present key.
@@ -38,7 +38,7 @@ class Progress:
         needed: Returns which generation a step's record of a key must have.
     """
 
-    session: Mapping[str, Any]
+    session: Session
     columns: Mapping[str, FactsReader]
     asked: Sequence[bytes] | None
     standing: Mapping[bytes, tuple[str, bytes]]
@@ -65,23 +65,22 @@ class Progress:
         """How many cells each step has."""
         if self.asked is not None:
             return len(self.asked)
-        if "items" in self.session:
-            return int(self.session["items"]) * int(self.session.get("trials", 1))
+        if self.session.items is not None:
+            return self.session.items * self.session.trials
         return max(map(len, self.columns.values()), default=0)
 
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
-        began_with: Mapping[str, Any] = self.session.get("steps", {}).get(name, {})
-        bytes_at = began_with.get("bytes_at")
+        began_with = self.session.steps.get(name)
         if is_first and self.asked is not None:
             reaches = (column.generation(key) >= self.needed(name, key) for key in self.asked)
             have = sum(reaches)
-            kept = min(began_with.get("kept", have), have)
-        elif bytes_at is not None:
-            kept = min(began_with.get("kept", 0), total)
-            have = began_with.get("have", kept + len(column.since(bytes_at)))
+            kept = have if began_with is None else min(began_with.kept, have)
+        elif began_with is not None:
+            kept, noted = min(began_with.kept, total), began_with.have
+            have = kept + len(column.since(began_with.bytes_at)) if noted is None else noted
             have = max(kept, min(total, have))
-        else:  # an older run: all there is, was there
+        else:  # nothing is known of it: all there is, was there
             have = kept = min(total, len(column))
         failed = self._failed(name, is_first=is_first)
         story = self.story
@@ -95,7 +94,7 @@ class Progress:
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
-            {} if bytes_at is None or story is None else self._tokens(name, bytes_at),
+            {} if began_with is None or story is None else self._tokens(name, began_with.bytes_at),
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
@@ -115,7 +114,7 @@ class Progress:
 
     @property
     def _failures_at(self) -> int:
-        return int(self.session.get("failures_at", 0))
+        return self.session.failures_at
 
     def unfinished(self) -> list[Started]:
         """Return the calls that started and have no end, the oldest first."""
@@ -146,7 +145,7 @@ class Progress:
     def _rate(self, name: str) -> float:
         """Return how many cells ended per second, of late."""
         now = time.time()
-        began = seconds_of(self.session.get("began")) or now - _WINDOW_S
+        began = seconds_of(self.session.began) or now - _WINDOW_S
         since = max(now - _WINDOW_S, began)
         column, ended = self.columns[name], 0
         for key in column.latest():

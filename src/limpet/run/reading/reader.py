@@ -74,9 +74,9 @@ class RunReader(RunFiles):
         """
         if self.is_running:
             return "running"
-        if self.session and "ended" not in self.session:
+        if self.run_file.sessions and not self.session.ended:
             return "cut off"
-        left = not self.session or any(step.left for step in self.counts.steps)
+        left = not self.run_file.sessions or any(step.left for step in self.counts.steps)
         return "stopped" if left else "finished"
 
     @cached_property
@@ -86,7 +86,7 @@ class RunReader(RunFiles):
 
     def snapshot(self) -> Snapshot:
         """Return how it stands."""
-        story = self._read_story(calls="ended" not in self.session)
+        story = self._read_story(calls=not self.session.ended)
         stopping = self.is_running and story.is_stopping
         return Snapshot(self._progress(story).steps(), self._seconds, stopping)
 
@@ -103,7 +103,7 @@ class RunReader(RunFiles):
         return max(0.0, last - began) if began is not None and last is not None else 0.0
 
     def _read_story(self, *, calls: bool = True) -> EventLog:
-        start, story = int(self.session.get("events_at", 0)), self.story
+        start, story = self.session.events_at or 0, self.story
         if story is None or story.start != start or (calls and not story.calls):
             self.story = story = EventLog(self.layout.events, start, calls=calls)
             story.refresh()
@@ -170,7 +170,7 @@ class RunReader(RunFiles):
     @cached_property
     def scores(self) -> list[ScoresReader]:
         """The scores of each evaluator."""
-        known = self.about.get("evaluators", {})
+        known = self.run_file.evaluators
         return [
             ScoresReader(name, self.columns[name], self.failures, known.get(name), self.naming)
             for name in self.evaluators
@@ -185,7 +185,7 @@ class RunReader(RunFiles):
             self.failures,
             self.scores,
             self.naming,
-            self.about,
+            self.run_file.configuration,
             rows,
             len(self.keys) // self.naming.trials,
             self.standing,

@@ -18,6 +18,7 @@ from limpet.errors import DatasetError
 from limpet.journal.files import open_to_read
 from limpet.run.executing.masked import METADATA
 from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.run.run_file import Session
 
 _OURS = (ANSWER, TRACE, METADATA, "_limpet", "_crc")
 
@@ -45,9 +46,9 @@ class Naming(NamedTuple):
         return public if self.trials == 1 else public.removesuffix(f"_rep{trial}")
 
 
-def naming_of(sessions: Sequence[Mapping[str, Any]]) -> Naming:
+def naming_of(sessions: Sequence[Session]) -> Naming:
     """Return how ids are written in a run with these sessions."""
-    counts = [int(one.get("trials", 1)) for one in sessions] or [1]
+    counts = [session.trials for session in sessions] or [1]
     return Naming(counts[-1], any((one == 1) != (counts[-1] == 1) for one in counts))
 
 
@@ -114,10 +115,9 @@ def _row_in(line: bytes) -> dict[str, Any] | None:
     return None
 
 
-def roles_of(about: Mapping[str, Any], row: Mapping[str, Any]) -> Roles | None:
+def roles_of(configuration: Mapping[str, Any] | None, row: Mapping[str, Any]) -> Roles | None:
     """Return which columns of a row were asked and expected; None if nobody can tell."""
-    configuration = about.get("configuration")
-    dataset = configuration.get("dataset") if isinstance(configuration, Mapping) else None
+    dataset = (configuration or {}).get("dataset")
     named = dataset if isinstance(dataset, Mapping) else {}
     wanted = {role: _column(named.get(role), row) for role in ("id", "input", "expected")}
     try:

@@ -1,13 +1,11 @@
 """Which files make up a run, and who works on it?"""
 
-import json
 import re
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from limpet.errors import JournalError
 from limpet.journal.event_log import EventLog, last_told
-from limpet.journal.files import read_whole
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.work_items import Note, read_asked
 from limpet.run.reading.column import FactsReader
@@ -16,6 +14,7 @@ from limpet.run.reading.find_run import layout_of_run
 from limpet.run.reading.lock_holder import Holder, holder_of
 from limpet.run.reading.rows import Naming, naming_of
 from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.run_file import RunFile, Session
 
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
@@ -31,7 +30,7 @@ class RunFiles:
     Attributes:
         path: As it was given.
         layout: Where its files lie.
-        about: What `run.json` says; empty if there is none.
+        run_file: What `run.json` says; with its defaults if there is none.
         remarks: What could not be read, in words.
         holder: Who took its lock last; None if nobody ever did.
         columns: The column of each step that was last asked for, the first step first.
@@ -49,7 +48,7 @@ class RunFiles:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.layout = layout_of_run(path)
-        self.about: dict[str, Any] = {}
+        self.run_file = RunFile()
         self.remarks: list[str] = []
         self.holder: Holder | None = None
         self.columns: dict[str, FactsReader] = {}
@@ -57,7 +56,7 @@ class RunFiles:
         self.story: EventLog | None = None
         self.asked: list[bytes] | None = None
         self.standing: dict[bytes, tuple[str, bytes]] = {}
-        self.redos = Redos({})
+        self.redos = Redos()
         self._read_files()
 
     def __enter__(self) -> Self:
@@ -77,8 +76,8 @@ class RunFiles:
 
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
-        self.about = self._read_about()
-        self.redos = Redos(self.about, read_redone(self.layout))
+        self.run_file = self._read_run_file()
+        self.redos = Redos(self.run_file.redo, read_redone(self.layout))
         note = read_asked(self.layout)
         # The story before the columns: a call it tells of may have its record by now, and a call
         # with a record is not in flight.
@@ -107,23 +106,20 @@ class RunFiles:
             if before is not None:
                 self.standing[before[0]] = before[1].hex(), key
 
-    def _read_about(self) -> dict[str, Any]:
+    def _read_run_file(self) -> RunFile:
         self.remarks = []
         try:
-            about = json.loads(read_whole(self.layout.about))
-        except FileNotFoundError:
-            return {}
-        except (OSError, ValueError, JournalError) as error:
+            return RunFile.load(self.layout)
+        except JournalError as error:
             self.remarks.append(f"run.json cannot be read, so less is known: {error}")
-            return {}
-        return about if isinstance(about, dict) else {}
+            return RunFile()
 
     # ---- what it is -----------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
         """Return "evaluation" or "map"."""
-        return "map" if self.layout.single or self.about.get("kind") == "map" else "evaluation"
+        return "map" if self.layout.single or self.run_file.kind == "map" else "evaluation"
 
     @property
     def step(self) -> str:
@@ -135,26 +131,21 @@ class RunFiles:
         """The evaluators that were last asked for."""
         if self.kind == "map":
             return ()
-        known = self.session.get("steps") or self.about.get("evaluators")
-        if known is None:
+        session = self.run_file.session
+        known = list((session.steps if session else {}) or self.run_file.evaluators)
+        if not known:
             known = [one.name.removesuffix("_output.jsonl") for one in self.layout.columns()]
         return tuple(name for name in known if name != self.step and _NAME.fullmatch(name))
 
     @property
-    def sessions(self) -> list[dict[str, Any]]:
-        """When it was worked on, oldest first."""
-        sessions = self.about.get("sessions")
-        return list(filter(_is_object, sessions)) if isinstance(sessions, list) else []
-
-    @property
-    def session(self) -> dict[str, Any]:
-        """The last session; empty if nothing is known of it."""
-        return self.sessions[-1] if self.sessions else {}
+    def session(self) -> Session:
+        """The last session; with its defaults if nothing is known of it."""
+        return self.run_file.session or Session()
 
     @property
     def naming(self) -> Naming:
         """How ids are written."""
-        return naming_of(self.sessions)
+        return naming_of(self.run_file.sessions)
 
     # ---- who works on it ------------------------------------------------------------------------
 
@@ -164,11 +155,11 @@ class RunFiles:
         who, session = self.holder, self.session
         if who is None or who.is_alive is False:
             return False
-        if "ended" in session:
+        if session.ended:
             # Another process has the lock already, and will say so when it has made its plan.
-            since, ended = seconds_of(who.started), seconds_of(session["ended"])
+            since, ended = seconds_of(who.started), seconds_of(session.ended)
             newer = since is not None and ended is not None and since >= ended - 1
-            return who.pid != session.get("pid") and newer and bool(who.is_alive)
+            return who.pid != session.pid and newer and bool(who.is_alive)
         if who.is_alive is None:
             quiet_s = age_s(self.last_at)
             return quiet_s is not None and quiet_s < _QUIET_S
@@ -177,14 +168,9 @@ class RunFiles:
     @property
     def began_at(self) -> str:
         """When the last session began; empty if nobody knows."""
-        return str(self.session.get("began", ""))
+        return self.session.began
 
     @property
     def last_at(self) -> str:
         """When it was last worked on; empty if nobody knows."""
-        ended = self.session.get("ended")
-        return str(ended or last_told(self.layout.events) or self.began_at)
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
+        return str(self.session.ended or last_told(self.layout.events) or self.began_at)

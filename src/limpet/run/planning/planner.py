@@ -1,0 +1,172 @@
+"""What would this session do, given what the run has?"""
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import FunctionChangedError
+from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.keys import digest
+from limpet.journal.column import ColumnReader
+from limpet.journal.journal import Journal
+from limpet.journal.layout import Layout, directory_at
+from limpet.json_values import kept_form
+from limpet.run.executing.records import secrets_of
+from limpet.run.executing.watched_files import project_of
+from limpet.run.planning.completion import asked_hash
+from limpet.run.planning.diff import Lookup
+from limpet.run.planning.explanation import Explaining
+from limpet.run.planning.looks import Looks
+from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.redo import begin_redo
+from limpet.run.planning.why import Why, why_now
+from limpet.run.request import Request
+from limpet.run.run_file import WORKFLOW, Redo, RunFile
+from limpet.secrets.masking import Masking
+
+
+class Planner:
+    """Compares what is asked with what a run has. Changes no file.
+
+    Args:
+        request: What is asked.
+        layout: Where the run is; None: where the request says.
+
+    Attributes:
+        steps: Each step by its name, the workflow first.
+        masking: Takes secrets out.
+    """
+
+    def __init__(self, request: Request, layout: Layout | None = None) -> None:
+        self._request = request
+        nowhere = Path(os.devnull).parent / "nothing"
+        self._layout = layout or directory_at(request.run or nowhere)
+        evaluators = {evaluator.name: evaluator for evaluator in request.evaluators}
+        self.steps: dict[str, Any] = {WORKFLOW: request.workflow, **evaluators}
+        secrets = [*request.secrets, *secrets_of(*self.steps.values())]
+        self.masking = Masking(secrets, results=request.mask)
+
+    @cached_property
+    def looks(self) -> Looks:
+        """What each step is."""
+        request = self._request
+        return Looks(self.steps, {WORKFLOW: request.depends_on}, request.secrets)
+
+    @cached_property
+    def project(self) -> Project:
+        """Whose files count: not the run's own, and not the dataset."""
+        not_counted = [self._layout.home, *self._request.dataset_files]
+        return project_of(tuple(self.steps.values()), not_counted)
+
+    def clean(self, data: Any) -> Any:
+        """Return data of ours without secrets."""
+        return self.masking.ours.data(data)[0]
+
+    def certain(self, data: Any) -> Any:
+        """Return data of others without what is certainly a secret."""
+        return self.masking.certain.data(data)[0]
+
+    # ---- plans ----------------------------------------------------------------------------------
+
+    def look(self) -> Plan:
+        """Make the plan, and take no lock."""
+        run_file, columns = RunFile.load(self._layout), self.readers()
+        self.note_asked(run_file, columns)
+        try:
+            plan = self.lookup(columns, run_file).plan
+        except FunctionChangedError as error:
+            if isinstance(error.plan, Plan):
+                return error.plan
+            raise
+        return self._explaining(run_file).plan(plan)
+
+    def why(self, item: str | None = None) -> Why:
+        """Say what each step is made of, and what differs from what the run has.
+
+        Args:
+            item: The id of an item whose story is to be told, too.
+
+        Raises:
+            LimpetError: There is no such item.
+        """
+        plan, run_file = self.look(), RunFile.load(self._layout)
+        explaining = self._explaining(run_file)
+        return why_now(self._request, self.looks, plan, self._layout, run_file, explaining, item)
+
+    def readers(self) -> dict[str, ColumnReader]:
+        """Return a reader of each column, without its index: every line is checked."""
+        return {step: ColumnReader(self._layout.column(step)) for step in self.steps}
+
+    def lookup(
+        self,
+        columns: Mapping[str, ColumnReader],
+        run_file: RunFile,
+        journal: Journal | None = None,
+    ) -> Lookup:
+        """Compare what is asked with what the columns have.
+
+        Args:
+            columns: The column of each step.
+            run_file: Brought up to date.
+            journal: Where a question is noted; None: nowhere.
+
+        Raises:
+            FunctionChangedError: The workflow changed, and nobody said what to do.
+        """
+        try:
+            layout, project = self._layout, self.project
+            return Lookup(self._request, self.looks, columns, layout, run_file, project)
+        except FunctionChangedError as error:
+            self._explaining(run_file).question(error, WORKFLOW, journal)
+            raise
+
+    def _explaining(self, run_file: RunFile) -> Explaining:
+        return Explaining(self.looks, self._layout, run_file, self.clean, self.project)
+
+    def nothing_to_do(self) -> Plan:
+        """Return the plan of a session of which all is done."""
+        request = self._request
+        whole, items = len(request.items), len(request.selection.places(request.items))
+        workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
+        of = whole if items < whole else None
+        return Plan(items, request.trials, workflow, tuple(evaluators), of)
+
+    # ---- what is noted of the session -----------------------------------------------------------
+
+    def asked_hash(self, reported: Sequence[int]) -> str:
+        """Return a hash of what is asked of the items at these places."""
+        request, items = self._request, self._request.items
+        if len(reported) < len(items):
+            items = [items[place] for place in reported]
+        # Whoever has a configuration may read in it what the files are to look like.
+        shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
+        return asked_hash(items, self.looks.versions, request.trials, shape)
+
+    def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
+        """Note what this session selects and forces, beside what sessions before it did."""
+        request = self._request
+        run_file.select(request.selection)
+        if not request.redo:
+            return
+        selected, ids = request.selection.places(request.items), request.redo_items
+        if ids is None and len(selected) < len(request.items):
+            ids = frozenset(request.items[place].id for place in selected)
+        highest = max((column.highest_generation for column in columns.values()), default=0)
+        versions = {step: self.looks.version(step) for step in sorted(request.redo)}
+        begin_redo(run_file, Redo(0, request.redo, ids, versions), highest)
+
+    def note_steps(self, run_file: RunFile) -> None:
+        """Note what the steps are and who asks, without secrets."""
+        request, found = self._request, self.masking.certain.data
+        versions = run_file.functions.items()
+        run_file.functions = {whole: self.certain(parts) for whole, parts in versions}
+        now = {step.name: self.looks.parts(step.name) for step in request.evaluators}
+        evaluators = (run_file.evaluators | now).items()
+        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
+        run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
+        if request.configuration is not None:
+            run_file.configuration = self.clean(kept_form(dict(request.configuration)))
+        made_by = request.made_by  # whoever ran it last knows how it is run
+        run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

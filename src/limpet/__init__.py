@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from limpet.datasets import Dataset
     from limpet.errors import (
         CallCancelledError,
         ConfigError,
@@ -45,7 +46,19 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from limpet.pacing import Pacer, observe
-    from limpet.run import EvaluationResult, MapResult, Plan, aevaluate, evaluate, plan
+    from limpet.run import (
+        EvaluationResult,
+        MapResult,
+        Pace,
+        Plan,
+        Redo,
+        Retry,
+        Run,
+        Watcher,
+        aevaluate,
+        evaluate,
+        plan,
+    )
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.types import Item, Output, Score, Usage
 
@@ -57,6 +70,7 @@ __all__ = [
     "CallCancelledError",
     "ConcurrencyController",
     "ConfigError",
+    "Dataset",
     "DatasetError",
     "DiskFullError",
     "EarlyStopError",
@@ -73,12 +87,16 @@ __all__ = [
     "LimpetError",
     "MapResult",
     "Output",
+    "Pace",
     "Pacer",
     "PermanentError",
     "Plan",
     "QuotaExhaustedError",
     "RateLimitError",
     "RecordNotWrittenError",
+    "Redo",
+    "Retry",
+    "Run",
     "RunIsLocked",
     "Score",
     "SetupError",
@@ -86,6 +104,7 @@ __all__ = [
     "TransientError",
     "Unset",
     "Usage",
+    "Watcher",
     "aevaluate",
     "amap",
     "contains",
@@ -106,9 +125,11 @@ __all__ = [
 
 _ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
 _NAMES = {
+    "datasets": "Dataset",
     "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
     "pacing": "Pacer observe",
-    "run": "EvaluationResult MapResult Plan aevaluate amap evaluate map plan",
+    "run": "EvaluationResult MapResult Pace Plan Redo Retry Run Watcher aevaluate amap evaluate "
+    "map plan",
     "types": "Item Output Score Usage",
 }
 _NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}

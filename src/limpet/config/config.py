@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from limpet.config.credentials import without_credentials
 from limpet.config.file_checks import located
 from limpet.config.findings import Findings
 from limpet.config.model import Shape
-from limpet.config.options import options_of
+from limpet.config.options import dataset_of, options_of
 from limpet.config.preparing import (
     prepared_dataset,
     prepared_declaration,
@@ -18,17 +17,8 @@ from limpet.config.preparing import (
     prepared_workflow,
 )
 from limpet.config.tree import Tree
-from limpet.run.api import EvaluationOptions
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What `limpet.evaluate` takes."""
-
-    dataset: Any
-    workflow: Any
-    evaluators: Mapping[str, Any]
-    options: EvaluationOptions
+from limpet.run.api import Prepared
+from limpet.run.options import Run
 
 
 class Config:
@@ -79,12 +69,26 @@ class Config:
         evaluators = prepared_evaluators(self._scorers, folder, findings)
         declared = prepared_declaration(self._shape.workflow, folder, findings)
         findings.raise_any()
-        options = options_of(self._shape, self._keep)
+        options = options_of(self._shape)
         if declared is not None:
             options["depends_on"] = declared
         if self._secrets:
             options["secrets"] = self._secrets
-        return Prepared(dataset, workflow, evaluators, options)
+        if self._shape.output.mask is False:
+            options["secrets"] = False
+        output = self._shape.output
+        return Prepared(
+            dataset_of(dataset, self._shape, self._keep),
+            workflow,
+            evaluators,
+            Run(self.run, **({"durability": output.durability} if output.durability else {})),
+            self.trials,
+            options,
+            known_secrets=self._secrets,
+            step_filter=output.step_filter,
+            bare_outputs=bool(output.bare),
+            configuration=self.public,
+        )
 
 
 def _name_of(path: Path) -> str:

@@ -35,7 +35,7 @@ from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.redo import Redo, begin_redo, end_redo, note_redone
+from limpet.run.planning.redo import NotedRedo, begin_redo, end_redo, note_redone
 from limpet.run.planning.selection import note_selection, reported_places
 from limpet.run.planning.why import Why, why_now
 from limpet.run.planning.work_items import Asked, write_asked
@@ -270,7 +270,7 @@ class Evaluation:
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
         highest = max((column.highest_generation for column in columns.values()), default=0)
-        wanted = Redo(0, request.redo, ids, versions=self._versions_of(request.redo))
+        wanted = NotedRedo(0, request.redo, ids, versions=self._versions_of(request.redo))
         begin_redo(about, wanted if request.redo else None, highest)
 
     def _versions_of(self, steps: Iterable[str]) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,7 @@ from limpet.journal.layout import Layout
 
 
 @dataclass(frozen=True, slots=True)
-class Redo:
+class NotedRedo:
     """One forced redo.
 
     Attributes:
@@ -43,7 +43,7 @@ class Redo:
         """Tell whether it asks for a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
-    def is_within(self, other: "Redo") -> bool:
+    def is_within(self, other: "NotedRedo") -> bool:
         """Tell whether another redo asks for all that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
@@ -88,7 +88,7 @@ class Redos:
         return max((one.generation for one in covering), default=0)
 
 
-def begin_redo(about: dict[str, Any], wanted: Redo | None, highest: int) -> Redos:
+def begin_redo(about: dict[str, Any], wanted: NotedRedo | None, highest: int) -> Redos:
     """Note a redo that is asked for, unless it is one that was interrupted and now goes on.
 
     Args:
@@ -117,7 +117,7 @@ def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, An
         pending: The ids of items of which steps are still to be run again, without the trial, and
             by step why that failed if it did.
     """
-    left: dict[Redo, list[Any]] = {one: [] for one in Redos(about).noted}
+    left: dict[NotedRedo, list[Any]] = {one: [] for one in Redos(about).noted}
     if not left:
         return
     for id_, steps in pending:
@@ -133,25 +133,25 @@ def end_redo(about: dict[str, Any], pending: Iterable[tuple[str, Mapping[str, An
     _note(about, still)
 
 
-def _note(about: dict[str, Any], redos: Sequence[Redo]) -> None:
+def _note(about: dict[str, Any], redos: Sequence[NotedRedo]) -> None:
     about["redo"] = [one.as_plain() for one in redos]
     if not redos:
         del about["redo"]
 
 
-def _redos_in(noted: Any) -> list[Redo]:
+def _redos_in(noted: Any) -> list[NotedRedo]:
     found = map(_redo_in, noted if isinstance(noted, list) else [])
     return [one for one in found if one is not None]
 
 
-def _redo_in(plain: Any) -> Redo | None:
+def _redo_in(plain: Any) -> NotedRedo | None:
     if not isinstance(plain, Mapping):
         return None
     steps, items, versions = plain.get("steps"), plain.get("items"), plain.get("versions")
     versions = versions if isinstance(versions, Mapping) else {}
     if not isinstance(steps, list) or not isinstance(items, (list, type(None))):
         return None
-    return Redo(
+    return NotedRedo(
         _number(plain.get("generation")),
         frozenset(map(str, steps)),
         None if items is None else frozenset(map(str, items)),

@@ -1,15 +1,19 @@
 """Who is told what happens in a run, as it happens?"""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from limpet.pacing.pacer import Pacer
 from limpet.run.planning.plan import Plan
 from limpet.types import Cell, Outcome
 
 
+@runtime_checkable
 class Watcher(Protocol):
-    """Told of a run's progress, on the event loop of the run. It must be quick, and not raise."""
+    """Told of a run's progress, on the event loop of the run. It must be quick, and not raise.
+
+    A subclass says only what it wants to hear: each method does nothing unless it is defined.
+    """
 
     def planned(self, plan: Plan) -> None:
         """It is settled what will be done. Nothing has been spent yet."""

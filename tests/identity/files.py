@@ -45,8 +45,8 @@ import sys
 import limpet
 
 result = limpet.evaluate(
-    "rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, early_stop=False,
-    durability="flush",
+    "rows.jsonl", "app:answer", [], run=limpet.Run("runs/trial", durability="flush"),
+    pace=1, early_stop=False,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -56,7 +56,7 @@ import limpet
 from app import answer
 
 limpet.map(
-    answer, "abcd", journal="out.jsonl", concurrency=1,
+    answer, "abcd", journal="out.jsonl", pace=1,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -846,7 +846,7 @@ BARRIER = """
             TOGETHER.wait(30)
         return Path(f"docs/{name}.txt").read_text()
 """
-_AT_ONCE = {**PARTS, "script.py": SCRIPT.replace("concurrency=1", "concurrency=4")}
+_AT_ONCE = {**PARTS, "script.py": SCRIPT.replace("pace=1", "pace=4")}
 
 
 def alone(one: Project) -> None:
@@ -1449,7 +1449,7 @@ from pathlib import Path
 for text in ("v1 of it", "v1 of it", "v2 of it"):
     Path("prompts/answer.txt").write_text(text)
     try:
-        limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1)
+        limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", pace=1)
     except limpet.FunctionChangedError as error:
         print("FunctionChangedError:", error)
 """}),
@@ -1463,7 +1463,7 @@ import limpet
 from pathlib import Path
 
 def run(**more):
-    limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, **more)
+    limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", pace=1, **more)
 
 run()
 if sys.argv[1:]:

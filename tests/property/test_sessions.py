@@ -181,9 +181,7 @@ class World:
                 return {"score": limpet.Score(self.serial)}
 
         run = self.run
-        return limpet.evaluate(
-            ROWS, workflow, [Correct()], run, concurrency=2, max_retries=0, **options
-        )
+        return limpet.evaluate(ROWS, workflow, [Correct()], run, pace=2, retry=0, **options)
 
     # ---- what is read ---------------------------------------------------------------------------
 

@@ -59,7 +59,7 @@ def check_sync() -> None:
 
 async def check_map() -> None:
     assert_type(map(length, ["a"], journal="out.jsonl"), MapResult[str, int])
-    assert_type(map(plain_length, ["a"], concurrency=3, timeout=5), MapResult[str, int])
+    assert_type(map(plain_length, ["a"], pace=3, timeout=5), MapResult[str, int])
     assert_type(await amap(length, questions(), on_change="redo"), MapResult[str, int])
     assert_type(map(length, ["a"]).outputs, list[int | Unset])
     assert_type(map(length, ["a"]).failures, list[Finished[str, Any]])

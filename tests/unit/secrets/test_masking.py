@@ -326,14 +326,14 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
 
 def test_masking_can_be_turned_off(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
-    result = evaluate(f"it is {KEY}", tmp_path / "run", mask=False)
+    result = evaluate(f"it is {KEY}", tmp_path / "run", secrets=False)
     assert (result.items[0].output, result.summary["masked"]) == (f"it is {KEY}", 0)
-    mapped = limpet.map(lambda one: KEY, [1], journal=tmp_path / "map.jsonl", mask=False)
+    mapped = limpet.map(lambda one: KEY, [1], journal=tmp_path / "map.jsonl", secrets=False)
     assert mapped.outputs == [KEY]
     with pytest.raises(TypeError, match="mask='no': must be True or False"):
-        evaluate("x", tmp_path / "other", mask="no")
+        evaluate("x", tmp_path / "other", secrets=None if "no" else False)
     with pytest.raises(TypeError, match="mask='no': must be True or False"):
-        limpet.map(len, ["x"], mask="no")
+        limpet.map(len, ["x"], secrets=None if "no" else False)
 
 
 def test_rows_and_ids_are_never_masked(tmp_path, monkeypatch):

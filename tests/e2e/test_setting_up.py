@@ -20,7 +20,7 @@ def project(folder, app, workflow="app:Agent"):
     (folder / "data.jsonl").write_text(data)
     (folder / "eval.yml").write_text(
         f"dataset: data.jsonl\nworkflow:\n  python: {workflow}\n"
-        "evaluators:\n  exact: exact_match\noutput:\n  dir: run\n"
+        "evaluators:\n  exact: exact_match\nrun: run\n"
     )
 
 

@@ -37,7 +37,7 @@ dataset: rows.jsonl
 workflow: app:answer
 pace: 1
 early_stop: false
-output: {dir: runs/trial, durability: flush}
+run: {path: runs/trial, durability: flush}
 """
 SCORED = EVAL + "evaluators: {grade: app:grade}\n"
 SCRIPT = """

@@ -16,6 +16,7 @@ from limpet.config.model import (
     PaceShape,
     PriceShape,
     RetryShape,
+    RunShape,
     Section,
     Shape,
     WorkflowShape,
@@ -34,6 +35,7 @@ _SECTIONS: dict[Path, type[Section]] = {
     ("pace",): PaceShape,
     ("retry",): RetryShape,
     ("retry", "backoff"): BackoffShape,
+    ("run",): RunShape,
     ("output",): OutputShape,
 }
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
@@ -101,7 +103,9 @@ def _tell(one: ErrorDetails, findings: Findings) -> None:
     refused = one.get("ctx", {}).get("error")
     must = str(refused) if refused is not None else "must be a mapping of keys to values"
     hint = getattr(refused, "hint", None) or yaml_hint(path, must, one["input"], findings)
-    return findings.add(path, f"{must}, not {shown(one['input'])}", hint)
+    if path[0] != "secrets":
+        must += f", not {shown(one['input'])}"
+    return findings.add(path, must, hint)
 
 
 def unknown_key(path: Path, known: list[str]) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from limpet.config.credentials import without_credentials
+from limpet.config.credentials import hidden, without_credentials
 from limpet.config.file_checks import located
 from limpet.config.findings import Findings
 from limpet.config.model import Shape
@@ -44,10 +44,12 @@ class Config:
     ) -> None:
         self.path = path
         self.name = str(shape.name) if shape.name is not None else _name_of(path)
-        directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
+        directory = Path("runs", self.name) if shape.run.path is None else shape.run.path
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials
         self.public: dict[str, Any] = without_credentials(deepcopy(tree.data))
+        if isinstance(self.public.get("secrets"), list):
+            self.public["secrets"] = [hidden(str(secret)) for secret in self.public["secrets"]]
         self._shape = shape
         self._tree = tree
         self._keep = keep
@@ -72,16 +74,16 @@ class Config:
         options = options_of(self._shape)
         if declared is not None:
             options["depends_on"] = declared
-        if self._secrets:
-            options["secrets"] = self._secrets
-        if self._shape.output.mask is False:
+        secrets, output = self._shape.secrets, self._shape.output
+        if secrets is False:
             options["secrets"] = False
-        output = self._shape.output
+        elif secrets or self._secrets:
+            options["secrets"] = [*map(str, secrets or ()), *self._secrets]
         return Prepared(
             dataset_of(dataset, self._shape, self._keep),
             workflow,
             evaluators,
-            Run(self.run, **({"durability": output.durability} if output.durability else {})),
+            Run(self.run, self._shape.run.durability or "sync"),
             self.trials,
             options,
             known_secrets=self._secrets,

@@ -58,8 +58,8 @@ def _hint_of_missing(text: str, path: Path) -> str:
     return "paths are relative to this file"
 
 
-def check_output(asked: Any, folder: Path, findings: Findings) -> None:
+def check_run(asked: Any, folder: Path, findings: Findings) -> None:
     """Say if the run's directory cannot be one."""
-    text = asked.get("dir") if isinstance(asked, dict) else None
+    text = asked.get("path") if isinstance(asked, dict) else None
     if isinstance(text, str) and located(text, folder).is_file():
-        findings.add(("output", "dir"), f"{one_line(written_as(text))} is a file, not a directory")
+        findings.add(("run", "path"), f"{one_line(written_as(text))} is a file, not a directory")

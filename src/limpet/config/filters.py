@@ -1,7 +1,7 @@
 """Which rows does `filter` keep?
 
 In short, `{lang: en}` or `{lang: [en, fr]}`; in full, `{allow: {…}, deny: {…}}`, as
-`limpet.datasets.load` takes it. Values are compared as texts, so a number must be written as the
+`Dataset` takes it. Values are compared as texts, so a number must be written as the
 dataset has it: `1.10`, which YAML reads as 1.1, is refused rather than never found.
 """
 
@@ -17,23 +17,24 @@ from limpet.config.tree import Path
 _SIDES = ("allow", "deny")
 
 
-def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
+def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
     """Return the filter in full, and say what is wrong with it.
 
     Args:
-        asked: What stands under `filter`.
+        dataset: What stands under `dataset`.
         findings: Where to say what is wrong.
     """
+    asked, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
     if not isinstance(asked, dict):
         return None  # empty; or no mapping, which is said elsewhere
     if not set(asked) & set(_SIDES):
-        return {"allow": checked_side(asked, ("filter",), findings)}
+        return {"allow": checked_side(asked, at, findings)}
     for key in asked:
         if key not in _SIDES:
             hint = f"put {quoted(key)} under allow or deny"
-            findings.add(("filter", key), "stands beside allow or deny", hint)
+            findings.add((*at, key), "stands beside allow or deny", hint)
     sides = [side for side in _SIDES if asked.get(side) is not None]
-    return {side: checked_side(asked[side], ("filter", side), findings) for side in sides}
+    return {side: checked_side(asked[side], (*at, side), findings) for side in sides}
 
 
 def checked_side(columns: Any, path: Path, findings: Findings) -> dict[str, list[Any]]:

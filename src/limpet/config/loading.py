@@ -13,7 +13,7 @@ from limpet.config.config import Config
 from limpet.config.credentials import Literals
 from limpet.config.environment import substitute
 from limpet.config.evaluators import check_evaluators
-from limpet.config.file_checks import check_dataset, check_output
+from limpet.config.file_checks import check_dataset, check_run
 from limpet.config.filters import check_filter
 from limpet.config.findings import Findings, shown
 from limpet.config.overrides import override
@@ -48,10 +48,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
     data = expanded(substitute(tree.data, say))
     shape = check_shape(data, findings)
-    keep = check_filter(data.get("filter"), findings)
+    keep = check_filter(data.get("dataset"), findings)
     scorers = check_evaluators(data.get("evaluators"), findings)
     check_dataset(data.get("dataset"), file.parent, findings)
-    check_output(data.get("output"), file.parent, findings)
+    check_run(data.get("run"), file.parent, findings)
     findings.raise_any()
     assert shape is not None
     return Config(file, shape, tree, keep, scorers, _keys_in(data))

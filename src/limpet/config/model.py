@@ -13,10 +13,12 @@ from limpet.config.values import (
     Headers,
     Name,
     OnBadRow,
+    OnChange,
     Positive,
     Price,
     Reference,
     Seconds,
+    Secrets,
     Statuses,
     Text,
     Texts,
@@ -49,6 +51,9 @@ class DatasetShape(Section):
     shuffle: Truth = Field(default=False, description="Take them in an order chosen by the seed.")
     seed: Whole = Field(default=0, description="Which shuffle, which sample.")
     sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
+    filter: dict[str, Any] | None = Field(
+        default=None, description="Which rows to keep, by column."
+    )
 
 
 class RemoteShape(Section):
@@ -132,25 +137,29 @@ class RetryShape(Section):
         default=None, description="How often after a time-out."
     )
     backoff: BackoffShape | None = None
+    failed: Truth | None = Field(
+        default=None, description="Try again what failed in an earlier session; true."
+    )
 
 
-class OutputShape(Section):
-    """What is written, and where."""
+class RunShape(Section):
+    """Where results are kept, and when one counts."""
 
-    dir: Folder | None = Field(
+    path: Folder | None = Field(
         default=None, description="The run's directory, relative to this file."
     )
     durability: WhenDurable | None = Field(
         default=None, description="When a result counts as on disk."
     )
+
+
+class OutputShape(Section):
+    """What is written for others."""
+
     bare: Truth | None = Field(
         default=None, description="Write workflow_output.json as outputs alone."
     )
     step_filter: Texts | None = Field(default=None, description="Which types of steps are kept.")
-    mask: Truth | None = Field(
-        default=None,
-        description="Mask secrets in answers, scores and errors on disk; true unless said.",
-    )
 
 
 class PriceShape(Section):
@@ -166,10 +175,8 @@ class Shape(Section):
 
     name: Name | None = Field(default=None, description="What the evaluation is called.")
     dataset: DatasetShape = Field(description="The rows.")
-    filter: dict[str, Any] | None = Field(
-        default=None, description="Which rows to keep, by column."
-    )
     workflow: WorkflowShape = Field(description="What is evaluated.")
+    run: RunShape = Field(default=RunShape(), description="The run's directory.")
     trials: Count = Field(default=1, description="How often each item is asked.")
     evaluators: dict[str, Any] | None = Field(default=None, description="What scores it, by name.")
     pace: PaceShape = Field(default=PaceShape(), description="Calls at once.")
@@ -177,10 +184,16 @@ class Shape(Section):
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take; or 90s, 2m."
     )
+    on_change: OnChange | None = Field(
+        default=None, description="When the workflow changed: redo its answers, or keep them."
+    )
+    secrets: Secrets | None = Field(
+        default=None, description="More values to mask on disk; false: keep them as they are."
+    )
     early_stop: Truth | None = Field(
         default=None, description="Stop if the first items all fail alike; true."
     )
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."
     )
-    output: OutputShape = Field(default=OutputShape(), description="The run's directory.")
+    output: OutputShape = Field(default=OutputShape(), description="Files for others.")

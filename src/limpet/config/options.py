@@ -32,14 +32,14 @@ def dataset_of(source: Any, shape: Shape, keep: Mapping[str, Any] | None) -> Dat
 
 def options_of(shape: Shape) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
-    told = _said(shape, "timeout", "early_stop")
+    told = _said(shape, "timeout", "on_change", "early_stop")
     if shape.prices is not None:
         told["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in shape.prices.items()
         }
     if pace := _said(shape.pace, "concurrency", "max_concurrency"):
         told["pace"] = Pace(**pace)
-    retry = _said(shape.retry, "max_retries", "max_timeouts")
+    retry = _said(shape.retry, "max_retries", "max_timeouts", "failed")
     if shape.retry.backoff is not None:
         waits = _said(shape.retry.backoff, "base", "cap")
         retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})

@@ -163,6 +163,15 @@ def _meant_reference(value: str) -> str | None:
     return f"did you mean {tidy}?" if tidy != value and _REFERENCE.fullmatch(tidy) else None
 
 
+def _secrets(value: Any) -> Any:
+    if settled(value) is False:
+        return False
+    try:
+        return _texts(value)
+    except RefusedError:
+        raise RefusedError("must be false, or a list of texts") from None
+
+
 def _or_variable(schema: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [schema, VARIABLE]})
 
@@ -221,6 +230,16 @@ OnBadRow = Annotated[
     Literal["raise", "skip"],
     PlainValidator(partial(_choice, ("raise", "skip"))),
     _or_variable({"enum": ["raise", "skip"]}),
+]
+OnChange = Annotated[
+    Literal["redo", "keep"],
+    PlainValidator(partial(_choice, ("redo", "keep"))),
+    _or_variable({"enum": ["redo", "keep"]}),
+]
+Secrets = Annotated[
+    list[str] | Literal[False],
+    PlainValidator(_secrets),
+    WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 WhenDurable = Annotated[
     Literal["sync", "interval", "flush"],

@@ -1603,7 +1603,7 @@ LEFT_OUT = [
             {"app.py": one.path("app.py").read_text() + "\n# the end\n"}))),
     kept("what a hook of the caller reads", READ, Edited({"notes.txt": V2}),
          files={"notes.txt": V1, "script.py": SCRIPT.replace(
-             "on_change=", "on_item_complete=lambda _: open('notes.txt').close(), on_change=")},
+             "on_change=", "watcher=lambda _: open('notes.txt').close(), on_change=")},
          words=PYTHON),
     kept("what the script itself reads", READ, Edited({"notes.txt": V2}),
          files={"notes.txt": V1, "script.py": "print(open('notes.txt').read())\n" + SCRIPT

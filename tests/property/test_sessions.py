@@ -71,10 +71,10 @@ class World:
         """Do one session, stopped or killed at a call of some number, and compare."""
         self.session += 1
         selected = IDS[:limit]
-        options = {"limit": limit, "on_change": on_change, "version": str(self.version)}
+        options = {"on_change": on_change, "version": str(self.version)}
         before = list(self.redos)
         if redo:
-            options |= {"redo": list(redo), "redo_items": None if items is None else sorted(items)}
+            options["redo"] = limpet.Redo(list(redo), None if items is None else sorted(items))
             covered = items if items is not None or limit in (None, 5) else frozenset(selected)
             spec = (frozenset(redo), covered)
             # The same again goes on with it, unless the workflow that it runs was edited since.
@@ -88,7 +88,7 @@ class World:
         wanted = {id_: self.asks(id_, on_change) for id_ in selected}
         if "?" in wanted.values():
             with pytest.raises(limpet.FunctionChangedError):
-                self.evaluate([], [], options)
+                self.evaluate([], [], options, limit)
             self.redos = before
             return
         asked, scored, snapped = [], [], []
@@ -102,7 +102,7 @@ class World:
                 shutil.copytree(self.run, snapped[0])
 
         was_scored = {id_ for id_ in selected if not wanted[id_] and self.lacks_score(id_)}
-        self.evaluate(asked, scored, options, due)
+        self.evaluate(asked, scored, options, limit, due)
         if snapped:
             self.run = snapped[0]
         is_whole = stop is None and not snapped
@@ -162,7 +162,7 @@ class World:
             if serial in kept:
                 self.scores[id_, answer] = (serial, self.session)
 
-    def evaluate(self, asked, scored, options, due=lambda: None):
+    def evaluate(self, asked, scored, options, limit, due=lambda: None):
         async def workflow(question):
             self.serial += 1
             asked.append((question, self.serial))
@@ -180,8 +180,8 @@ class World:
                 due()
                 return {"score": limpet.Score(self.serial)}
 
-        run = self.run
-        return limpet.evaluate(ROWS, workflow, [Correct()], run, pace=2, retry=0, **options)
+        rows, run = limpet.Dataset(ROWS, limit=limit), self.run
+        return limpet.evaluate(rows, workflow, [Correct()], run, pace=2, retry=0, **options)
 
     # ---- what is read ---------------------------------------------------------------------------
 

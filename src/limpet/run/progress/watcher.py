@@ -1,18 +1,17 @@
 """Who is told what happens in a run, as it happens?"""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from limpet.pacing.pacer import Pacer
 from limpet.run.planning.plan import Plan
 from limpet.types import Cell, Outcome
 
 
-@runtime_checkable
-class Watcher(Protocol):
+class Watcher:
     """Told of a run's progress, on the event loop of the run. It must be quick, and not raise.
 
-    A subclass says only what it wants to hear: each method does nothing unless it is defined.
+    A subclass has the methods that it wants to hear of; those here do nothing.
     """
 
     def planned(self, plan: Plan) -> None:

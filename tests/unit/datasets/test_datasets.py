@@ -51,7 +51,7 @@ def test_a_dataset_says_what_it_holds_and_what_it_does_not():
     rows = [*ROWS, {"id": "d"}]
     dataset = Dataset(rows, on_bad_row="skip", filter={"deny": {"level": "hard"}}).load()
     assert repr(dataset) == "<LoadedDataset rows: 2 items, 1 bad row skipped, 1 filtered>"
-    assert repr(Dataset(ROWS, limit=1).load()) == "<Dataset rows: 1 item>"
+    assert repr(Dataset(ROWS, limit=1).load()) == "<LoadedDataset rows: 1 item>"
 
 
 def test_bad_rows_are_in_the_order_of_the_file_and_cut_to_size(tmp_path):

@@ -1,10 +1,18 @@
 """Is an edit seen that may change an answer, and only such an edit?"""
 
 import pytest
-from identity import attacks, attacks_on_effects, attacks_on_values, cases, strangers
+
+from identity import (
+    attacks,
+    attacks_last,
+    attacks_on_effects,
+    attacks_on_values,
+    cases,
+    strangers,
+)
 from identity.probing import Probe
 
-TABLES = (cases, strangers, attacks, attacks_on_effects, attacks_on_values)
+TABLES = (cases, strangers, attacks, attacks_on_effects, attacks_on_values, attacks_last)
 RERUN = [one for table in TABLES for one in table.RERUN]
 KEEP = [one for table in TABLES for one in table.KEEP]
 

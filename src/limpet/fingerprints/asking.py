@@ -24,6 +24,9 @@ _HONEST |= {id(MethodDescriptorType), id(WrapperDescriptorType)}
 _LISTS = (str, tuple, list, dict, set, frozenset)
 _bases = type.__dict__["__mro__"].__get__
 _held = type.__dict__["__dict__"].__get__
+_OF_CLASSES = {
+    name: type.__dict__[name].__get__ for name in ("__module__", "__name__", "__qualname__")
+}
 _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
@@ -59,7 +62,7 @@ def text_at(thing: Any, name: str) -> str | None:
     kind = type(thing)
     found: Any = None
     if issubclass(kind, type):
-        found = type.__dict__[name].__get__(thing)
+        found = _OF_CLASSES[name](thing)
     elif id(kind) in _HONEST:
         found = getattr(thing, name, None)
     elif issubclass(kind, ModuleType):
@@ -67,7 +70,7 @@ def text_at(thing: Any, name: str) -> str | None:
     else:
         found = _own_dict(thing).get(name)
         if type(found) is not str and name == "__module__":
-            found = type.__dict__[name].__get__(kind)
+            found = _OF_CLASSES[name](kind)
     return found if type(found) is str else None
 
 

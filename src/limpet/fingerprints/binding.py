@@ -66,27 +66,30 @@ class Names:
         scope = self.scope
         assert scope.parent is not None
         self.scope = scope.parent
-        named = scope.kind == "class" or any(use[1] in _READS_LOCALS for use in scope.uses)
+        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint(
+            [use[1] for use in scope.uses]
+        )
         numbers: dict[str, str] = {}
+        tokens, fixed = self.tokens, scope.fixed
+        own = scope.bound - scope.of_module - scope.outer
         if scope.defined:
-            scope.fixed |= {
+            fixed |= {
                 name
                 for at, name, chain, called in scope.uses
                 if name in scope.defined and chain and not called and at not in self.returned
             }
         for use in scope.uses:
-            at, name, _, _ = use
-            if name in scope.of_module:
-                self.module.uses.append(use)
-            elif name in scope.outer or name not in scope.bound:
-                scope.parent.uses.append(use)
-            elif named or name in scope.fixed:
-                self.tokens[at] = name
+            name = use[1]
+            if name not in own:
+                outer = self.module if name in scope.of_module else scope.parent
+                outer.uses.append(use)
+            elif named or name in fixed:
+                tokens[use[0]] = name
             else:
                 if name not in numbers:
                     numbers[name] = f"%{self._locals}"
                     self._locals += 1
-                self.tokens[at] = numbers[name]
+                tokens[use[0]] = numbers[name]
 
     def finish(self, free: frozenset[str]) -> Reading:
         """Return what was found, when all is written."""

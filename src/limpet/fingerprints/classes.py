@@ -11,6 +11,7 @@ from limpet.fingerprints.naming import plain_name
 from limpet.fingerprints.ownership import is_users
 from limpet.fingerprints.parsed import lines_of
 from limpet.fingerprints.reading import FUNCTIONS
+from limpet.fingerprints.settings import use_settings
 from limpet.fingerprints.statements import assignments
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     if node is not None:
         walk.found.written[kept] = (str(file), _lines(node))
     walk.readings.met_class(label, cls)
+    use_settings(walk, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"

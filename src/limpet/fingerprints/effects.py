@@ -20,7 +20,7 @@ from limpet.fingerprints.naming import module_name
 from limpet.fingerprints.ownership import is_module, is_users, is_users_file, is_users_module
 from limpet.fingerprints.parsed import Parsed, lines_of
 from limpet.fingerprints.reading import FUNCTIONS, Reading
-from limpet.fingerprints.statements import registered_by
+from limpet.fingerprints.statements import may_do_something, registered_by
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk import Walk
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
 _US = __name__.partition(".")[0]
-_SETS = r"^[ \t]*%s\.(\w+)[ \t]*(?:[-+*/|&]|\*\*|//)?=(?!=)"
+_MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
@@ -44,6 +44,10 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
         _does(walk, module, scope, parsed, file)
         _sets(walk, scope, parsed)
         _imports(walk, scope, parsed, file)
+    _above(walk, module)
+
+
+def _above(walk: "Walk", module: str) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
@@ -95,7 +99,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
             statement.name, statement.bases, statement.keywords, [], statement.decorator_list
         )
         found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
-        found += [part for one in statement.body for part in parts_that_change(walk, one, scope)]
+        body = filter(may_do_something, statement.body)
+        found += [part for one in body for part in parts_that_change(walk, one, scope)]
     elif isinstance(statement, FUNCTIONS):
         given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
         found = [*statement.decorator_list, *given]
@@ -103,6 +108,8 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
     else:
         counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
         return [statement] if counts else []
+    if walk.judge.hands_over(statement, scope):
+        return [statement]
     registries = registered_by(statement)
     if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
         return [statement]
@@ -154,17 +161,39 @@ def lines_that_run() -> dict[int, int]:
 def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
     imported = {_bound(alias) for one in parsed.imports for alias in one.names}
-    for name in sorted(imported):
-        library = scope.get(name)
-        if f"{name}." not in parsed.text or not is_module(library) or is_users_module(library):
-            continue
-        held = names_of(library)
-        for attribute in sorted({*re.findall(_SETS % name, parsed.text, re.MULTILINE)}):
-            path = f"{text_at(library, '__name__')}.{attribute}"
+    libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
+    if not libraries:
+        return
+    for name, attribute in sorted(_set_in(parsed.text)):
+        if name in libraries:
+            library = scope[name]
+            path, held = f"{text_at(library, '__name__')}.{attribute}", names_of(library)
             if attribute in held:
                 walk.use(path, held[attribute])
             else:
                 walk.keep(path, ["not there"])
+
+
+def _may_be_set(name: str, scope: Scope, text: str) -> bool:
+    library = scope.get(name)
+    if f"{name}." not in text or not is_module(library) or is_users_module(library):
+        return False
+    return re.search(_MAY_SET % (name, name), text) is not None
+
+
+def _set_in(text: str) -> set[tuple[str, str]]:
+    """Return the attributes of names that code gives values to: also one of several."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):  # edited since its import: any may be set
+        return {*re.findall(r"(\w+)\.(\w+)", text)}
+    return {
+        (node.value.id, node.attr)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and isinstance(node.value, ast.Name)
+    }
 
 
 def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
@@ -178,6 +207,7 @@ def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
             loaded = sys.modules.get(name)
             if not used:  # it is imported for what that does
                 _whole(walk, name, file)
+                _above(walk, name)
             elif is_module(loaded):
                 walk.defer(reach, walk, name, names_of(loaded))
 

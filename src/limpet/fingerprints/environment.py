@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType
 from typing import Any
 
+from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import nested
 from limpet.fingerprints.reading import Chain, Reading
 
@@ -20,8 +21,10 @@ COMPUTED = None
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", one) for one in _METHODS)}
+_BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
+_READERS = {"environs", "decouple", "environ", "dynaconf"}  # packages that do nothing else
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SHORTEST = 2
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
@@ -82,7 +85,9 @@ class Touched:
 
 def is_handed(value: Any) -> bool:
     """Tell whether a value is the environment, or reads it."""
-    return value is os.environ or value is os.getenv or value is os.path.expandvars
+    if value is os.environ or value is os.getenv or value is os.path.expandvars:
+        return True
+    return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
 
 
 def _matches(pattern: str, texts: Iterable[str]) -> Iterator[str]:
@@ -159,11 +164,13 @@ def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     """Tell whether code looks something up in the environment."""
-    first, *rest = chain
-    if first not in scope:  # imported inside the function
-        plain = chain if first == "os" else ("os", *chain)
+    if chain[0] not in scope:  # imported inside the function
+        if chain[0] not in _BEGINS:
+            return False
+        plain = chain if chain[0] == "os" else ("os", *chain)
         return plain in _READING or plain == ("os", "environ")
-    value: Any = scope[first]
+    value: Any = scope[chain[0]]
+    rest = chain[1:]
     if value is os:
         value, rest = getattr(os, rest[0], None) if rest else None, rest[1:]
     if value is os.environ:

@@ -32,6 +32,7 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         if node is not None:
             received = documented or bool(getattr(node, "decorator_list", ()))
             walk.readings.document(walk, label, node, scope, counts=received)
+            walk.sources.let_go(node)
         numbers = {} if reading is None else reading.free
     else:
         walk.keep(label, ["library", full_name(function)])
@@ -76,7 +77,7 @@ def read_code(
     reading = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
     kept = walk.keep(label, ["code", reading.digest])
     walk.found.written[kept] = (code.co_filename, (lines_of(node),))
-    walk.readings.met(label, node, code)
+    walk.readings.met(label, walk.sources.text_of(node), code)
     _getter(walk, node, reading, scope)
     walk.follow(label, reading, module, scope, code.co_filename)
     return reading

@@ -49,9 +49,8 @@ _taken: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] =
 
 def first_value(place: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
     """Return what counts in place of what a run left there; None: no run did."""
-    real = _real(holders)
     for one in _left.get(place, ()):
-        if now in one.first and one.is_in(real):
+        if now in one.first and one.is_in(_real(holders)):
             return (one.first[now],)
     return None
 

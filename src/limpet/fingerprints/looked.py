@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
+_write_text = json.encoder.encode_basestring_ascii
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -43,5 +44,14 @@ class Looked:
 
 def digest_of(form: Any) -> str:
     """Return 32 hex digits that are the same for the same form."""
-    content = _encode(form).encode(errors="surrogatepass")
-    return blake2b(content, digest_size=16).hexdigest()
+    return blake2b(_written(form).encode(), digest_size=16).hexdigest()
+
+
+def _written(form: Any) -> str:
+    """Return a form as JSON, in ASCII."""
+    if type(form) is list:
+        try:  # most forms are a few texts
+            return f"[{','.join(map(_write_text, form))}]"
+        except TypeError:
+            pass
+    return _encode(form)

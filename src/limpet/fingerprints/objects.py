@@ -41,6 +41,8 @@ _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
 class Room:
     """How many objects of libraries are still looked into, behind one name."""
 
+    __slots__ = ("_left",)
+
     def __init__(self) -> None:
         self._left = _MOST_IN_LIBRARY
 

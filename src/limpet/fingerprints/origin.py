@@ -98,6 +98,8 @@ def by_chance(
         data: Whether globals that are plain data may go into it: they count by themselves.
     """
     expressions = [one for one in expressions if type(one) is not ast.Constant]
+    if not expressions:
+        return False
     names = names or {}
     if not any(_may_differ(node, names) for one in expressions for node in ast.walk(one)):
         return False

@@ -52,8 +52,8 @@ def is_users_module(module: ModuleType) -> bool:
     if names.get("__name__") == "__main__":
         return True
     file = names.get("__file__")
-    if type(file) is not str:
-        file = _first_of(names.get("__path__"))
+    if type(file) is not str and "__path__" in names:
+        file = _first_of(names["__path__"])
     if type(file) is str:
         return is_users_file(file)
     # Python's own have a spec; one without was made by hand.

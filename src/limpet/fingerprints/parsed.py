@@ -58,11 +58,10 @@ class Parsed:
     def _take(self, tree: ast.Module) -> None:
         self._rest = tree.body
         for statement in tree.body:
-            self._index(statement, statement, "")
+            if type(statement) not in SIMPLE:
+                self._index(statement, statement, "")
 
     def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
-        if type(node) in SIMPLE:
-            return
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
@@ -73,7 +72,8 @@ class Parsed:
             within += f"{node.name}."
         if deeper:
             for child in children(node):
-                self._index(child, statement, within)
+                if type(child) not in SIMPLE:
+                    self._index(child, statement, within)
 
     def _open(self, piece: Piece) -> ast.stmt | None:
         """Parse a piece; return its statement, or None if it was cut in the wrong place."""
@@ -90,6 +90,25 @@ class Parsed:
         self._opened[piece.first] = body[0]
         self._index(body[0], body[0], "", deeper=piece.holds_others)
         return body[0]
+
+    def let_go(self, line: int) -> None:
+        """Forget the function that begins on a line; who asks for it again parses it again.
+
+        Most functions are read once, and trees are the largest part of what a look holds.
+        """
+        piece = self._cut.at_line(line)
+        # Others are known by the identity of their statement: it may not be used again.
+        if piece is None or piece.holds_others or self._shapes or self._lambdas:
+            return
+        statement = self._opened.pop(piece.first, None)
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            del self._lines[lines_of(statement)[0]]
+            named = self._functions[statement.name]
+            self._functions[statement.name] = [one for one in named if one is not statement]
+
+    def text_between(self, first: int, last: int) -> str:
+        """Return lines as they are written."""
+        return "\n".join(self.text.split("\n")[first - 1 : last])
 
     def _open_named(self, name: str) -> None:
         first = name.partition(".")[0]

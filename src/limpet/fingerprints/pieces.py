@@ -5,6 +5,7 @@ classes, each parsed only when somebody asks for it, and the rest: imports, assi
 """
 
 import bisect
+import operator
 import re
 from dataclasses import dataclass, field
 
@@ -37,12 +38,14 @@ class Piece:
         first: The number of its first line.
         text: As it is written.
         is_class: Whether it is one.
+        last: The number of the line that its text ends in.
     """
 
     name: str
     first: int
     text: str
     is_class: bool
+    last: int
 
     @property
     def holds_others(self) -> bool:
@@ -63,6 +66,9 @@ class Piece:
         return re.search(rf"\n{header[1]}(?!{_SILENT})[^\n]*[(.\[:]", self.text) is not None
 
 
+_first_line = operator.attrgetter("first")
+
+
 @dataclass(slots=True)
 class Cut:
     """A file in pieces.
@@ -77,11 +83,11 @@ class Cut:
 
     def at_line(self, line: int) -> Piece | None:
         """Return the piece that a line lies in."""
-        before = bisect.bisect_right(self.pieces, line, key=lambda one: one.first)
+        before = bisect.bisect_right(self.pieces, line, key=_first_line)
         if not before:
             return None
         found = self.pieces[before - 1]
-        return found if line < found.first + found.text.count("\n") + 1 else None
+        return found if line <= found.last else None
 
 
 def cut(text: str) -> Cut:
@@ -94,11 +100,15 @@ def cut(text: str) -> Cut:
     found = Cut("")
     rest: list[str] = []
     line, done, at = 1, 0, 0
-    while at < len(begins) - 1:
+    last = len(begins) - 1
+    while at < last:
         begin = begins[at]
+        if text[begin] not in "@acd":  # no decorator, async, class or def
+            at += 1
+            continue
         while text[begins[at]] == "@":  # of several decorators, each begins a line
             at += 1
-            if at == len(begins) - 1:
+            if at == last:
                 return whole
         header = _HEADER.match(text, begins[at])
         if header is None:
@@ -109,11 +119,10 @@ def cut(text: str) -> Cut:
         end = begins[at + 1]
         rest.append(text[done:begin])
         line += rest[-1].count("\n")
-        piece = Piece(header[1], line, text[begin:end], header[0].startswith("class"))
-        found.pieces.append(piece)
-        empty = "\n" * piece.text.count("\n")
-        rest.append(empty)
-        line += len(empty)
+        first, line = line, line + text.count("\n", begin, end)
+        is_class = header[0].startswith("class")
+        found.pieces.append(Piece(header[1], first, text[begin:end], is_class, line))
+        rest.append("\n" * (line - first))
         done, at = end, at + 1
     found.rest = "".join([*rest, text[done:]])
     return found

@@ -91,6 +91,8 @@ def docstring(node: ast.AST) -> str | None:
 
 def chain_of(node: ast.AST) -> Chain | None:
     """Return `a.b.c` as a chain; None for anything else."""
+    if type(node) is ast.Name:
+        return (node.id,)
     names: list[str] = []
     while type(node) is ast.Attribute:
         names.append(node.attr)

@@ -5,7 +5,7 @@ does is known when all code was met.
 """
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ class Readings:
         self.environment = environment.Touched()
         self._noticed: set[str] = set()
         self._documentation: dict[str, Any] = {}
-        self._hinted: list[tuple[ast.AST, Mapping[str, Any]]] = []
-        self._functions: list[tuple[str, ast.AST, CodeType]] = []
+        self._hinted: list[tuple[list[ast.expr], Mapping[str, Any]]] = []
+        self._functions: list[tuple[str, Callable[[], str], CodeType]] = []
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
 
@@ -47,9 +47,9 @@ class Readings:
         """Take it that somebody reads docstrings: there is code that nobody can read."""
         self._noticed.add(read.DOCUMENTATION)
 
-    def met(self, label: str, node: ast.AST, code: CodeType) -> None:
-        """Remember a function."""
-        self._functions.append((label, node, code))
+    def met(self, label: str, text: Callable[[], str], code: CodeType) -> None:
+        """Remember a function, and what gives its text."""
+        self._functions.append((label, text, code))
 
     def met_class(self, label: str, cls: type) -> None:
         """Remember a class."""
@@ -64,10 +64,10 @@ class Readings:
             return
         if counts:
             walk.found.forms[f"{label}.__doc__"] = text
-            _follow_hints(walk, node, scope)
+            _follow_hints(walk, read.hints_of(node), scope)
         else:
             self._documentation[f"{label}.__doc__"] = text
-            self._hinted.append((node, scope))
+            self._hinted.append((read.hints_of(node), scope))
 
     def finish(self, walk: "Walk") -> None:
         """Let count what follows; what that reaches in turn waits in the walk's queue."""
@@ -76,8 +76,8 @@ class Readings:
             forms.update(self._documentation)
             self._follow_all_hints(walk)
         if read.SOURCE in self._noticed:
-            for label, node, _ in self._functions:
-                forms[f"{label} as written"] = walk.sources.text_of(node)
+            for label, text, _ in self._functions:
+                forms[f"{label} as written"] = text()
         if read.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
@@ -95,12 +95,11 @@ class Readings:
 
     def _follow_all_hints(self, walk: "Walk") -> None:
         hinted, self._hinted = self._hinted, []
-        for node, scope in hinted:
-            _follow_hints(walk, node, scope)
+        for hints, scope in hinted:
+            _follow_hints(walk, hints, scope)
 
 
-def _follow_hints(walk: "Walk", node: ast.AST, scope: Mapping[str, Any]) -> None:
-    hints = read.hints_of(node)
+def _follow_hints(walk: "Walk", hints: list[ast.expr], scope: Mapping[str, Any]) -> None:
     if hints:
         found = syntax.read_hints(hints)
         scopes.use_chains(walk, str(scope.get("__name__", "")), scope, found.chains, set())

@@ -23,6 +23,7 @@ Scope = Mapping[str, Any]
 _OF_NOTEBOOKS = re.compile(
     r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code"
 )
+_MODULES = ("sys", "modules")
 _WHOLE = ((1, 1_000_000),)
 
 
@@ -37,7 +38,7 @@ def follow(
     use_chains(walk, module, scope, reading.chains, reading.handed)
     if reading.computes_names:
         use_scope(walk, module, scope)
-    if any(chain[:2] == ("sys", "modules") for chain in reading.chains):
+    if _MODULES in [chain[:2] for chain in reading.chains]:
         _loaded(walk, reading, scope)
 
 
@@ -62,9 +63,12 @@ def use_chains(
 def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented: bool) -> None:
     first, *rest = chain
     if first not in scope:
-        added = vars(builtins).get(first)
-        if is_users(added) or is_users(type(added)):
-            walk.use(f"builtins.{first}", added)
+        if first not in walk.of_python:
+            added = vars(builtins).get(first)
+            if is_users(added) or is_users(type(added)):
+                walk.use(f"builtins.{first}", added)
+            else:
+                walk.of_python.add(first)
         return  # one of Python's own, or not there yet
     if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
         walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])
@@ -160,7 +164,7 @@ def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
     """Let modules count that code finds in `sys.modules`: those it names, or all of the user's."""
     named: set[Any] = set()
     for chain, name in reading.looked_up:
-        if chain[:2] == ("sys", "modules"):
+        if chain[:2] == _MODULES:
             match name:
                 case ast.Constant(value=str() as text):
                     named.add(text)

@@ -10,7 +10,6 @@ import ast
 import sys
 import sysconfig
 import threading
-from collections import ChainMap
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -20,6 +19,7 @@ from limpet.fingerprints import chance, effects, names, scopes
 from limpet.fingerprints.asking import is_a, names_of
 from limpet.fingerprints.ownership import is_module, is_users_file, is_users_module
 from limpet.fingerprints.reading import Reading
+from limpet.fingerprints.resolving import scope_in
 from limpet.fingerprints.statements import SIMPLE, assignments, children
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _frames_of_script(scope: dict[str, Any]) -> list[FrameType]:
 def _before_run(walk: "Walk", frame: FrameType) -> None:
     code, scope = frame.f_code, frame.f_globals
     own: dict[str, Any] = {}
+    node: Any = None
     if code.co_name == "<module>":
         parsed = walk.sources.module(scope)
         body = [] if parsed is None else parsed.tree.body
@@ -74,10 +75,10 @@ def _before_run(walk: "Walk", frame: FrameType) -> None:
         at = [one for one in body if (one.end_lineno or 0) >= frame.f_lineno]
         body = at[:1]
     else:
-        node: Any = walk.sources.definition_of(code)
+        node = walk.sources.definition_of(code)
         body = [] if node is None or isinstance(node, ast.Lambda) else node.body
         own = dict(frame.f_locals)
-    every: Any = ChainMap(own, scope)
+    every: Any = scope_in(own, node or ast.Module([], []), scope)
     done: list[ast.AST] = []
     for one in _over(body, frame.f_lineno):
         if isinstance(one, (ast.Import, ast.ImportFrom)):
@@ -102,6 +103,8 @@ def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
         first, last = one.lineno, one.end_lineno
         if last < line:
             yield one
+        elif first <= line and type(one) in SIMPLE:
+            yield from _made_first(one)
         elif first <= line and type(one) not in SIMPLE:
             for header in _HEADERS:
                 found = getattr(one, header, None)
@@ -110,6 +113,17 @@ def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
                     if part is not None and not part.lineno <= line <= part.end_lineno:
                         yield part
             yield from _over([each for each in children(one) if hasattr(each, "lineno")], line)
+
+
+def _made_first(statement: Any) -> Iterator[ast.AST]:
+    """Yield `Runner("m1")` of `Runner("m1").go()`."""
+    node = getattr(statement, "value", None)
+    node = node.value if isinstance(node, ast.Await) else node
+    node = node.func if isinstance(node, ast.Call) else None
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    if isinstance(node, ast.Call):
+        yield node
 
 
 def _imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:

@@ -9,13 +9,13 @@ import __future__
 import ast
 import functools
 import linecache
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import Any
 
 from limpet.fingerprints.asking import text_at
 from limpet.fingerprints.bytecode import shape
-from limpet.fingerprints.parsed import Definition, Parsed, parsed
+from limpet.fingerprints.parsed import Definition, Parsed, lines_of, parsed
 from limpet.fingerprints.unchanged import Unchanged
 
 _FUTURE = functools.reduce(
@@ -90,6 +90,7 @@ class Sources:
         """Return the syntax of a file as it is now."""
         if file not in self._as_it_is:
             before = self._read(file)
+        if file not in self._as_it_is:
             linecache.checkcache(file)
             text = text_of_file(file)
             same = before is not None and before.text == text
@@ -99,7 +100,10 @@ class Sources:
     def _read(self, file: str) -> Parsed | None:
         """Return a file as Python read it last: that may be older than the file is now."""
         if file not in self._as_read:
-            self._as_read[file] = parsed(text_of_file(file))
+            is_new = file not in linecache.cache
+            found = self._as_read[file] = parsed(text_of_file(file))
+            if is_new:  # it is read only now
+                self._as_it_is[file] = found
         return self._as_read[file]
 
     def _believed(self, file: str) -> Parsed | None:
@@ -111,10 +115,13 @@ class Sources:
             known = self._as_before[file] = parsed(text)
         return known
 
-    def text_of(self, node: ast.AST) -> str:
-        """Return a function that was found as it is written, comments and all."""
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
-        return "\n".join(self._home[id(node)].text.split("\n")[first - 1 : node.end_lineno])  # type: ignore[attr-defined]
+    def text_of(self, node: Definition) -> Callable[[], str]:
+        """Return what gives a function that was found as it is written, comments and all."""
+        return functools.partial(self._home[id(node)].text_between, *lines_of(node))
+
+    def let_go(self, node: Definition) -> None:
+        """Forget the syntax of a function that was read, if it can be found again."""
+        self._home.pop(id(node)).let_go(lines_of(node)[0])
 
 
 def _fits(node: Definition, code: CodeType) -> bool:

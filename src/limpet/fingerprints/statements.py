@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
-REGISTERING = r"register\w*|receiver|listens_for|hookimpl"
+REGISTERING = (
+    r"register\w*|receiver|listens_for|hookimpl|patch_\w+|add_\w+|on|on_\w+|\w*hook|\w*callback"
+)
 """Decorators that put what they get into a registry."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_CALLED_LATER = frozenset({*_FUNCTIONS, ast.Lambda})
+_LEAVES = frozenset({ast.Name, ast.Constant})
 _IMPORTS = (ast.Import, ast.ImportFrom)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
@@ -21,6 +25,18 @@ SIMPLE |= {ast.Break, ast.Continue}
 def children(node: ast.AST) -> list[Any]:
     """Return the statements, handlers and cases in a statement."""
     return [child for field in _BODIES for child in getattr(node, field, ())]
+
+
+def nodes_in(node: ast.AST) -> list[ast.AST]:
+    """Return the nodes right below a node, as `ast.iter_child_nodes` does, in half the time."""
+    found: list[ast.AST] = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            found += [one for one in value if isinstance(one, ast.AST)]
+        elif isinstance(value, ast.AST):
+            found.append(value)
+    return found
 
 
 def statements_in(node: ast.AST) -> Iterator[ast.AST]:
@@ -36,17 +52,37 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
-        if type(node) in SIMPLE or isinstance(node, _SCOPES) or is_for_scripts(node):
+        if type(node) in SIMPLE or isinstance(node, _SCOPES):
             continue
-        yield from at_import(children(node))
+        yield from at_import(node.orelse if is_for_scripts(node) else children(node))
 
 
 def is_for_scripts(node: ast.AST) -> bool:
     """Tell whether it is `if __name__ == "__main__":`."""
-    match node:
-        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+    if type(node) is not ast.If:
+        return False
+    match node.test:
+        case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]):
             return True
     return False
+
+
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield what runs when a statement does: not the bodies of functions in it."""
+    todo: list[Any] = [node]
+    while todo:
+        one = todo.pop()
+        yield one
+        kind = type(one)
+        if kind in _CALLED_LATER:
+            todo += getattr(one, "decorator_list", ())
+            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
+        elif kind is ast.AnnAssign:
+            todo += [one.target] if one.value is None else [one.target, one.value]
+        elif is_for_scripts(one):
+            todo += one.orelse
+        elif kind not in _LEAVES:
+            todo += nodes_in(one)
 
 
 def registered_by(statement: ast.stmt) -> list[str]:
@@ -67,6 +103,8 @@ def may_do_something(statement: Any) -> bool:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
         return any(type(one) is not ast.Name for one in statement.targets)
+    if kind is ast.Expr:  # a docstring does nothing
+        return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
         given = statement.args
         return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))
@@ -85,13 +123,13 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
+        if isinstance(node, _SCOPES):
+            continue
+        if type(node) is ast.Assign:  # most are
+            for target in node.targets:
+                _note(found, target, node.value)
+            continue
         match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Lambda():
-                continue
-            case ast.Assign(targets=targets, value=value):
-                for target in targets:
-                    _note(found, target, value)
-                continue
             case ast.AnnAssign(target=target, value=ast.expr() as value):
                 _note(found, target, value)
             case ast.AugAssign(target=target, value=value):
@@ -99,14 +137,15 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
             case ast.NamedExpr(target=target, value=value):
                 _note(found, target, value)
         if not isinstance(node, ast.expr):
-            todo += ast.iter_child_nodes(node)
+            todo += nodes_in(node)
     return found
 
 
 def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+    if type(target) is ast.Name:
+        found.setdefault(target.id, []).append(value)
+        return
     match target:
-        case ast.Name(id=name):
-            found.setdefault(name, []).append(value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             for one in targets:
                 _note(found, one, value)

@@ -64,15 +64,16 @@ class _Reader(Writer):
 
     def _name(self, node: ast.Name, *, called: bool = False) -> None:
         name, chain = node.id, None
+        scope, tokens = self.scope, self.tokens
         if type(node.ctx) is ast.Load:
             chain = (name,)
             if name in NOTICED:
                 self._notice(name)
         else:
-            self.scope.bound.add(name)
+            scope.bound.add(name)
         # As `use` does: half of all that code is made of are names.
-        self.scope.uses.append((len(self.tokens), name, chain, called))
-        self.tokens.append("")
+        scope.uses.append((len(tokens), name, chain, called))
+        tokens.append("")
 
     def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
         self._notice(node.attr)

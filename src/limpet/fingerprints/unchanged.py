@@ -7,6 +7,7 @@ compared with what the file compiles to, which takes longer.
 
 import importlib.util
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -42,8 +43,9 @@ class Unchanged:
         if self._began is None or not os.path.isabs(file):  # noqa: PTH117 - a text
             return False
         try:
-            changed = os.stat(file).st_ctime  # noqa: PTH116 - five times as fast, and often asked
-            if changed >= self._began or os.path.islink(file):  # noqa: PTH114
+            found = os.lstat(file)
+            changed = found.st_ctime
+            if changed >= self._began or stat.S_ISLNK(found.st_mode):
                 return False
             return _is_older_than_bytecode(file, changed) and self._stays(os.path.dirname(file))  # noqa: PTH120
         except (OSError, ValueError):

@@ -69,6 +69,7 @@ class Walk:
         sources: The files of code.
         judge: Tells which code changes what is not its own.
         reached: Modules of which something counts.
+        of_python: Names that code uses and no module has: Python's own, or not there yet.
         chance_in_classes: Which attributes of which classes differ at every start.
         held: The objects that may change and that the value in question is made of.
     """
@@ -91,6 +92,7 @@ class Walk:
         self.sources = Sources()
         self.judge = Judge(self)
         self.reached: set[str] = set()
+        self.of_python: set[str] = set()
         self.chance_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
         self.held: list[Any] = []
@@ -136,7 +138,7 @@ class Walk:
         if not self._deep:
             self.room = objects.Room()
         # `answer(api_key)` is a default.
-        name = path[:-1].rpartition("(" if path.endswith(")") else ".")[2] + path[-1:].rstrip(")")
+        name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
         outer, self.held = self.held, []
         if self.is_secret(name):
             form = hidden.form_behind_secret(self, path, value)

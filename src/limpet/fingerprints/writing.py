@@ -37,26 +37,31 @@ class Writer(Names):
         if fields is None:
             # Sorted: versions of Python differ in their order.
             fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
-        tokens = self.tokens
+        tokens, handlers = self.tokens, self.handlers
         tokens.append(kind.__name__)
         for name in fields:
             value = getattr(node, name, None)
-            if value is None:
-                continue
-            if type(value) is list:
+            handler = handlers.get(type(value))
+            if handler is not None:
+                tokens.append(name)
+                handler(self, value)
+            elif type(value) is list:
                 if value:
                     tokens.append(name)
                     self.write_all(value)
-                continue
-            tokens.append(name)
-            if isinstance(value, ast.AST):
-                self.visit(value)
-            else:
-                tokens.append(repr(value))
+            elif value is not None:
+                tokens.append(name)
+                if isinstance(value, ast.AST):
+                    self.visit(value)
+                else:
+                    tokens.append(repr(value))
 
     def write_all(self, values: list[Any]) -> None:
         """Write several nodes."""
         tokens, handlers = self.tokens, self.handlers
+        if not values:
+            tokens += "[]"
+            return
         tokens.append("[")
         for one in values:
             kind = type(one)

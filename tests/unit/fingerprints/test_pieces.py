@@ -133,3 +133,25 @@ def test_a_file_with_a_mistake_in_a_function_that_nobody_asks_for_is_still_read(
     assert list(parsed.assignments) == ["X"]
     assert parsed.at_line(3, "g") == []
     assert "return ]" in ast.dump(parsed.tree)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "name"),
+    [
+        ("def f():\n    return 1\n\n\ndef g():\n    return 2\n", 5, "g"),
+        ("@(\n    str\n)\ndef f():\n    return 1\n", 2, "f"),
+        ("def \ufb01():\n    return 1\n", 1, "fi"),
+        ("def f():\n    return 1\n\n\ndef f():\n    return 2\n", 5, "f"),
+    ],
+)
+def test_a_function_that_was_let_go_is_found_again_and_once(
+    text: str, line: int, name: str
+) -> None:
+    file = Parsed(text)
+    ((_, before),) = file.at_line(line, name)
+    called = len(file.functions_called(name))
+    file.let_go(line)
+    ((_, again),) = file.at_line(line, name)
+    assert again is not before
+    assert ast.dump(again, include_attributes=True) == ast.dump(before, include_attributes=True)
+    assert len(file.functions_called(name)) == called

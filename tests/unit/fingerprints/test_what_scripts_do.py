@@ -81,6 +81,18 @@ SEEN = {
     ),
     "before a with": "def main():\n    with fakellm.configure('m1') and open('app.py'):\n"
     "        go()\nmain()\n",
+    "a with that patches": (
+        "from unittest import mock\ndef main():\n"
+        "    with mock.patch.object(fakellm, 'MODEL', 'm1'):\n        go()\nmain()\n"
+    ),
+    "an object that sets up, and runs": (
+        "class Runner:\n    def __init__(self, model):\n        fakellm.configure(model)\n"
+        "    def run(self):\n        go()\nRunner('m1').run()\n"
+    ),
+    "in a function that imports the library": (
+        "def setup():\n    from fakellm import Settings as s\n    s.llm = 'm1'\n"
+        "def main():\n    setup()\n    go()\nmain()\n"
+    ),
     "around a try": "try:\n    fakellm.configure('m1')\n    go()\nfinally:\n    pass\n",
 }
 

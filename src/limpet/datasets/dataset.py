@@ -129,7 +129,7 @@ def _check_choice(*, on_bad_row: object, limit: object, sample: object, seed: ob
 def _check_texts(**arguments: object) -> None:
     for name, value in arguments.items():
         if not isinstance(value, (str, type(None))):
-            raise TypeError(f"{name}={value!r}: must be a text or None")
+            raise TypeError(f"{name}={value!r}: must be a string or None")
 
 
 def _read(

@@ -429,7 +429,7 @@ def test_a_wrong_option_is_named_before_anything_is_opened(tmp_path, options, er
         (lambda: limpet.Redo(items=[]), "items=[]: must be a list of ids"),
         (lambda: limpet.Run("x", "fast"), "durability='fast': must be one of \"sync\""),
         (lambda: limpet.Dataset([], limit=0), "limit=0: must be a whole number, 1 or more"),
-        (lambda: limpet.Dataset([], id=3), "id=3: must be a text or None"),
+        (lambda: limpet.Dataset([], id=3), "id=3: must be a string or None"),
     ],
 )
 def test_a_group_of_options_is_checked_when_it_is_made(made, said):

@@ -45,7 +45,7 @@ def write_rows(path: Path) -> None:
 def measure(dataset: Path, run: Path) -> dict[str, float]:
     """Run once; return the seconds, the CPU seconds and the peak of memory."""
     start, cpu = time.perf_counter(), time.process_time()
-    result = limpet.evaluate(dataset, answer, [limpet.exact_match()], run=run, concurrency=64)
+    result = limpet.evaluate(dataset, answer, [limpet.exact_match()], run=run, pace=64)
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     step = result.summary["evaluators"]["exact_match"]
     return {

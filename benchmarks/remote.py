@@ -155,7 +155,7 @@ def measure(
     workflow = nat(url) if kind == "nat" else http(f"{url}/plain", answer="$.answer")
     rows = [{"id": f"q{n}", "question": f"What is the {n}th number?"} for n in range(count)]
     start, cpu = time.perf_counter(), time.process_time()
-    result = limpet.evaluate(rows, workflow, run=folder, concurrency=in_flight)
+    result = limpet.evaluate(rows, workflow, run=folder, pace=in_flight)
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     assert result.summary["workflow"]["completed"] == count, result.summary
     return seconds, used, peak_bytes()

@@ -37,9 +37,7 @@ def measure(count: int, folder: Path) -> tuple[float, float, int]:
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = peak_bytes()
     start, cpu = time.perf_counter(), time.process_time()
-    result = limpet.evaluate(
-        dataset, answer, [limpet.exact_match()], run=folder / "run", concurrency=64
-    )
+    result = limpet.evaluate(dataset, answer, [limpet.exact_match()], run=folder / "run", pace=64)
     seconds, used = time.perf_counter() - start, time.process_time() - cpu
     assert result.summary["workflow"]["completed"] == count
     assert result.summary["evaluators"]["exact_match"]["completed"] == count

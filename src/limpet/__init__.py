@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from limpet.datasets import Dataset
     from limpet.errors import (
         CallCancelledError,
         ConfigError,
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from limpet.pacing import Pacer, observe
     from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.map import amap, map  # noqa: A004 - it is one
+    from limpet.run.options import Pace, Redo, Retry, Run
     from limpet.run.planning.plan import Plan
+    from limpet.run.progress.watcher import Watcher
     from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
     from limpet.types import Item, Output, Score, Usage
@@ -60,6 +63,7 @@ __all__ = [
     "CallCancelledError",
     "ConcurrencyController",
     "ConfigError",
+    "Dataset",
     "DatasetError",
     "DiskFullError",
     "EarlyStopError",
@@ -76,12 +80,16 @@ __all__ = [
     "LimpetError",
     "MapResult",
     "Output",
+    "Pace",
     "Pacer",
     "PermanentError",
     "Plan",
     "QuotaExhaustedError",
     "RateLimitError",
     "RecordNotWrittenError",
+    "Redo",
+    "Retry",
+    "Run",
     "RunLockedError",
     "Score",
     "SetupError",
@@ -89,6 +97,7 @@ __all__ = [
     "TransientError",
     "Unset",
     "Usage",
+    "Watcher",
     "aevaluate",
     "amap",
     "contains",
@@ -109,11 +118,14 @@ __all__ = [
 
 _ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
 _NAMES = {
+    "datasets": "Dataset",
     "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
     "pacing": "Pacer observe",
     "run.api": "aevaluate evaluate plan",
     "run.map": "amap map",
+    "run.options": "Pace Redo Retry Run",
     "run.planning.plan": "Plan",
+    "run.progress.watcher": "Watcher",
     "run.results.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
     "types": "Item Output Score Usage",

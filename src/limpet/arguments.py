@@ -41,6 +41,14 @@ def share(**argument: Any) -> float:
     return _number(argument, lambda value: 0 <= value <= 1, "must be a number from 0 to 1")
 
 
+def true_or_false(**argument: Any) -> bool:
+    """Return the argument if it is True or False."""
+    name, value = _only(argument)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: must be True or False")
+    return value
+
+
 def function(**argument: Any) -> Any:
     """Return the argument if it can be called."""
     name, value = _only(argument)

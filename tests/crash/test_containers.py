@@ -29,7 +29,7 @@ def answer(question):
     return question
 
 rows = [{"id": one, "input": one} for one in ("quick", "slow")]
-limpet.evaluate(rows, answer, (), sys.argv[1], version="1", concurrency=1)
+limpet.evaluate(rows, answer, (), sys.argv[1], version="1", pace=1)
 """
 
 

@@ -50,17 +50,17 @@ def told(item):
 act = act_async if "async" in WHERE else act
 rows = [{"id": str(one), "input": one} for one in range(4)]
 if "map" in WHERE:
-    outputs = limpet.map(act, range(4), journal=RUN + ".jsonl", version="1", max_retries=0).outputs
+    outputs = limpet.map(act, range(4), journal=RUN + ".jsonl", version="1", retry=0).outputs
 elif "score" in WHERE:
     def good(output):
         return act(output)
-    same = limpet.evaluate(rows, lambda x: x, [good], RUN, version="1", max_retries=0)
+    same = limpet.evaluate(rows, lambda x: x, [good], RUN, version="1", retry=0)
     outputs = [one.scores["good"]["score"] for one in same.items]
 elif "hook" in WHERE:
-    same = limpet.evaluate(rows, lambda x: x, (), RUN, version="1", on_item_complete=told)
+    same = limpet.evaluate(rows, lambda x: x, (), RUN, version="1", watcher=told)
     outputs = [0, told.status, 2, 3] if len(same.items) == 4 else None
 else:
-    same = limpet.evaluate(rows, act, (), RUN, version="1", max_retries=0)
+    same = limpet.evaluate(rows, act, (), RUN, version="1", retry=0)
     outputs = [one.output for one in same.items]
 print("outputs", outputs, os.getpid() == HOME, flush=True)
 """
@@ -132,13 +132,13 @@ async def act_async(number):
 
 fn = act_async if WHERE == "async" else act
 rows = [{"id": str(one), "input": one} for one in range(50)]
-options = {"version": "1", "concurrency": 2, "max_retries": 0}
+options = {"version": "1", "pace": 2, "retry": 0}
 
 def told(item):
     print("acknowledged", item.id, flush=True)
 
 try:
-    result = limpet.evaluate(rows, fn, (), RUN, on_item_complete=told, **options)
+    result = limpet.evaluate(rows, fn, (), RUN, watcher=told, **options)
     reason = result.stop_reason
 except limpet.LimpetError as error:
     reason = error

@@ -15,7 +15,7 @@ ROWS = 400
 def on_full_disk(tmp_path, small_disk):
     folder = tmp_path / "project"
     folder.mkdir()
-    make(folder, rows=ROWS, seconds=0, more=f"pace: 4\noutput: {small_disk}/run\n")
+    make(folder, rows=ROWS, seconds=0, more=f"pace: 4\nrun: {small_disk}/run\n")
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * 1_950_000)
     terminal = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140, lines=40)

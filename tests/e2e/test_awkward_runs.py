@@ -230,7 +230,7 @@ def test_a_run_may_be_called_like_a_file(tmp_path, name):
 def test_an_output_that_cannot_be_a_run_is_bad_configuration(tmp_path, output):
     make(tmp_path, rows=2)
     for arguments in ([], ["--plan"]):
-        done = run(tmp_path, "--set", f"output={output}", *arguments)
+        done = run(tmp_path, "--set", f"run={output}", *arguments)
         assert done.returncode == 2, done.stderr
         assert "Traceback" not in done.stderr
     assert calls(tmp_path) == []

@@ -29,7 +29,7 @@ SCRIPT = """
 
     rows = [{"id": f"q{n}", "question": str(n)} for n in range(int(sys.argv[3]))]
     os.write(1, b"ready\\n")
-    result = limpet.evaluate(rows, answer, [judge], run=sys.argv[1], concurrency=16)
+    result = limpet.evaluate(rows, answer, [judge], run=sys.argv[1], pace=16)
     os.write(1, f"done {result.summary['n']} {type(result.stop_reason).__name__}\\n".encode())
 """
 

@@ -43,9 +43,7 @@ def strict(output):
 @pytest.fixture
 def home(tmp_path):
     """A run with three kinds of failures."""
-    limpet.evaluate(
-        ROWS, answer, [strict], run=tmp_path / "run", version="1", max_retries=0, concurrency=1
-    )
+    limpet.evaluate(ROWS, answer, [strict], run=tmp_path / "run", version="1", retry=0, pace=1)
     return tmp_path
 
 

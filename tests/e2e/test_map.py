@@ -26,8 +26,8 @@ SCRIPT = """
     def acknowledged(finished):
         os.write(1, f"{finished.index}\\n".encode())
 
-    result = limpet.map(work, range(int(sys.argv[3])), journal=sys.argv[1], concurrency=8,
-                          on_complete=acknowledged)
+    result = limpet.map(work, range(int(sys.argv[3])), journal=sys.argv[1], pace=8,
+                          watcher=acknowledged)
     total = sum(o["twice"] for o in result.outputs)
     os.write(1, f"done {result.kept} {result.ran} {total}\\n".encode())
 """

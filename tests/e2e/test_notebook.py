@@ -161,7 +161,7 @@ async def answer(question):
 
 rows = [{"id": f"<b>{n}", "question": str(n), "answer": str(n)} for n in range(45)]
 limpet.evaluate(
-    rows, answer, [limpet.exact_match()], run=tempfile.mkdtemp() + "/run", concurrency=3
+    rows, answer, [limpet.exact_match()], run=tempfile.mkdtemp() + "/run", pace=3
 )
 """
 

@@ -48,7 +48,7 @@ def length(output):
 @pytest.fixture
 def home(tmp_path):
     """A directory with one run: three answers, one failure."""
-    limpet.evaluate(ROWS, last_word, [correct, length], run=tmp_path / "runs/first", max_retries=0)
+    limpet.evaluate(ROWS, last_word, [correct, length], run=tmp_path / "runs/first", retry=0)
     return tmp_path
 
 
@@ -107,7 +107,7 @@ HANGING = """
         return question
 
     rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(4)]
-    limpet.evaluate(rows, answer, [], run=sys.argv[1], concurrency=4)
+    limpet.evaluate(rows, answer, [], run=sys.argv[1], pace=4)
 """
 
 
@@ -220,7 +220,7 @@ def test_below_shows_only_lower_scores_and_never_what_has_none(tmp_path):
     def grade(output):
         return int(output) / 4
 
-    limpet.evaluate(ROWS, last_word, [grade], run=tmp_path / "runs/x", max_retries=0)
+    limpet.evaluate(ROWS, last_word, [grade], run=tmp_path / "runs/x", retry=0)
     done = command("show", "--below", "0.5", "--json", cwd=tmp_path)
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == ["q0", "q1"]
 
@@ -301,7 +301,7 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
         {"id": f"{HOSTILE}, 1", "question": HOSTILE, HOSTILE: HOSTILE},
         {"id": "b", "question": "fail"},
     ]
-    limpet.evaluate(rows, workflow, [judge], run=tmp_path / "runs/bad", max_retries=0)
+    limpet.evaluate(rows, workflow, [judge], run=tmp_path / "runs/bad", retry=0)
     for arguments in [
         ("status",), ("status", "--json"), ("list",), ("show",), ("show", "--failed"),
         ("show", "--evaluator", "judge"), ("show", "--json"), ("show", "--item", "b"),
@@ -320,7 +320,7 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
 def test_whoever_stops_reading_ends_it_quietly(tmp_path):
     rows = [{"id": f"q{n}", "question": "x" * 500} for n in range(1000)]
     limpet.evaluate(
-        rows, str.upper, [], run=tmp_path / "runs/many", version="1", durability="flush"
+        rows, str.upper, [], run=limpet.Run(tmp_path / "runs/many", durability="flush"), version="1"
     )
     for arguments in (["show", "--json"], ["show"], ["export", "--to", "csv"]):
         process = subprocess.Popen(

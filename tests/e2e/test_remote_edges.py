@@ -35,7 +35,7 @@ def no_proxies(monkeypatch):
 
 def ask(workflow, count=1, row=None, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}", **(row or {})} for n in range(count)]
-    options = {"concurrency": 1, "max_retries": 2, "backoff": Backoff(0, 0), "write_output": False}
+    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "run": False}
     return limpet.evaluate(rows, workflow, **(options | more))
 
 
@@ -222,7 +222,7 @@ def test_json_that_cannot_be_kept_is_a_failed_attempt_with_its_reason(name, kind
         raw = CHUNKED + chunk(b"data: " + body + b"\n\n") + LAST_CHUNK
     with peer(sending(raw)) as server:
         workflow = http(server.url) if kind == "http" else nat(server.url)
-        result = ask(workflow, run=tmp_path / "run", write_output=True)
+        result = ask(workflow, run=tmp_path / "run")
         assert len(server.asked) == 3
     (item,) = result.items
     assert (result.stop_reason, item.error["class"]) == (None, "transient")
@@ -236,7 +236,7 @@ def test_an_answer_as_deep_as_allowed_is_kept_and_read_back(tmp_path):
             workflow = http(server.url, answer=path, version="1")
             for _ in range(2):
                 run = tmp_path / path.strip("$.")
-                (item,) = ask(workflow, run=run / "run", write_output=True).items
+                (item,) = ask(workflow, run=run / "run").items
                 assert item.status == "completed", item.error
             assert len(server.asked) == 1
     assert json.dumps(item.output) == "[" * 199 + "]" * 199

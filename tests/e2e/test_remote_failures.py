@@ -28,6 +28,7 @@ from e2e.servers import (
 
 import limpet
 from limpet import Backoff
+from limpet.run.api import Prepared, evaluate_prepared
 from limpet.workflows import http, nat
 
 NO_WAIT = Backoff(0, 0)
@@ -40,13 +41,20 @@ def no_proxies(monkeypatch):
             monkeypatch.delenv(name)
 
 
+class Tries(limpet.Watcher):
+    count = 0
+
+    def started(self, cell, attempt):
+        self.count += 1
+
+
 def ask(workflow, count=1, **more):
     """Evaluate; the result also says how many attempts were made."""
-    tries = []
+    tries = Tries()
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
-    options = {"concurrency": 1, "max_retries": 2, "backoff": NO_WAIT, "write_output": False}
-    result = limpet.evaluate(rows, workflow, on_attempt_end=tries.append, **(options | more))
-    result.tries = len(tries)
+    options = {"pace": 1, "retry": limpet.Retry(2, NO_WAIT), "run": False, "watcher": tries}
+    result = limpet.evaluate(rows, workflow, **(options | more))
+    result.tries = tries.count
     return result
 
 
@@ -243,7 +251,7 @@ def test_429_waits_as_long_as_the_server_says():
         return web.json_response({"value": "x"})
 
     with site(answer) as server:
-        result = ask(nat(server.url), backoff=NO_WAIT)
+        result = ask(nat(server.url), retry=limpet.Retry(backoff=NO_WAIT))
     assert result.items[0].output == "x"
     assert times[1] - times[0] >= 0.3
 
@@ -376,7 +384,7 @@ def test_peers_failure_5_one_bad_answer_does_not_end_the_run():
         writer.write(bad.get(question, good))
 
     with peer(script) as server:
-        result = ask(nat(server.url, first_byte_timeout=0.2), count=9, concurrency=4)
+        result = ask(nat(server.url, first_byte_timeout=0.2), count=9, pace=4)
     assert result.stop_reason is None
     assert [one.output for one in result.items] == [
         "fine", None, 7, None, None, None, None, "fine", "fine",
@@ -402,7 +410,7 @@ def test_peers_failure_5_retry_after_is_heeded_and_a_reset_is_tried_again():
 
 def test_peers_failure_2_without_evaluators_the_answers_are_written(tmp_path):
     with site(streaming(data("fine"))) as server:
-        ask(nat(server.url), count=3, run=tmp_path / "run", write_output=True)
+        ask(nat(server.url), count=3, run=tmp_path / "run")
     written = json.loads((tmp_path / "run" / "workflow_output.json").read_bytes())
     assert [one["generated_answer"] for one in written] == ["fine"] * 3
 
@@ -429,7 +437,9 @@ def test_an_outage_in_the_middle_of_a_run_costs_no_item_its_attempts():
         return web.json_response({"value": "x"})
 
     with site(answer) as server:
-        result = ask(nat(server.url), count=50, concurrency="auto", max_retries=10, backoff=None)
+        result = ask(
+            nat(server.url), count=50, pace="auto", retry=limpet.Retry(max_retries=10, backoff=None)
+        )
     assert down
     assert result.summary["workflow"]["completed"] == 50
 
@@ -437,7 +447,10 @@ def test_an_outage_in_the_middle_of_a_run_costs_no_item_its_attempts():
 def test_steps_after_the_answer_are_read_and_go_through_the_filter():
     lines = [step("LLM_START", 1.0), data("fine"), step("LLM_END", 2.0), step("WORKFLOW_END", 3.0)]
     with site(streaming(*lines)) as server:
-        kept = ask(nat(server.url), trace_filter=["LLM_END"]).items[0].trace
+        asked = Prepared(
+            [{"question": "Repeat"}], nat(server.url), run=False, trace_filter=["LLM_END"]
+        )
+        kept = evaluate_prepared(asked).items[0].trace
         assert [event["type"] for event in kept] == ["LLM_END"]
         everything = ask(nat(server.url)).items[0].trace
         assert [event.get("ended", event.get("started")) for event in everything] == [1.0, 2.0, 3.0]
@@ -479,7 +492,7 @@ def test_a_refusal_of_one_item_stays_its_own_in_later_sessions(tmp_path):
         for _ in range(2):
             rows = [{"id": f"q{n}", "question": f"Q{n}"} for n in range(4)]
             result = limpet.evaluate(
-                rows, nat(server.url, path="/generate"), run=tmp_path / "run", concurrency=1
+                rows, nat(server.url, path="/generate"), run=tmp_path / "run", pace=1
             )
             assert result.stop_reason is None
             assert result.summary["workflow"]["failed"] == {"permanent": 1}

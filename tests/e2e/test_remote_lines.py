@@ -155,6 +155,13 @@ def test_a_connection_that_was_closed_while_idle_costs_no_attempt(noticed):
     assert values == ("line 1", "line 2")
 
 
+class Attempts(limpet.Watcher):
+    count = 0
+
+    def started(self, cell, attempt):
+        self.count += 1
+
+
 @pytest.mark.parametrize("how", ["closed", "reset"])
 def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_outage(how):
     asked = []
@@ -168,19 +175,22 @@ def test_a_call_that_meets_a_closing_connection_is_one_failed_attempt_and_no_out
                 return
             writer.write(answer(b"x"))
 
-    attempts = []
+    attempts = Attempts()
     with lines(script) as server:
         workflow = nat(server.url)
         pacer = limpet.Pacer(workflow.endpoint)
         result = limpet.evaluate(
-            [{"id": str(n), "question": f"Repeat {n}"} for n in range(6)], workflow,
-            on_attempt_end=attempts.append, concurrency="auto", max_concurrency=1, pacer=pacer,
-            backoff=Backoff(0, 0), write_output=False,
-        )  # fmt: skip
+            [{"id": str(n), "question": f"Repeat {n}"} for n in range(6)],
+            workflow,
+            watcher=attempts,
+            pace=limpet.Pace(concurrency="auto", max_concurrency=1, pacer=pacer),
+            retry=limpet.Retry(backoff=Backoff(0, 0)),
+            run=False,
+        )
     assert result.summary["workflow"]["completed"] == 6
     kinds = [one.entry.facts["attempts"] for one in result.items]
     assert sorted(kinds) == [1, 1, 1, 1, 1, 2]
-    assert len(asked) == len(attempts) == 7
+    assert len(asked) == attempts.count == 7
 
 
 # ---- through a tunnel ---------------------------------------------------------------------------
@@ -222,7 +232,7 @@ async def pumped(reader, writer):
 
 def ask(workflow, count=1, **more):
     rows = [{"id": f"q{n}", "question": f"Repeat {n}"} for n in range(count)]
-    options = {"concurrency": 1, "max_retries": 2, "backoff": Backoff(0, 0), "write_output": False}
+    options = {"pace": 1, "retry": limpet.Retry(2, Backoff(0, 0)), "run": False}
     return limpet.evaluate(rows, workflow, **(options | more))
 
 

@@ -40,7 +40,7 @@ def no_proxies(monkeypatch):
 
 
 def ask(workflow, rows=(ROW,), **more):
-    options = {"concurrency": 4, "max_retries": 0, "write_output": False}
+    options = {"pace": 4, "retry": 0, "run": False}
     return limpet.evaluate(list(rows), workflow, **(options | more))
 
 
@@ -125,7 +125,7 @@ def test_the_pacer_is_told_what_the_response_says_of_limits_and_usage():
         assert seen.usage == {"total_tokens": 7}
         workflow = nat(server.url)
         pacer = limpet.Pacer(workflow.endpoint)
-        ask(workflow, pacer=pacer, concurrency="auto")
+        ask(workflow, pace=limpet.Pace(concurrency="auto", pacer=pacer))
         assert pacer.state.usage == {"total_tokens": 7}
 
 
@@ -176,7 +176,7 @@ def test_the_default_body_is_the_input():
 )
 def test_a_path_that_does_not_lead_to_one_value_is_a_permanent_failure(reply, says):
     with site(answering(reply)) as server:
-        (item,) = ask(http(server.url, answer="$.a[*]"), max_retries=3).items
+        (item,) = ask(http(server.url, answer="$.a[*]"), retry=3).items
         assert len(server.seen) == 1
     assert item.error["class"] == "permanent"
     assert says in item.error["message"]
@@ -207,7 +207,7 @@ def test_a_column_that_is_missing_is_said_before_anything_is_sent():
 
 
 def test_an_agent_with_a_version_may_move_and_its_answers_are_kept(tmp_path):
-    options = {"run": tmp_path / "run", "write_output": True}
+    options = {"run": tmp_path / "run"}
     with site(streaming(data("x"))) as server:
         ask(nat(server.url, version="1"), **options)
     with site(streaming(data("y"))) as server:
@@ -222,7 +222,7 @@ def test_no_header_value_is_written_into_the_run(tmp_path):
 
     with site(answer) as server:
         workflow = nat(server.url, headers={"X-Key": "hunter22hunter22"})
-        ask(workflow, run=tmp_path / "run", write_output=True)
+        ask(workflow, run=tmp_path / "run")
     files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
     assert len(files) > 3
     assert all(b"hunter2" not in path.read_bytes() for path in files)
@@ -239,7 +239,7 @@ def test_one_connection_serves_many_calls():
         return web.json_response({"value": "x"})
 
     with site(answer) as server:
-        ask(nat(server.url), rows=[{**ROW, "id": str(n)} for n in range(50)], concurrency=2)
+        ask(nat(server.url), rows=[{**ROW, "id": str(n)} for n in range(50)], pace=2)
     assert len(ports) <= 2
 
 
@@ -331,7 +331,7 @@ SCRIPT = """
 
     rows = [{"id": f"q{n}", "question": str(n)} for n in range(int(sys.argv[3]))]
     os.write(1, b"ready\\n")
-    result = limpet.evaluate(rows, nat(sys.argv[2]), run=sys.argv[1], concurrency=16)
+    result = limpet.evaluate(rows, nat(sys.argv[2]), run=sys.argv[1], pace=16)
     os.write(1, f"done {result.summary['workflow']['completed']}\\n".encode())
 """
 

@@ -245,11 +245,11 @@ def test_eval_yml_is_the_default(tmp_path):
 
 
 def test_the_configuration_is_kept_without_the_values_of_the_environment(tmp_path):
-    make(tmp_path, rows=1, more="filter: {id: '${WHICH}'}\n")
-    done = run(tmp_path, env={**os.environ, "WHICH": "q0"})
+    make(tmp_path, rows=1, more="timeout: ${WHICH}\n")
+    done = run(tmp_path, env={**os.environ, "WHICH": "97"})
     assert done.returncode == 0
     about = (tmp_path / "runs" / "trial" / "run.json").read_text(encoding="utf-8")
-    assert json.loads(about)["configuration"]["filter"] == {"id": "${WHICH}"}
+    assert json.loads(about)["configuration"]["timeout"] == "${WHICH}"
 
 
 # ---- the command itself -------------------------------------------------------------------------

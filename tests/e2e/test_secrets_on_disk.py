@@ -69,7 +69,7 @@ def make(folder, questions, evaluators, more=""):
     folder.joinpath("app.py").write_text(APP)
     folder.joinpath("eval.yml").write_text(
         f"dataset: rows.jsonl\nworkflow: app:answer\nevaluators:\n{evaluators}"
-        f"retry: 0\noutput: {{dir: run{more}}}\n"
+        f"retry: 0\nrun: run\n{more}"
     )
 
 
@@ -158,7 +158,7 @@ def test_the_command_that_is_repeated_has_no_key_and_still_runs(tmp_path):
 
 
 def test_masking_turned_off_leaves_answers_as_they_are(tmp_path):
-    make(tmp_path, ["plain"], "  judge: app:judge\n", ", mask: false")
+    make(tmp_path, ["plain"], "  judge: app:judge\n", "secrets: false\n")
     done = run(tmp_path, "run", MY_API_KEY=KEY)
     assert done.returncode == 0, done.stderr
     (line,) = (tmp_path / "run" / "workflow_output.jsonl").read_text().splitlines()

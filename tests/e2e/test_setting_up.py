@@ -20,7 +20,7 @@ def project(folder, app, workflow="app:Agent"):
     (folder / "data.jsonl").write_text(data)
     (folder / "eval.yml").write_text(
         f"dataset: data.jsonl\nworkflow:\n  python: {workflow}\n"
-        "evaluators:\n  exact: exact_match\noutput:\n  dir: run\n"
+        "evaluators:\n  exact: exact_match\nrun: run\n"
     )
 
 
@@ -186,7 +186,7 @@ def test_a_teardown_of_each_item_that_raises_costs_no_answer_and_is_said_once(tm
         def __init__(self):
             super().__init__(fail="teardown")
 
-    result = limpet.evaluate(ROWS, Fresh, run=tmp_path / "run", version="1", max_retries=0)
+    result = limpet.evaluate(ROWS, Fresh, run=tmp_path / "run", version="1", retry=0)
     assert result.summary["workflow"]["completed"] == len(ROWS)
     assert len([one for one in caplog.records if "teardown" in one.message]) == 1
 

@@ -25,7 +25,7 @@ SCRIPT = """
     workflow = http(url, answer="$.a", **(client if where == "client" else dict()))
     rows = [dict(id=str(n), question=str(n)) for n in range({calls})]
     result = limpet.evaluate(
-        rows, workflow, run=run, concurrency={calls}, timeout=limit if where == "executor" else 600
+        rows, workflow, run=run, pace={calls}, timeout=limit if where == "executor" else 600
     )
     print([item.output for item in result.items])
 """

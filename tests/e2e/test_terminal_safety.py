@@ -43,7 +43,7 @@ def folder(tmp_path_factory):
     (folder / "eval.yml").write_text(
         "dataset: rows.jsonl\nworkflow: app:answer\n"
         "evaluators:\n  label: app:label\n  several: app:several\n"
-        f"output: {json.dumps('runs/a' + EVIL)}\n"
+        f"run: {json.dumps('runs/a' + EVIL)}\n"
         "pace: 2\nretry: 0\n",
         encoding="utf-8",
     )

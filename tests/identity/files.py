@@ -37,7 +37,7 @@ dataset: rows.jsonl
 workflow: app:answer
 pace: 1
 early_stop: false
-output: {dir: runs/trial, durability: flush}
+run: {path: runs/trial, durability: flush}
 """
 SCORED = EVAL + "evaluators: {grade: app:grade}\n"
 SCRIPT = """
@@ -45,8 +45,8 @@ import sys
 import limpet
 
 result = limpet.evaluate(
-    "rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, early_stop=False,
-    durability="flush",
+    "rows.jsonl", "app:answer", [], run=limpet.Run("runs/trial", durability="flush"),
+    pace=1, early_stop=False,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -56,7 +56,7 @@ import limpet
 from app import answer
 
 limpet.map(
-    answer, "abcd", journal="out.jsonl", concurrency=1,
+    answer, "abcd", journal="out.jsonl", pace=1,
     on_change=sys.argv[1] if sys.argv[1:] else None,
 )
 """
@@ -851,7 +851,7 @@ BARRIER = """
             TOGETHER.wait(30)
         return Path(f"docs/{name}.txt").read_text()
 """
-_AT_ONCE = {**PARTS, "script.py": SCRIPT.replace("concurrency=1", "concurrency=4")}
+_AT_ONCE = {**PARTS, "script.py": SCRIPT.replace("pace=1", "pace=4")}
 
 
 def alone(one: Project) -> None:
@@ -1454,7 +1454,7 @@ from pathlib import Path
 for text in ("v1 of it", "v1 of it", "v2 of it"):
     Path("prompts/answer.txt").write_text(text)
     try:
-        limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1)
+        limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", pace=1)
     except limpet.FunctionChangedError as error:
         print("FunctionChangedError:", error)
 """}),
@@ -1468,7 +1468,7 @@ import limpet
 from pathlib import Path
 
 def run(**more):
-    limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", concurrency=1, **more)
+    limpet.evaluate("rows.jsonl", "app:answer", [], run="runs/trial", pace=1, **more)
 
 run()
 if sys.argv[1:]:
@@ -1608,7 +1608,7 @@ LEFT_OUT = [
             {"app.py": one.path("app.py").read_text() + "\n# the end\n"}))),
     kept("what a hook of the caller reads", READ, Edited({"notes.txt": V2}),
          files={"notes.txt": V1, "script.py": SCRIPT.replace(
-             "on_change=", "on_item_complete=lambda _: open('notes.txt').close(), on_change=")},
+             "on_change=", "watcher=lambda _: open('notes.txt').close(), on_change=")},
          words=PYTHON),
     kept("what the script itself reads", READ, Edited({"notes.txt": V2}),
          files={"notes.txt": V1, "script.py": "print(open('notes.txt').read())\n" + SCRIPT

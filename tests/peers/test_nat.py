@@ -115,7 +115,7 @@ def our_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ours") / "run"
     evaluators = {"correct": limpet.exact_match(), "several": several, "judge": judge}
     data = rows("Repeat", "Repeat", "Raise", "Repeat")
-    result = limpet.evaluate(data, answer, evaluators, run=folder, trials=2, max_retries=0)
+    result = limpet.evaluate(data, answer, evaluators, run=folder, trials=2, retry=0)
     return folder, result
 
 
@@ -284,7 +284,7 @@ def ask(server, folder, data, **options):
     """Evaluate what the server answers, without waiting between attempts."""
     workflow = nat(server.url, **options)
     evaluators = {"correct": limpet.exact_match()}
-    return limpet.evaluate(data, workflow, evaluators, run=folder / "out", max_retries=0)
+    return limpet.evaluate(data, workflow, evaluators, run=folder / "out", retry=0)
 
 
 def test_the_real_server_is_asked_once_for_each_item_and_its_answers_are_right(server, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from limpet.datasets import load
+from limpet.datasets import Dataset
 
 any_text = st.text(st.characters(codec=None, exclude_categories=()), max_size=8)
 odd_text = st.sampled_from(
@@ -64,7 +64,7 @@ def loaded(name, content, **options):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_bytes(content)
-        return load(path, **options)
+        return Dataset(path, **options).load()
 
 
 @given(tables, st.booleans(), st.sampled_from(["\n", "\r\n", "\n\n"]))
@@ -90,8 +90,10 @@ def test_any_rows_written_as_json_are_the_rows_loaded(table, indent):
 @given(tables, rows, st.data())
 def test_a_row_put_in_shifts_no_other_id(table, more, data):
     at = data.draw(st.integers(0, len(table)))
-    before = {item.id: item.row for item in load(table, input="ask")}
-    after = {item.id: item.row for item in load([*table[:at], more, *table[at:]], input="ask")}
+    before = {item.id: item.row for item in Dataset(table, input="ask").load()}
+    after = {
+        item.id: item.row for item in Dataset([*table[:at], more, *table[at:]], input="ask").load()
+    }
     assert same({name: after[name] for name in before}, before)
     assert len(after) == len(before) + 1
 
@@ -110,7 +112,7 @@ def test_any_texts_written_as_csv_are_the_texts_loaded(table, delimiter, end, bo
             csv.writer(
                 file, delimiter=delimiter, lineterminator=end, quoting=csv.QUOTE_ALL
             ).writerows([header, *lines])
-        dataset = load(path, input=header[0])
+        dataset = Dataset(path, input=header[0]).load()
     assert [item.row for item in dataset] == [
         dict(zip(header, line, strict=True)) for line in lines
     ]
@@ -123,7 +125,7 @@ def test_any_texts_written_with_as_few_quotes_as_possible_are_loaded(table):
         path = Path(folder, "q.csv")
         with path.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *lines])
-        dataset = load(path, input=header[0])
+        dataset = Dataset(path, input=header[0]).load()
     assert [list(item.row.values()) for item in dataset] == lines
 
 
@@ -132,9 +134,9 @@ def test_any_texts_written_with_as_few_quotes_as_possible_are_loaded(table):
 )
 def test_a_larger_sample_holds_the_smaller_one(numbers, size, seed):
     table = [{"id": number, "question": "x"} for number in sorted(numbers)]
-    small = [item.id for item in load(table, sample=size, seed=seed)]
-    large = [item.id for item in load(table, sample=size + 1, seed=seed)]
-    mixed = [item.id for item in load(table, sample=size, seed=seed, shuffle=True)]
+    small = [item.id for item in Dataset(table, sample=size, seed=seed).load()]
+    large = [item.id for item in Dataset(table, sample=size + 1, seed=seed).load()]
+    mixed = [item.id for item in Dataset(table, sample=size, seed=seed, shuffle=True).load()]
     assert len(small) == min(size, len(table))
     assert set(small) <= set(large)
     assert sorted(small) == sorted(mixed)

@@ -73,10 +73,10 @@ class World:
         """Do one session, stopped or killed at a call of some number, and compare."""
         self.session += 1
         selected = IDS[:limit]
-        options = {"limit": limit, "on_change": on_change, "version": str(self.version)}
+        options = {"on_change": on_change, "version": str(self.version)}
         before = list(self.redos)
         if redo:
-            options |= {"redo": list(redo), "redo_items": None if items is None else sorted(items)}
+            options["redo"] = limpet.Redo(list(redo), None if items is None else sorted(items))
             covered = items if items is not None or limit in (None, 5) else frozenset(selected)
             spec = (frozenset(redo), covered)
             # The same again goes on with it, unless the workflow that it runs was edited since.
@@ -91,7 +91,7 @@ class World:
         in_question = [id_ for id_ in selected if wanted[id_] == "?"]
         if len(in_question) * COST > 1:  # else they are made anew without a question
             with pytest.raises(limpet.FunctionChangedError):
-                self.evaluate([], [], options)
+                self.evaluate([], [], options, limit)
             self.redos = before
             return
         asked, scored, snapped = [], [], []
@@ -105,7 +105,7 @@ class World:
                 shutil.copytree(self.run, snapped[0])
 
         was_scored = {id_ for id_ in selected if not wanted[id_] and self.lacks_score(id_)}
-        self.evaluate(asked, scored, options, due)
+        self.evaluate(asked, scored, options, limit, due)
         if snapped:
             self.run = snapped[0]
         is_whole = stop is None and not snapped
@@ -165,7 +165,7 @@ class World:
             if serial in kept:
                 self.scores[id_, answer] = (serial, self.session)
 
-    def evaluate(self, asked, scored, options, due=lambda: None):
+    def evaluate(self, asked, scored, options, limit, due=lambda: None):
         async def workflow(question):
             self.serial += 1
             asked.append((question, self.serial))
@@ -183,10 +183,8 @@ class World:
                 due()
                 return {"score": limpet.Score(self.serial)}
 
-        run = self.run
-        return limpet.evaluate(
-            ROWS, workflow, [Correct()], run, concurrency=2, max_retries=0, **options
-        )
+        rows, run = limpet.Dataset(ROWS, limit=limit), self.run
+        return limpet.evaluate(rows, workflow, [Correct()], run, pace=2, retry=0, **options)
 
     # ---- what is read ---------------------------------------------------------------------------
 

@@ -5,16 +5,29 @@ from typing import Any, assert_type
 
 from limpet import (
     AsyncExecutor,
+    Backoff,
     ConcurrencyController,
+    Dataset,
+    EvaluationResult,
     ExecutionDetails,
     Executor,
     Finished,
     MapResult,
+    Pace,
+    Pacer,
+    Plan,
+    Redo,
+    Retry,
+    Run,
     SyncExecutor,
     Unset,
+    Watcher,
+    aevaluate,
     amap,
+    evaluate,
     get_executor_on_sync_context,
     map,  # noqa: A004 - it is one
+    plan,
 )
 
 
@@ -57,9 +70,26 @@ def check_sync() -> None:
     assert_type(controller.target_concurrency, int)
 
 
+class Quiet(Watcher):
+    """Hears nothing."""
+
+
+async def check_evaluate() -> None:
+    dataset = Dataset("rows.jsonl", input="question", limit=3)
+    result = evaluate(dataset, plain_length, run=False, trials=2, pace="auto", retry=3)
+    assert_type(result, EvaluationResult)
+    pace, retry = Pace(4, pacer=Pacer()), Retry(2, Backoff(0.5), failed=False)
+    run, redo = Run("runs/x", durability="flush"), Redo(["workflow"], items=["q1"])
+    again = aevaluate(dataset, length, run=run, pace=pace, retry=retry, redo=redo, secrets=False)
+    assert_type(await again, EvaluationResult)
+    assert_type(plan(["a"], length, watcher=Quiet(), on_change="keep"), Plan)
+    seen: list[str] = []
+    evaluate(["a"], length, watcher=lambda item: seen.append(item.id))
+
+
 async def check_map() -> None:
     assert_type(map(length, ["a"], journal="out.jsonl"), MapResult[str, int])
-    assert_type(map(plain_length, ["a"], concurrency=3, timeout=5), MapResult[str, int])
+    assert_type(map(plain_length, ["a"], pace=3, timeout=5), MapResult[str, int])
     assert_type(await amap(length, questions(), on_change="redo"), MapResult[str, int])
     assert_type(map(length, ["a"]).outputs, list[int | Unset])
     assert_type(map(length, ["a"]).failures, list[Finished[str, Any]])

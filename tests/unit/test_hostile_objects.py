@@ -33,7 +33,7 @@ METHODS = [
 KINDS = [SystemExit, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError]
 ROWS = [{"id": one, "input": one} for one in "abc"]
 HOSTILE_ROWS = [{"id": one, "input": one} for one in ["fine", *METHODS, "fine, too"]]
-NO_RETRIES = {"max_retries": 0, "durability": "flush", "concurrency": 8}
+NO_RETRIES = {"retry": 0, "pace": 8}
 ALL = {**NO_RETRIES, "early_stop": False}
 
 
@@ -170,7 +170,7 @@ def test_a_real_ctrl_c_is_heard_while_a_foreign_repr_runs(tmp_path):
     async def answer(question):
         raise Slow
 
-    result = limpet.evaluate(ROWS, answer, (), tmp_path / "run", max_retries=0, concurrency=1)
+    result = limpet.evaluate(ROWS, answer, (), tmp_path / "run", retry=0, pace=1)
     assert isinstance(result.stop_reason, InterruptedRunError)
 
 

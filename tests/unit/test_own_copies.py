@@ -17,7 +17,10 @@ ROWS = [
     for n in range(3)
 ]
 AT_ONCE = limpet.executors.Backoff(0.001, 0.001)
-INPUT = {"input": "messages", "expected": "answer"}
+
+
+def dataset(given):
+    return limpet.Dataset(given, input="messages", expected="answer")
 
 
 def rows():
@@ -101,9 +104,14 @@ class OwnWorkflow:
 def test_every_attempt_and_trial_gets_the_item_as_it_is(tmp_path, kind):
     spoiler, given = Spoiler(), rows()
     limpet.evaluate(
-        given, getattr(spoiler, kind)(), run=tmp_path / "run", trials=3, concurrency=1,
-        version="1", backoff=AT_ONCE, **INPUT,
-    )  # fmt: skip
+        dataset(given),
+        getattr(spoiler, kind)(),
+        run=tmp_path / "run",
+        trials=3,
+        pace=1,
+        version="1",
+        retry=limpet.Retry(backoff=AT_ONCE),
+    )
     assert spoiler.seen == [1] * 18
     assert given == ROWS
     told = lines(tmp_path / "run")
@@ -128,7 +136,7 @@ def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp
         return 1
 
     result = limpet.evaluate(
-        rows(), answer, [count], run=tmp_path / "run", version="1", concurrency=1, **INPUT
+        dataset(rows()), answer, [count], run=tmp_path / "run", version="1", pace=1
     )
     told = sorted(len(one["generated_answer"]["answers"]) for one in lines(tmp_path / "run"))
     assert told == sorted(scored) == [1, 2, 3]
@@ -193,9 +201,9 @@ def test_no_evaluator_sees_what_another_changed_and_no_record_holds_it(tmp_path)
         return Output({"said": ["x"]}, trace=[{"name": "think"}])
 
     evaluators = [greedy, greedy_async, of_all, OwnEvaluator()]
-    options = {"run": tmp_path / "run", "version": "1", "backoff": AT_ONCE, **INPUT}
+    options = {"run": tmp_path / "run", "version": "1", "retry": limpet.Retry(backoff=AT_ONCE)}
     given = rows()
-    result = limpet.evaluate(given, flow, evaluators, trials=2, **options)
+    result = limpet.evaluate(dataset(given), flow, evaluators, trials=2, **options)
     means = {name: one["mean"] for name, one in result.summary["evaluators"].items()}
     assert means == {"greedy": 1.0, "greedy_async": 1.0, "of_all": 1.0, "own": 1.0}
     assert given == ROWS
@@ -203,7 +211,7 @@ def test_no_evaluator_sees_what_another_changed_and_no_record_holds_it(tmp_path)
         assert line["generated_answer"] == {"said": ["x"]}
         assert line["intermediate_steps"] == [{"name": "think"}]
         assert "spoilt" not in json.dumps(line)
-    again = limpet.evaluate(rows(), flow, evaluators, trials=2, **options)
+    again = limpet.evaluate(dataset(rows()), flow, evaluators, trials=2, **options)
     assert again.plan.calls == 0
 
 
@@ -217,9 +225,13 @@ def test_what_a_hook_changes_is_not_scored(tmp_path):
         return len(output) == len(expected) == len(input) == 1
 
     result = limpet.evaluate(
-        rows(), lambda messages: ["x"], [untouched], run=tmp_path / "run", version="1",
-        on_item_complete=spoil, on_complete=lambda one: one.output.value.append("spoilt"), **INPUT,
-    )  # fmt: skip
+        dataset(rows()),
+        lambda messages: ["x"],
+        [untouched],
+        run=tmp_path / "run",
+        version="1",
+        watcher=spoil,
+    )
     assert result.summary["evaluators"]["untouched"]["mean"] == 1.0
 
 
@@ -233,7 +245,7 @@ def test_a_map_gives_each_attempt_the_input_as_it_is(tmp_path, kept, is_async):
     fn = spoiler.asynchronous() if is_async else spoiler.plain()
     inputs = [one["messages"] for one in rows()]
     journal = tmp_path / "out.jsonl" if kept else None
-    result = limpet.map(fn, inputs, journal=journal, backoff=AT_ONCE, concurrency=1)
+    result = limpet.map(fn, inputs, journal=journal, retry=limpet.Retry(backoff=AT_ONCE), pace=1)
     assert spoiler.seen == [1] * 6
     assert inputs == [one["messages"] for one in ROWS]
     assert [len(one) for one in result.outputs] == [2, 2, 2]
@@ -247,7 +259,7 @@ def test_what_a_mapped_function_changes_after_it_returned_is_not_recorded(tmp_pa
         return shared
 
     path = tmp_path / "out.jsonl"
-    result = limpet.map(grow, [1, 2, 3], journal=path, concurrency=1)
+    result = limpet.map(grow, [1, 2, 3], journal=path, pace=1)
     assert result.outputs == [[1], [1, 2], [1, 2, 3]]
 
 

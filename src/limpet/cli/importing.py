@@ -17,12 +17,10 @@ from limpet.cli.nat_flags import (
     refuse_flags,
 )
 from limpet.config import Config, is_nat_file, load_config
-from limpet.datasets import Dataset, load
 from limpet.integrations.nat import Flags, load_nat_config
 from limpet.integrations.nat.importing import Imported, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import talk
-from limpet.run.api import DatasetOptions
 from limpet.text import harmless
 
 
@@ -90,10 +88,7 @@ def _into_nat(file: Path, into: Path, flags: Flags) -> Imported:
 
 def _target(config: Config) -> Target:
     ready = config.prepare()
-    told: dict[str, Any] = dict(ready.options)
-    reading = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
-    dataset: Dataset = load(ready.dataset, **reading)
-    steps = told.get("trace_filter")
+    dataset, steps = ready.dataset.load(), ready.trace_filter
     return Target(
         config.run,
         dataset.items,

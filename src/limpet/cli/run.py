@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -27,7 +27,7 @@ from limpet.cli.verdict import (
     read_floors,
     shown_path,
 )
-from limpet.config import Config, Prepared
+from limpet.config import Config
 from limpet.datasets.choosing import Selection
 from limpet.errors import EarlyStopError, FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
@@ -37,8 +37,8 @@ from limpet.report.live import LineView, LiveView, TalkingView, View
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import stdout_for_data, talk
-from limpet.run.api import EvaluationOptions, evaluate
-from limpet.run.api import plan as plan_of
+from limpet.run.api import Prepared, evaluate_prepared, plan_prepared
+from limpet.run.options import Redo, RunOptions, as_retry
 from limpet.run.planning.explanation import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
@@ -57,7 +57,7 @@ def run(
     redo_steps: tuple[str, ...],
     redo_items: tuple[str, ...],
     keep: bool,
-    retry_failed: bool,
+    retry_failed: bool | None,
     early_stop: bool | None,
     limit: int | None,
     trials: int | None,
@@ -82,46 +82,56 @@ def run(
         )
         _check_skipped(given, redo_steps, forces=forces)
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
-        made_by = noted(config.path, config.run, given, trials, overrides)
-        least = read_floors(floors, prepared.evaluators)
-        options = prepared.options | _flags(keep=keep, limit=limit, early_stop=early_stop)
-        options |= {"retry_failed": retry_failed, "made_by": made_by}
+        least = read_floors(floors, list(prepared.evaluators))
+        prepared = replace(
+            prepared.told(_flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)),
+            limit=limit,
+            made_by=noted(config.path, config.run, given, trials, overrides),
+        )
         if forces:
-            options |= {"redo": redo_steps, "redo_items": redo_items or None}
-        if forces and isinstance(config, NatConfig):  # before anything is moved
-            items = list(prepared.dataset)
-            forced(options, list(prepared.evaluators), items, Selection(limit=limit))
+            redone = Redo(redo_steps or None, redo_items or None)
+            prepared = prepared.told({"redo": redone})
+            if isinstance(config, NatConfig):  # before anything is moved
+                _check_forced(prepared, redone)
         view = _view(out, quiet=quiet, as_json=as_json)
         try:
             with kept_in():
                 if only_plan:
                     with _busy(quiet=quiet, as_json=as_json):
-                        plan = _plan(config, prepared, options)
+                        plan = _plan(config, prepared)
                 else:
-                    ended = _run(config, prepared, options, view, least, here)
+                    ended = _run(config, prepared, view, least, here)
         except FunctionChangedError as changed:
-            question = _choose(changed, file, _if_kept(config, prepared, options))
+            question = _choose(changed, file, _if_kept(config, prepared))
             if quiet or as_json or isinstance(config, NatConfig) or not _is_there(sys.stdin):
                 raise question from changed
-            options["on_change"] = _answer_to(question)
+            prepared = prepared.told({"on_change": _answer_to(question)})
             view = _view(out, quiet=quiet, as_json=as_json)
             with kept_in():
-                ended = _run(config, prepared, options, view, least, here)
+                ended = _run(config, prepared, view, least, here)
     if only_plan:
         return _say_plan(plan, file, as_json=as_json)
     return _say_ended(ended, view)
 
 
-def _flags(*, keep: bool, limit: int | None, early_stop: bool | None) -> EvaluationOptions:
+def _flags(
+    prepared: Prepared, *, keep: bool, failed: bool | None, early_stop: bool | None
+) -> RunOptions:
     """Return what the command line says and the file may say otherwise."""
-    said: EvaluationOptions = {}
+    said: RunOptions = {}
     if keep:
         said["on_change"] = "keep"
-    if limit is not None:
-        said["limit"] = limit
+    if failed is not None:
+        said["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
     if early_stop is not None:
         said["early_stop"] = early_stop
     return said
+
+
+def _check_forced(prepared: Prepared, redo: Redo) -> None:
+    items, selection = list(prepared.dataset), Selection(limit=prepared.limit)
+    on_change = prepared.options.get("on_change")
+    forced(redo, on_change, list(prepared.evaluators), items, selection)
 
 
 def _check_redo(items: Sequence[str], *, keep: bool) -> None:
@@ -175,11 +185,11 @@ def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
     return LiveView() if talk().is_terminal else LineView()
 
 
-def _plan(config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions) -> Plan:
-    with config.to_plan() if isinstance(config, NatConfig) else nullcontext(config.run) as run:
-        return plan_of(
-            prepared.dataset, prepared.workflow, prepared.evaluators, run, config.trials, **options
-        )
+def _plan(config: Config | NatConfig, prepared: Prepared) -> Plan:
+    if not isinstance(config, NatConfig):
+        return plan_prepared(prepared)
+    with config.to_plan() as run:
+        return plan_prepared(replace(prepared, run=run))
 
 
 def _say_plan(plan: Plan, file: Path, *, as_json: bool) -> int:
@@ -213,7 +223,6 @@ class _Ended(NamedTuple):
 def _run(
     config: Config | NatConfig,
     prepared: Prepared,
-    options: EvaluationOptions,
     view: View,
     floors: Sequence[Floor],
     here: Path,
@@ -222,9 +231,7 @@ def _run(
     # By default Python looks for garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so it may look less often.
     gc.set_threshold(10_000, 10, 10)
-    options["watcher"] = view
-    options["stop_grace_s"] = math.inf
-    options["configuration"] = config.public
+    prepared = replace(prepared.told({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
         run = shown_path(config.run, here)
         talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
@@ -238,16 +245,9 @@ def _run(
             well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
             return well
 
-        options["on_end"] = finish
+        prepared = replace(prepared, on_end=finish)
     with log_to_talk(), view:
-        result = evaluate(
-            prepared.dataset,
-            prepared.workflow,
-            prepared.evaluators,
-            config.run,
-            config.trials,
-            **options,
-        )
+        result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
         if not well:
             code = max(code, FAILED)
@@ -307,15 +307,12 @@ def _why(file: Path) -> str:
     return shlex.join(["limpet", "why", str(file)])
 
 
-def _if_kept(
-    config: Config | NatConfig, prepared: Prepared, options: EvaluationOptions
-) -> Plan | None:
+def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
     """Return what would be done if what is there was kept; None where nobody can tell."""
     if isinstance(config, NatConfig):  # it has begun, and may have moved files
         return None
-    kept: EvaluationOptions = {"on_change": "keep"}
     with suppress(LimpetError):
-        return _plan(config, prepared, options | kept)
+        return _plan(config, prepared.told({"on_change": "keep"}))
     return None
 
 

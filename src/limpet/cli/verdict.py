@@ -3,7 +3,7 @@
 import math
 import shlex
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,7 +29,7 @@ class Floor(NamedTuple):
     least: float
 
 
-def read_floors(texts: Sequence[str], evaluators: Mapping[str, Any]) -> list[Floor]:
+def read_floors(texts: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
     """Read `--fail-under`, before anything runs."""
     floors = []
     for text in texts:

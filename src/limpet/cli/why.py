@@ -1,5 +1,6 @@
 """`limpet why`: what does a step's identity cover, and what changed?"""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -15,7 +16,7 @@ from limpet.report.jsonl import json_line
 from limpet.report.tables import put
 from limpet.report.terminal import stdout_for_data
 from limpet.report.why import why_data, why_lines
-from limpet.run.api import why as why_of
+from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
 from limpet.run.reading.find_run import complete_run, is_run
 from limpet.run.reading.opening import open_run
@@ -82,13 +83,5 @@ def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple
         )
         place = run or config.run
         prepared = config.prepare()
-        why = why_of(
-            prepared.dataset,
-            prepared.workflow,
-            prepared.evaluators,
-            place,
-            config.trials,
-            id_,
-            **prepared.options,
-        )
+        why = why_prepared(replace(prepared, run=place), id_)
     return why, place

@@ -6,17 +6,16 @@ short forms, check: each step sees what the one before has made, and nothing is 
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from limpet.config.checking import check_shape
-from limpet.config.dataset_checks import check_dataset, check_filter, check_output, located
+from limpet.config.dataset_checks import check_dataset, check_filter, check_run, located
 from limpet.config.environment import shown, substitute
 from limpet.config.errors import Findings, Place, refuse
 from limpet.config.evaluators import check_evaluators
 from limpet.config.model import Shape
-from limpet.config.options import options_of
+from limpet.config.options import dataset_of, options_of
 from limpet.config.overrides import override
 from limpet.config.preparing import (
     prepared_dataset,
@@ -26,19 +25,10 @@ from limpet.config.preparing import (
 )
 from limpet.config.short_forms import SHORT_KINDS, expanded
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
-from limpet.run.api import EvaluationOptions
-from limpet.secrets.in_configs import Literals, each_word, without_query
+from limpet.run.api import Prepared
+from limpet.run.options import Run
+from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
 from limpet.text import one_line
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """What `limpet.evaluate` takes."""
-
-    dataset: Any
-    workflow: Any
-    evaluators: Mapping[str, Any]
-    options: EvaluationOptions
 
 
 class Config:
@@ -64,10 +54,12 @@ class Config:
     ) -> None:
         self.path = path
         self.name = shape.name if shape.name is not None else _name_of(path)
-        directory = Path("runs", self.name) if shape.output.dir is None else shape.output.dir
+        directory = Path("runs", self.name) if shape.run.path is None else shape.run.path
         self.run = located(str(directory), path.parent)
         self.trials = shape.trials
         self.public: dict[str, Any] = _without_secrets(tree.data)
+        if isinstance(self.public.get("secrets"), list):
+            self.public["secrets"] = [hidden(str(secret)) for secret in self.public["secrets"]]
         self._shape = shape
         self._tree = tree
         self._keep = keep
@@ -89,12 +81,26 @@ class Config:
         evaluators = prepared_evaluators(self._scorers, folder, findings)
         declared = prepared_declaration(self._shape.workflow, folder, findings)
         findings.raise_any()
-        options = options_of(self._shape, self._keep)
+        options = options_of(self._shape)
         if declared is not None:
             options["depends_on"] = declared
-        if self._secrets:
-            options["secrets"] = self._secrets
-        return Prepared(dataset, workflow, evaluators, options)
+        secrets, output = self._shape.secrets, self._shape.output
+        if secrets is False:
+            options["secrets"] = False
+        elif secrets or self._secrets:
+            options["secrets"] = [*map(str, secrets or ()), *self._secrets]
+        return Prepared(
+            dataset_of(dataset, self._shape, self._keep),
+            workflow,
+            evaluators,
+            Run(self.run, self._shape.run.durability or "sync"),
+            self.trials,
+            options,
+            known_secrets=self._secrets,
+            trace_filter=output.trace_filter,
+            bare_outputs=bool(output.bare),
+            configuration=self.public,
+        )
 
 
 def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -121,10 +127,10 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
     data = expanded(substitute(tree.data, say))
     shape = check_shape(data, findings)
-    keep = check_filter(data.get("filter"), findings)
+    keep = check_filter(data.get("dataset"), findings)
     scorers = check_evaluators(data.get("evaluators"), findings)
     check_dataset(data.get("dataset"), file.parent, findings)
-    check_output(data.get("output"), file.parent, findings)
+    check_run(data.get("run"), file.parent, findings)
     findings.raise_any()
     assert shape is not None
     # Of what the file uses as a key or a header. A column may be called `token`, too.

@@ -3,7 +3,7 @@
 A relative path starts at the folder of the configuration, wherever the command is run.
 
 A filter is in short `{lang: en}` or `{lang: [en, fr]}`; in full, `{allow: {…}, deny: {…}}`, as
-`limpet.datasets.load` takes it. Values are compared as texts, so a number must be written as the
+`limpet.Dataset` takes it. Values are compared as texts, so a number must be written as the
 dataset has it: `1.10`, which YAML reads as 1.1, is refused rather than never found.
 """
 
@@ -66,25 +66,26 @@ def _hint_of_missing(text: str, path: Path) -> str:
     return "paths are relative to this file"
 
 
-def check_output(asked: Any, folder: Path, findings: Findings) -> None:
+def check_run(asked: Any, folder: Path, findings: Findings) -> None:
     """Say if the run's directory cannot be one."""
-    text = asked.get("dir") if isinstance(asked, dict) else None
+    text = asked.get("path") if isinstance(asked, dict) else None
     if isinstance(text, str) and located(text, folder).is_file():
-        findings.add(("output", "dir"), f"{one_line(written_as(text))} is a file, not a directory")
+        findings.add(("run", "path"), f"{one_line(written_as(text))} is a file, not a directory")
 
 
-def check_filter(asked: Any, findings: Findings) -> dict[str, Any] | None:
-    """Return the filter in full, and say what is wrong with it."""
+def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
+    """Return the filter of a dataset in full, and say what is wrong with it."""
+    asked, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
     if not isinstance(asked, dict):
         return None  # empty; or no mapping, which is said elsewhere
     if not set(asked) & set(_SIDES):
-        return {"allow": checked_side(asked, ("filter",), findings)}
+        return {"allow": checked_side(asked, at, findings)}
     for key in asked:
         if key not in _SIDES:
             hint = f"put {quoted(key)} under allow or deny"
-            findings.add(("filter", key), "cannot be used with allow or deny", hint)
+            findings.add((*at, key), "cannot be used with allow or deny", hint)
     sides = [side for side in _SIDES if asked.get(side) is not None]
-    return {side: checked_side(asked[side], ("filter", side), findings) for side in sides}
+    return {side: checked_side(asked[side], (*at, side), findings) for side in sides}
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:

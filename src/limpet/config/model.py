@@ -77,6 +77,14 @@ def _concurrency(value: Any) -> int | Literal["auto"]:
     raise ValueError("must be auto or an integer of at least 1")
 
 
+def _secrets(value: Any) -> list[str] | Literal[False]:
+    if settled(value) is False:
+        return False
+    if isinstance(value, list) and all(isinstance(word, str) for word in value):
+        return value
+    raise ValueError("must be false, or a list of strings")
+
+
 Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
@@ -93,6 +101,12 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False), _OrVariable()]
 Megabytes = Annotated[float, Field(gt=0, allow_inf_nan=False), _OrVariable()]
 OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
+OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
+Secrets = Annotated[
+    list[str] | Literal[False],
+    PlainValidator(_secrets),
+    WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
+]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
     int | Literal["auto"],
@@ -134,6 +148,9 @@ class DatasetShape(Section):
     shuffle: Truth = Field(default=False, description="Shuffle the rows by the seed.")
     seed: Integer = Field(default=0, description="The seed of sample and shuffle.")
     sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
+    filter: dict[str, Any] | None = Field(
+        default=None, description="Which rows to keep, by column."
+    )
 
 
 class RemoteShape(Section):
@@ -228,26 +245,30 @@ class RetryShape(Section):
         default=None, description="How often after a time-out."
     )
     backoff: BackoffShape | None = None
+    failed: Truth | None = Field(
+        default=None, description="Try again what failed in an earlier session; true."
+    )
 
 
-class OutputShape(Section):
-    """What is written, and where."""
+class RunShape(Section):
+    """Where results are kept, and when one counts."""
 
-    dir: Path | None = Field(
+    path: Path | None = Field(
         default=None, description="The run's directory, relative to this file."
     )
     durability: Durability | None = Field(
         default=None, description="When a result counts as on disk."
     )
+
+
+class OutputShape(Section):
+    """What is written for others."""
+
     bare: Truth | None = Field(
         default=None, description="Write workflow_output.json as outputs alone."
     )
     trace_filter: list[str] | None = Field(
         default=None, description="Which types or kinds of events of a trace are kept."
-    )
-    mask: Truth | None = Field(
-        default=None,
-        description="Mask secrets in answers, scores and errors on disk; on by default.",
     )
 
 
@@ -264,10 +285,10 @@ class Shape(Section):
 
     name: Name | None = Field(default=None, description="What the evaluation is called.")
     dataset: DatasetShape = Field(description="The rows.")
-    filter: dict[str, Any] | None = Field(
-        default=None, description="Which rows to keep, by column."
-    )
     workflow: WorkflowShape = Field(description="What is evaluated.")
+    run: RunShape = Field(
+        default_factory=RunShape.model_construct, description="The run's directory."
+    )
     trials: Count = Field(default=1, description="How often each item is asked.")
     evaluators: dict[str, Any] | None = Field(default=None, description="What scores it, by name.")
     pace: PaceShape = Field(default_factory=PaceShape.model_construct, description="Calls at once.")
@@ -277,6 +298,12 @@ class Shape(Section):
     timeout: Seconds | None = Field(
         default=None, description="Seconds an attempt may take, or a time such as 90s or 2m."
     )
+    on_change: OnChange | None = Field(
+        default=None, description="When the workflow changed: redo its answers, or keep them."
+    )
+    secrets: Secrets | None = Field(
+        default=None, description="More values to mask on disk; false: keep them as they are."
+    )
     early_stop: Truth | None = Field(
         default=None, description="Stop if the first items all fail alike; on by default."
     )
@@ -284,5 +311,5 @@ class Shape(Section):
         default=None, description="What a million tokens cost, by model; * for all others."
     )
     output: OutputShape = Field(
-        default_factory=OutputShape.model_construct, description="The run's directory."
+        default_factory=OutputShape.model_construct, description="Files for others."
     )

@@ -1,4 +1,4 @@
-"""Which options of `evaluate` does a configuration stand for?
+"""Which dataset and which options of `evaluate` does a configuration stand for?
 
 Only what the file says is handed on: what it leaves out stays as `evaluate` has it.
 """
@@ -6,51 +6,49 @@ Only what the file says is handed on: what it leaves out stays as `evaluate` has
 from collections.abc import Mapping
 from typing import Any, cast
 
-from limpet.config.model import RetryShape, Shape
+from pydantic import BaseModel
+
+from limpet.config.model import Shape
+from limpet.datasets import Dataset
 from limpet.executors.retry import Backoff
-from limpet.run.api import EvaluationOptions
+from limpet.run.options import Pace, Retry, RunOptions
 
 _COLUMNS = ("id", "input", "expected", "sheet")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
-def options_of(shape: Shape, keep: Mapping[str, Any] | None) -> EvaluationOptions:
-    """Return the options, by their names in `evaluate`.
+def dataset_of(source: Any, shape: Shape, keep: Mapping[str, Any] | None) -> Dataset:
+    """Return the dataset.
 
     Args:
+        source: Its file, or the function that returns its rows.
         shape: The configuration.
         keep: The filter, in full.
     """
-    read = shape.dataset
-    told: dict[str, Any] = {name: _text(getattr(read, name)) for name in _COLUMNS}
-    told |= {name: getattr(read, name) for name in _READING if name in read.model_fields_set}
-    told |= {"filter": keep, "timeout": shape.timeout}
-    told |= {name: getattr(shape.pace, name) for name in ("concurrency", "max_concurrency")}
-    told |= {name: getattr(shape.retry, name) for name in ("max_retries", "max_timeouts")}
-    told["backoff"] = _backoff(shape.retry)
-    told["prices"] = _prices(shape)
-    told["early_stop"] = shape.early_stop
-    told["durability"] = shape.output.durability
-    told["bare_outputs"] = shape.output.bare
-    told["trace_filter"] = shape.output.trace_filter
-    told["mask"] = shape.output.mask
-    return cast(
-        "EvaluationOptions", {name: value for name, value in told.items() if value is not None}
-    )
+    told = _said(shape.dataset, *_COLUMNS, *_READING)
+    told |= {name: str(told[name]) for name in _COLUMNS if name in told}
+    return Dataset(source, filter=keep, **told)
 
 
-def _text(value: str | None) -> str | None:
-    return None if value is None else str(value)
+def options_of(shape: Shape) -> RunOptions:
+    """Return the options, by their names in `evaluate`."""
+    told = _said(shape, "timeout", "on_change", "early_stop")
+    if shape.prices is not None:
+        told["prices"] = {
+            model: price.model_dump(exclude_none=True) for model, price in shape.prices.items()
+        }
+    if pace := _said(shape.pace, "concurrency", "max_concurrency"):
+        told["pace"] = Pace(**pace)
+    retry = _said(shape.retry, "max_retries", "max_timeouts", "failed")
+    if shape.retry.backoff is not None:
+        waits = _said(shape.retry.backoff, "base", "cap")
+        retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})
+    if retry:
+        told["retry"] = Retry(**retry)
+    return cast("RunOptions", told)
 
 
-def _prices(shape: Shape) -> dict[str, dict[str, float]] | None:
-    if shape.prices is None:
-        return None
-    return {model: one.model_dump(exclude_none=True) for model, one in shape.prices.items()}
-
-
-def _backoff(retry: RetryShape) -> Backoff | None:
-    if retry.backoff is None:
-        return None
-    given: dict[str, Any] = {"base_s": retry.backoff.base, "cap_s": retry.backoff.cap}
-    return Backoff(**{name: value for name, value in given.items() if value is not None})
+def _said(section: BaseModel, *names: str) -> dict[str, Any]:
+    """Return what a section says under these names."""
+    values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
+    return {name: value for name, value in values.items() if value is not None}

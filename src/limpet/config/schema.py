@@ -28,7 +28,8 @@ def json_schema() -> dict[str, Any]:
     for kind in SHORT_KINDS:
         long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
         kinds[kind]["anyOf"] = [short, {"$ref": long}]
-    keys["filter"] = {"description": keys["filter"]["description"], "anyOf": _filters()}
+    rows = sections["DatasetShape"]["properties"]
+    rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {
         "description": keys["evaluators"]["description"],
         "type": "object",

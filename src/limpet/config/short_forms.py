@@ -7,7 +7,7 @@ SHORT_FOR = {
     "workflow": "python",
     "pace": "concurrency",
     "retry": "max_retries",
-    "output": "dir",
+    "run": "path",
 }
 """The sections, and the key that a lone value is for."""
 SHORT_KINDS = {"nat": "endpoint", "http": "url"}

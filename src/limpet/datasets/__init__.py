@@ -1,7 +1,7 @@
-"""Rows in: json, jsonl, csv, tsv, parquet, xlsx, DataFrames, rows in memory, custom functions."""
+"""Rows in: what the dataset is, and how it becomes items."""
 
 from limpet.datasets.dataset import Dataset
-from limpet.datasets.loading import load
+from limpet.datasets.loaded import LoadedDataset
 from limpet.datasets.rows import BadRow
 
-__all__ = ["BadRow", "Dataset", "load"]
+__all__ = ["BadRow", "Dataset", "LoadedDataset"]

@@ -35,15 +35,13 @@ class Selection:
         return places[: self.limit]
 
 
-def choose(
-    items: PackedItems, *, shuffle: bool, sample: int | None, limit: int | None, seed: int
-) -> PackedItems:
-    """Return the items shuffled, then sampled, then only the first `limit` of them."""
+def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> PackedItems:
+    """Return the items shuffled, then those that are selected."""
     if shuffle:
-        items = items.at(_ranked(items, seed))
-    if sample is None and limit is None:
+        items = items.at(_ranked(items, selection.seed))
+    if selection.sample is None and selection.limit is None:
         return items
-    return items.at(Selection(sample, limit, seed).places(items))
+    return items.at(selection.places(items))
 
 
 def _ranked(items: Sequence[Item], seed: int) -> list[int]:

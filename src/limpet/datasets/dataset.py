@@ -1,59 +1,181 @@
-"""What does a loaded dataset hand out?"""
+"""What is the dataset, and how does it become items?"""
 
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing, suppress
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
-from limpet.datasets.columns import Roles
-from limpet.datasets.rows import BadRow
-from limpet.types import Item
+from limpet.arguments import whole_number_from
+from limpet.datasets.choosing import Selection, choose
+from limpet.datasets.columns import Roles, find_roles
+from limpet.datasets.filtering import RowFilter, check_shape
+from limpet.datasets.items import ItemMaker
+from limpet.datasets.loaded import LoadedDataset
+from limpet.datasets.packed import Packed, pack, unpack
+from limpet.datasets.rows import RESERVED, TAKEN, BadRows, Flaw, Table
+from limpet.datasets.sources import table_of
+from limpet.errors import DatasetError
+
+_Numbered: TypeAlias = tuple[int, Packed]
+Source: TypeAlias = "str | os.PathLike[str] | Iterable[Any] | Callable[[], Any]"
 
 
+@dataclass(frozen=True)
 class Dataset:
-    """Items, in order, as often as they are asked for.
+    """A dataset, and how it is read. Nothing is read before a run, or `load`, asks for it.
 
     Attributes:
-        name: What people call it: the file's name.
-        columns: The names of its columns, in the order they were met.
-        roles: Which of them are the id, the input and the expected answer.
-        bad_rows: The rows that were skipped, with the reasons.
-        filtered: How many rows the filter left out.
-        items: The items; each may be made anew whenever it is asked for.
-        path: The file it was read from; None if it was not.
+        source: A path to a .json, .jsonl, .ndjson, .csv, .tsv, .parquet or .xlsx file; an
+            iterable of dicts; a DataFrame; or a function, or `"module:function"`, that returns
+            one of these.
+        id: The column of the ids. None: `id`; if there is none, ids come from the content.
+        input: The column of what is asked. None: `question`, else `input`.
+        expected: The column of the expected answer. None: `answer`, else `expected`, else none.
+        on_bad_row: What to do about a row that cannot be used: "raise", or "skip" and list it.
+        filter: `{"allow": {column: [values or globs]}, "deny": {…}}`.
+        limit: Take the first so many, after all else.
+        sample: Take so many, chosen by `seed`.
+        shuffle: Take them in an order chosen by `seed`.
+        seed: Which shuffle, which sample.
+        sheet: The sheet of a .xlsx file. None: the first.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument has a value that is not allowed.
     """
 
-    def __init__(
-        self,
-        items: Sequence[Item],
-        *,
-        name: str,
-        columns: Sequence[str],
-        roles: Roles,
-        bad_rows: list[BadRow],
-        filtered: int,
-        path: Path | None = None,
-    ) -> None:
-        self.name = name
-        self.columns = list(columns)
-        self.roles = roles
-        self.bad_rows = bad_rows
-        self.filtered = filtered
-        self.items = items
-        self.path = path
+    source: Source
+    _: KW_ONLY
+    id: str | None = None
+    input: str | None = None
+    expected: str | None = None
+    on_bad_row: Literal["raise", "skip"] = "raise"
+    filter: Mapping[str, Mapping[str, Any]] | None = None
+    limit: int | None = None
+    sample: int | None = None
+    shuffle: bool = False
+    seed: int = 0
+    sheet: str | None = None
 
-    def __iter__(self) -> Iterator[Item]:
-        return iter(self.items)
+    def __post_init__(self) -> None:
+        _check_choice(
+            on_bad_row=self.on_bad_row, limit=self.limit, sample=self.sample, seed=self.seed
+        )
+        _check_texts(id=self.id, input=self.input, expected=self.expected, sheet=self.sheet)
+        if self.filter is not None:
+            check_shape(self.filter)
 
-    def __len__(self) -> int:
-        return len(self.items)
+    @property
+    def selection(self) -> Selection:
+        """Which of the items are meant by `limit` and `sample`."""
+        return Selection(self.sample, self.limit, self.seed)
 
-    def __repr__(self) -> str:
-        said = f"<Dataset {self.name}: {_count(len(self), 'item')}"
-        if self.bad_rows:
-            said += f", {_count(len(self.bad_rows), 'bad row')} skipped"
-        if self.filtered:
-            said += f", {self.filtered:,} filtered"
-        return f"{said}>"
+    def load(self) -> LoadedDataset:
+        """Read it, with every value as it stands in the source.
+
+        Raises:
+            DatasetError: The source, or a row of it, cannot be used, or no row is left.
+        """
+        table = table_of(self.source, self.sheet)
+        bad = BadRows(table, skip=self.on_bad_row == "skip")
+        roles_among = partial(
+            find_roles, table.place, id=self.id, input=self.input, expected=self.expected
+        )
+        rows, columns, maker = _read(table, bad, roles_among)
+        roles = roles_among(columns)
+        asked = rows
+        if self.filter is not None:
+            asked = _filtered(rows, RowFilter(self.filter, table.place, columns))
+        if not asked:
+            raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
+        if maker is None or maker.roles != roles or len(asked) < len(rows):
+            maker = ItemMaker(roles, table)
+            for number, packed in asked:
+                maker.take(number, unpack(packed), packed)
+        items = maker.items(bad)
+        if not items:
+            raise _nothing_left(table, bad)
+        return LoadedDataset(
+            choose(items, self.selection, shuffle=self.shuffle),
+            name=table.name,
+            columns=columns,
+            roles=roles,
+            bad_rows=sorted(bad.listed, key=lambda row: row.line),
+            filtered=len(rows) - len(asked),
+            path=_file(self.source),
+        )
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+def _file(source: Source) -> Path | None:
+    if isinstance(source, (str, os.PathLike)) and os.path.isfile(source):  # noqa: PTH113 - a URL too
+        return Path(source).absolute()
+    return None
+
+
+def _check_choice(*, on_bad_row: object, limit: object, sample: object, seed: object) -> None:
+    if on_bad_row not in ("raise", "skip"):
+        raise ValueError(f'on_bad_row={on_bad_row!r}: must be "raise" or "skip"')
+    if limit is not None:
+        whole_number_from(1, limit=limit)
+    if sample is not None:
+        whole_number_from(1, sample=sample)
+    if not isinstance(seed, int) or isinstance(seed, bool):
+        raise TypeError(f"seed={seed!r}: must be a whole number")
+
+
+def _check_texts(**arguments: object) -> None:
+    for name, value in arguments.items():
+        if not isinstance(value, (str, type(None))):
+            raise TypeError(f"{name}={value!r}: must be a string or None")
+
+
+def _read(
+    table: Table, bad: BadRows, roles_among: Callable[[list[str]], Roles]
+) -> tuple[list[_Numbered], list[str], ItemMaker | None]:
+    """Return the rows, the columns that any of them has in the order they were met, and the items.
+
+    The items are right if the columns' roles are those that the first row gives them; they mostly
+    are, and then nothing has to be unpacked again.
+    """
+    rows: list[_Numbered] = []
+    columns: dict[str, None] = {}
+    maker: ItemMaker | None = None
+    with closing(table.rows) as read:  # a file is not left open where a row ends the reading
+        for one in read:
+            if isinstance(one, Flaw):
+                bad.add(*one)
+                continue
+            number, values, packed = one
+            if not RESERVED.isdisjoint(values):
+                bad.add(number, values, TAKEN.format(min(RESERVED.intersection(values))))
+                continue
+            if not rows:
+                with suppress(DatasetError):  # a later row may have what this one lacks
+                    maker = ItemMaker(roles_among(list(values)), table)
+            row = packed or (pack(values) if table.is_file else values)
+            rows.append((number, row))
+            if maker is not None:
+                maker.take(number, values, row)
+            if not values.keys() <= columns.keys():
+                columns.update(dict.fromkeys(values))
+    if not rows:
+        raise _nothing_left(table, bad)
+    return rows, list(columns), maker
+
+
+def _filtered(rows: list[_Numbered], asked: RowFilter) -> list[_Numbered]:
+    return [row for row in rows if asked.keeps(unpack(row[1]))]
+
+
+def _nothing_left(table: Table, bad: BadRows) -> DatasetError:
+    if not bad.listed:
+        return DatasetError(
+            f"{table.place}: there are no rows", hint="a dataset needs at least one row"
+        )
+    return DatasetError(
+        f"{table.place}: none of its rows can be used; {len(bad.listed):,} were skipped, "
+        f"the first: {bad.listed[0]}"
+    )

@@ -7,7 +7,6 @@ from limpet.executors.gate import CostOf
 from limpet.executors.hooks import OnAttempt, OnComplete
 from limpet.executors.retry import Backoff, Classify
 from limpet.pacing.pacer import Pacer
-from limpet.text import did_you_mean
 
 
 class ExecutorOptions(TypedDict, total=False):
@@ -35,13 +34,3 @@ class ExecutorOptions(TypedDict, total=False):
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
-
-
-def check_names(options: ExecutorOptions) -> None:
-    """Refuse an option that does not exist, and name the nearest that does."""
-    known = ExecutorOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(
-                f"{name!r} is not an option of the executors{did_you_mean(name, known)}"
-            )

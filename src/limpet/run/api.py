@@ -3,174 +3,186 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, Unpack
 
 from limpet.arguments import whole_number_from
-from limpet.datasets import Dataset, load
+from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.choosing import Selection
 from limpet.evaluators import as_evaluators
-from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
-from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, to_its_end
-from limpet.fingerprints.declared import DependsOn, as_declared
-from limpet.journal.writer import Durability
+from limpet.fingerprints.declared import as_declared
 from limpet.run.executing.session import Evaluation
+from limpet.run.options import (
+    Run,
+    RunOptions,
+    as_redo,
+    as_retry,
+    as_run,
+    as_watcher,
+    check_options,
+    executor_options,
+    secrets_in,
+)
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
 from limpet.run.progress.watcher import Watcher
-from limpet.run.request import OnEnd, OnItem, Request
-from limpet.run.results.costs import Prices, check_prices
+from limpet.run.request import OnEnd, Request
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.run_file import OnChange
-from limpet.text import did_you_mean
 from limpet.workflows import as_workflow
 
-TIMEOUT_S = 600
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What `evaluate` takes, and below `options` what only our own callers add.
 
-class DatasetOptions(TypedDict, total=False):
-    """How the dataset is read: see `limpet.datasets.load`."""
+    Attributes:
+        options: The options of `evaluate`, by name.
+        limit: Work only on the first so many items in this session, whatever the dataset says.
+        known_secrets: Masked in what Limpet writes of its own accord, also with `secrets=False`.
+        trace_filter: Which types of steps are kept; None: all.
+        bare_outputs: Whether `workflow_output.json` holds the outputs alone.
+        on_end: Told of the result when all files are written, while the run is still locked.
+        stop_grace_s: How long calls in flight may go on after an interrupt.
+        configuration: Written into `run.json`.
+        made_by: Which file was run by the command line, and how; None: a script asks.
+    """
 
-    id: str | None
-    input: str | None
-    expected: str | None
-    on_bad_row: Literal["raise", "skip"]
-    filter: Mapping[str, Any] | None
-    limit: int | None
-    sample: int | None
-    shuffle: bool
-    seed: int
-    sheet: str | None
+    dataset: Any
+    workflow: Any
+    evaluators: Iterable[Any] | Mapping[str, Any] = ()
+    run: str | Path | Run | Literal[False] | None = None
+    trials: int = 1
+    options: RunOptions = field(default_factory=RunOptions)
+    limit: int | None = None
+    known_secrets: Sequence[str] = ()
+    trace_filter: Sequence[str] | None = None
+    bare_outputs: bool = False
+    on_end: OnEnd | None = None
+    stop_grace_s: float = STOP_GRACE_S
+    configuration: Mapping[str, Any] | None = None
+    made_by: Mapping[str, Any] | None = None
 
-
-class RunOptions(TypedDict, total=False):
-    """How the run behaves."""
-
-    version: str | None
-    depends_on: Mapping[str, Sequence[str]] | DependsOn | None
-    redo: bool | Sequence[str]
-    redo_items: Sequence[str] | None
-    on_change: OnChange | None
-    retry_failed: bool
-    durability: Durability
-    write_output: bool
-    trace_filter: Sequence[str] | None
-    bare_outputs: bool
-    on_item_complete: OnItem | None
-    on_end: OnEnd | None
-    watcher: Watcher | None
-    stop_grace_s: float
-    configuration: Mapping[str, Any] | None
-    made_by: Mapping[str, Any] | None
-    prices: Prices | None
-    mask: bool
-    secrets: Sequence[str]
-    early_stop: bool
-
-
-class EvaluationOptions(DatasetOptions, RunOptions, ExecutorOptions, total=False):
-    """Everything an evaluation can be told by name."""
+    def told(self, options: RunOptions) -> "Prepared":
+        """Return the same with these options in place of those of the same names."""
+        return replace(self, options=self.options | options)
 
 
 def evaluate(
     dataset: Any,
     workflow: Any,
     evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | None = None,
+    run: str | Path | Run | Literal[False] | None = None,
     trials: int = 1,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[RunOptions],
 ) -> EvaluationResult:
     """Run a workflow over a dataset, score what comes out, and never lose a finished answer.
 
     Run again, it goes on where it stopped; after an edit it runs only what the edit touched.
 
     Args:
-        dataset: A path, rows, a DataFrame, or a function that returns one of them.
+        dataset: A path, rows, a DataFrame, a function that returns one of them, or a `Dataset`,
+            which also says how they are read.
         workflow: A function, plain or async, a class, "module:name", or a Workflow.
         evaluators: Functions or evaluators; a mapping gives them their names.
-        run: The run's directory; None: `runs/` and the workflow's name.
+        run: The run's directory, or a `Run`; None: `runs/` and the workflow's name; False: keep
+            nothing.
         trials: How often each item is asked.
-        **options: How the dataset is read (`id`, `input`, `expected`, `on_bad_row`, `filter`,
-            `limit`, `sample`, `shuffle`, `seed`); how the run behaves (`version` declares what the
-            workflow is, in place of its code; `depends_on` what else its answers depend on: a dict
-            of the names of `files`, of variables in `env` and of `packages`; `on_change` "redo" or
-            "keep" when it changed; `redo` runs steps again whatever is there: True for the
-            workflow, or the names of steps; `redo_items` only these items; `retry_failed`;
-            `durability`; `write_output=False` for a temporary directory; `on_item_complete` is
-            called with an `ItemResult` when an item's answer or failure is on disk; `on_end` with
-            the result when all files are written, before the run is unlocked; `watcher` is told
-            of all that happens; `stop_grace_s` is how long calls in flight may go on after an
-            interrupt; `configuration` is written into `run.json`, and so is `made_by`, by which
-            `limpet why` finds the file that the command line ran; `prices` are what a million
-            tokens cost, by model; `mask=False` keeps secrets in answers, scores and errors on disk
-            as they are; `secrets` are such as no variable or header holds; `early_stop=False` goes
-            on though the first cells of a step all fail alike); and those of `AsyncExecutor`, with
-            `concurrency="auto"` and `timeout=600`.
+        **options: The rest, by name:
+
+            - `pace`: How many calls are in flight: a number, "auto" (the default), or a `Pace`.
+            - `retry`: How many more attempts a failed call has (10), or a `Retry`.
+            - `timeout`: How many seconds an attempt may take (600).
+            - `on_change`: What to do when the workflow changed: "redo" its answers, or "keep" them.
+            - `redo`: Run steps again, whatever is there: True for the workflow, the names of steps,
+              or a `Redo`, which also names items.
+            - `version`: Declares what the workflow is, in place of its code.
+            - `depends_on`: Declares what else its answers depend on: a dict of the names of
+              `files`, of variables in `env`, and of `packages`.
+            - `prices`: What a million tokens cost, by model.
+            - `secrets`: Further values to mask in what is written; False: mask nothing in answers,
+              scores and errors.
+            - `early_stop`: Whether to stop when the first cells of a step all fail alike (True).
+            - `watcher`: A function that is called with an `ItemResult` when an item's answer or
+              failure is on disk, or a `Watcher`, which is told of all that happens.
 
     Raises:
         DatasetError: The dataset cannot be used as it is.
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         JournalError: The run's directory cannot be used as it is.
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
     """
-    with _shown(options) as told:
-        return _evaluate(dataset, workflow, evaluators, run, trials, told)
-
-
-def _evaluate(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any],
-    run: str | Path | None,
-    trials: int,
-    options: EvaluationOptions,
-) -> EvaluationResult:
-    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
-    try:
-        return _conducted(evaluation)
-    finally:
-        evaluation.close()
-        threads.close()
-
-
-def _conducted(evaluation: Evaluation) -> EvaluationResult:
-    evaluation.open()
-    with evaluation.hearing_signals():
-        if running_loop() is None:
-            run_here(evaluation.conduct(), given_up=list)
-        else:  # a notebook
-            work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
-            run_in_thread(work, on_interrupt=evaluation.stop)
-        result = evaluation.finish()
-    evaluation.hand_over(result)
-    return result
+    return evaluate_prepared(Prepared(dataset, workflow, evaluators, run, trials, options))
 
 
 async def aevaluate(
     dataset: Any,
     workflow: Any,
     evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | None = None,
+    run: str | Path | Run | Literal[False] | None = None,
     trials: int = 1,
-    **options: Unpack[EvaluationOptions],
+    **options: Unpack[RunOptions],
 ) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
-    with _shown(options) as told:
-        return await _aevaluate(dataset, workflow, evaluators, run, trials, told)
+    prepared = Prepared(dataset, workflow, evaluators, run, trials, options)
+    with _notebook_view(prepared) as view:
+        return await _aevaluated(prepared, view)
 
 
-async def _aevaluate(
+def plan(
     dataset: Any,
     workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any],
-    run: str | Path | None,
-    trials: int,
-    options: EvaluationOptions,
-) -> EvaluationResult:
-    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
+    evaluators: Iterable[Any] | Mapping[str, Any] = (),
+    run: str | Path | Run | Literal[False] | None = None,
+    trials: int = 1,
+    **options: Unpack[RunOptions],
+) -> Plan:
+    """Say what `evaluate` would do, and do nothing."""
+    return plan_prepared(Prepared(dataset, workflow, evaluators, run, trials, options))
+
+
+# ---- for the command line and the integrations --------------------------------------------------
+
+
+def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
+    """Do what `evaluate` does."""
+    with _notebook_view(prepared) as view, _evaluation(prepared, view) as evaluation:
+        evaluation.open()
+        with evaluation.hearing_signals():
+            if running_loop() is None:
+                run_here(evaluation.conduct(), given_up=list)
+            else:  # a notebook
+                work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
+                run_in_thread(work, on_interrupt=evaluation.stop)
+            result = evaluation.finish()
+        evaluation.hand_over(result)
+        return result
+
+
+def plan_prepared(prepared: Prepared) -> Plan:
+    """Say what `evaluate_prepared` would do, and do nothing."""
+    with _evaluation(prepared) as evaluation:
+        return evaluation.look()
+
+
+def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
+    """Say what each step is made of and what differs from what the run has, and do nothing."""
+    with _evaluation(prepared) as evaluation:
+        return evaluation.why(item)
+
+
+# ---- how it is done -----------------------------------------------------------------------------
+
+
+async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationResult:
+    threads = Threads()
+    evaluation = Evaluation(_request(prepared, threads, view))
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
         with evaluation.hearing_signals():
@@ -192,130 +204,81 @@ def _ended(evaluation: Evaluation) -> EvaluationResult:
     return result
 
 
-def plan(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | None = None,
-    trials: int = 1,
-    **options: Unpack[EvaluationOptions],
-) -> Plan:
-    """Say what `evaluate` would do, and do nothing."""
-    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
-    try:
-        return evaluation.look()
-    finally:
-        evaluation.close()
-        threads.close()
-
-
-def why(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any] = (),
-    run: str | Path | None = None,
-    trials: int = 1,
-    item: str | None = None,
-    **options: Unpack[EvaluationOptions],
-) -> Why:
-    """Say what each step is made of and what differs from what the run has, and do nothing."""
-    evaluation, threads = _evaluation(dataset, workflow, evaluators, run, trials, options)
-    try:
-        return evaluation.why(item)
-    finally:
-        evaluation.close()
-        threads.close()
-
-
-def _evaluation(
-    dataset: Any,
-    workflow: Any,
-    evaluators: Iterable[Any] | Mapping[str, Any],
-    run: str | Path | None,
-    trials: int,
-    options: EvaluationOptions,
-) -> tuple[Evaluation, Threads]:
-    _check_names(options)
-    whole_number_from(1, trials=trials)
-    if options.get("on_change") not in (None, "redo", "keep"):
-        raise ValueError(f'on_change={options.get("on_change")!r}: must be "redo", "keep" or None')
-    _check_masking(options.get("mask", True), options.get("secrets", ()))
-    if options.get("prices") is not None:
-        check_prices(cast("Prices", options["prices"]))
-    told = cast("dict[str, Any]", options)
-    behaviour = {name: told[name] for name in RunOptions.__annotations__ if name in told}
-    version = behaviour.pop("version", None)
-    depends_on = as_declared(behaviour.get("depends_on"))
-    behaviour["depends_on"] = depends_on if version is None else None  # a version says it all
-    flow = as_workflow(workflow, version=version)
-    keep = behaviour.pop("write_output", True)
+@contextmanager
+def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[Evaluation]:
     threads = Threads()
-    executing: Any = {"concurrency": "auto", "exit_on_error": False, "timeout": TIMEOUT_S}
-    executing["enable_dynamic_concurrency"] = False  # a number is a number
-    executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
-    AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
-    rows = _dataset(dataset, told)
-    scoring = as_evaluators(evaluators, threads=threads)
-    items, selection = rows.items, _selection(told)
-    behaviour |= forced(behaviour, [one.name for one in scoring], items, selection)
-    request = Request(
-        items,
-        flow,
-        scoring,
-        (Path(run) if run is not None else Path("runs") / flow.name) if keep else None,
-        trials,
-        selection,
-        options=executing,
-        bad_rows=rows.bad_rows,
-        dataset_files=() if rows.path is None else (rows.path,),
-        **behaviour,
-    )
-    return Evaluation(request), threads
+    evaluation = Evaluation(_request(prepared, threads, view))
+    try:
+        yield evaluation
+    finally:
+        evaluation.close()
+        threads.close()
 
 
 @contextmanager
-def _shown(options: EvaluationOptions) -> Iterator[EvaluationOptions]:
+def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
     """Show a live table where a notebook runs us and nobody else watches."""
-    if options.get("watcher") is not None or not in_notebook():
-        yield options
+    watcher, _ = as_watcher(prepared.options.get("watcher"))
+    if watcher is not None or not in_notebook():
+        yield None
         return
     with NotebookView() as view:
-        told = options.copy()
-        told["watcher"] = view
-        yield told
+        yield view
 
 
-async def _nothing(_: Any) -> None:
-    """Stand in for a step."""
+def _request(prepared: Prepared, threads: Threads, view: Watcher | None) -> Request:
+    """Check everything that was asked, and read the dataset."""
+    options = prepared.options
+    check_options(options, RunOptions.__annotations__, "evaluate")
+    whole_number_from(1, trials=prepared.trials)
+    run = as_run(prepared.run)
+    version, on_change = options.get("version"), options.get("on_change")
+    secrets, mask = secrets_in(options)
+    watcher, on_item_complete = as_watcher(options.get("watcher"))
+    flow = as_workflow(prepared.workflow, version=version)
+    dataset, selection = _dataset(prepared.dataset, prepared.limit)
+    evaluators = as_evaluators(prepared.evaluators, threads=threads)
+    redo = as_redo(options.get("redo"))
+    names = [evaluator.name for evaluator in evaluators]
+    redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)
+    return Request(
+        dataset.items,
+        flow,
+        evaluators,
+        None if run is None else Path(run.path or Path("runs") / flow.name),
+        prepared.trials,
+        selection,
+        redo=redo_steps,
+        redo_items=redo_items,
+        on_change=on_change,
+        # A version says it all.
+        depends_on=None if version is not None else as_declared(options.get("depends_on")),
+        retry_failed=as_retry(options.get("retry")).failed,
+        durability="flush" if run is None else run.durability,
+        trace_filter=prepared.trace_filter,
+        bare_outputs=prepared.bare_outputs,
+        on_item_complete=on_item_complete,
+        on_end=prepared.on_end,
+        watcher=watcher or view,
+        stop_grace_s=prepared.stop_grace_s,
+        configuration=prepared.configuration,
+        made_by=prepared.made_by,
+        prices=options.get("prices"),
+        mask=mask,
+        secrets=[*secrets, *prepared.known_secrets],
+        early_stop=options.get("early_stop", True),
+        bad_rows=dataset.bad_rows,
+        dataset_files=() if dataset.path is None else (dataset.path,),
+        options=executor_options(options),
+    )
 
 
-def _dataset(dataset: Any, told: Mapping[str, Any]) -> Dataset:
-    if isinstance(dataset, Dataset):
-        return dataset
-    reading: Any = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
-    for name in ("limit", "sample"):
-        reading.pop(name, None)  # they select what this session is about, and make it no shorter
-    return load(dataset, **reading)
-
-
-def _check_masking(mask: Any, secrets: Any) -> None:
-    if not isinstance(mask, bool):
-        raise TypeError(f"mask={mask!r}: must be True or False")
-    if isinstance(secrets, str) or not all(isinstance(one, str) for one in secrets):
-        raise TypeError("secrets: must be a list of texts")  # they are not shown
-
-
-def _selection(told: Mapping[str, Any]) -> Selection:
-    sample, limit, seed = told.get("sample"), told.get("limit"), told.get("seed", 0)
-    if sample is not None:
-        whole_number_from(1, sample=sample)
+def _dataset(given: Any, limit: int | None) -> tuple[LoadedDataset, Selection]:
+    if isinstance(given, LoadedDataset):
+        return given, Selection(limit=limit)
+    dataset = given if isinstance(given, Dataset) else Dataset(given)
+    selection = dataset.selection
     if limit is not None:
-        whole_number_from(1, limit=limit)
-    return Selection(sample, limit, seed)
-
-
-def _check_names(options: Mapping[str, Any]) -> None:
-    known = EvaluationOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(f"{name!r} is not an option of evaluate{did_you_mean(name, known)}")
+        selection = replace(selection, limit=limit)
+    # They select what this session is about, and make the dataset no shorter.
+    return replace(dataset, limit=None, sample=None).load(), selection

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from limpet.copies import own_copy
@@ -11,16 +10,16 @@ from limpet.executors.attempts import Finished
 from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.declared import DependsOn
+from limpet.fingerprints.declared import as_declared
 from limpet.fingerprints.keys import digest, output_key, told_apart
 from limpet.fingerprints.steps import OwnCode
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.journal.writer import Durability
 from limpet.json_values import encode
 from limpet.run.executing.recorder import Keeping
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles, project_of
+from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.plain_map import Mapping, on_its_own
 from limpet.run.planning.code_change import Fingerprint, settle_change
 from limpet.run.planning.explanation import Explaining
@@ -30,7 +29,7 @@ from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.stale import StaleRecords
 from limpet.run.results.map_result import MapResult
-from limpet.run.run_file import OnChange, RunFile
+from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
 from limpet.types import Cell, CellStatus
 
@@ -45,25 +44,22 @@ class KeptMapping(Mapping):
         self,
         fn: Any,
         inputs: list[Any],
-        options: ExecutorOptions,
-        path: str | Path,
+        executing: ExecutorOptions,
+        run: Run,
         key: Callable[[Any], Any] | None,
-        version: str | None,
-        on_change: OnChange | None,
-        durability: Durability,
-        *,
-        mask: bool = True,
-        depends_on: DependsOn | None = None,
+        options: MapOptions,
     ) -> None:
-        super().__init__(fn, inputs, options)
-        self._path = path
+        super().__init__(fn, inputs, executing)
+        assert run.path is not None
+        self._path = run.path
+        self._durability = run.durability
         self._all = inputs
         self._identify_by = key
-        self._version = version
-        self._depends_on = depends_on
-        self._on_change = on_change
-        self._durability = durability
-        self._masking = Masking(results=mask)
+        self._version = options.get("version")
+        self._depends_on = as_declared(options.get("depends_on"))
+        self._on_change = options.get("on_change")
+        self._secrets, mask = secrets_in(options)
+        self._masking = Masking(self._secrets, results=mask)
         self._journal: Journal | None = None
         self._run_file: RunFile | None = None
         self._watched: WatchedFiles | None = None
@@ -72,7 +68,7 @@ class KeptMapping(Mapping):
     def open(self) -> None:
         self._identities = identify(self._all, self._identify_by)
         step = OwnCode(self._fn, self._version, self._depends_on)
-        self._looks = Looks({STEP: step})
+        self._looks = Looks({STEP: step}, secrets=self._secrets)
         now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
@@ -179,9 +175,8 @@ class KeptMapping(Mapping):
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()
         self._close_journal()
-        fallback = self._options.get("fallback_return_value", UNSET)
         result: MapResult[Any, Any] = MapResult(
-            [fallback] * len(self._all),
+            [UNSET] * len(self._all),
             [ExecutionDetails() for _ in self._all],
             kept=len(self._kept),
             stop_reason=self.executor.stop_reason,
@@ -198,7 +193,7 @@ class KeptMapping(Mapping):
                 self._note_failure(result, index)
         if self._keeping.error is not None:
             raise self._keeping.error
-        return self._checked(result)
+        return result
 
     def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:
         details = result.details[index]

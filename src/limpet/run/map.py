@@ -2,23 +2,19 @@
 
 import inspect
 import sys
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Sequence
-from collections.abc import Mapping as StrMapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any, Unpack, overload
 
 from limpet.arguments import function as checked_function
 from limpet.executors.attempts import InputT, OutputT
-from limpet.executors.options import ExecutorOptions, check_names
+from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, to_its_end
-from limpet.fingerprints.declared import as_declared
-from limpet.journal.writer import Durability
 from limpet.run.journaled_map import KeptMapping
+from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
 from limpet.run.plain_map import Mapping
 from limpet.run.results.map_result import MapResult
-from limpet.run.run_file import OnChange
 
-Names = StrMapping[str, Sequence[str]]
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
 
@@ -27,14 +23,10 @@ def map(  # noqa: A001 - it is one
     fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT],
     *,
-    journal: str | Path | None = ...,
+    journal: str | Path | Run | None = ...,
     key: Callable[[InputT], Any] | None = ...,
-    version: str | None = ...,
-    depends_on: Names | None = ...,
-    on_change: OnChange | None = ...,
-    durability: Durability = ...,
-    mask: bool = ...,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = ...,
+    **options: Unpack[MapOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
 
@@ -43,14 +35,10 @@ def map(  # noqa: A001 - it is one
     fn: Callable[[InputT], OutputT],
     inputs: Iterable[InputT],
     *,
-    journal: str | Path | None = ...,
+    journal: str | Path | Run | None = ...,
     key: Callable[[InputT], Any] | None = ...,
-    version: str | None = ...,
-    depends_on: Names | None = ...,
-    on_change: OnChange | None = ...,
-    durability: Durability = ...,
-    mask: bool = ...,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = ...,
+    **options: Unpack[MapOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
 
@@ -58,14 +46,10 @@ def map(  # noqa: A001 - it is one
     fn: Callable[[Any], Any],
     inputs: Iterable[Any],
     *,
-    journal: str | Path | None = None,
+    journal: str | Path | Run | None = None,
     key: Callable[[Any], Any] | None = None,
-    version: str | None = None,
-    depends_on: Names | None = None,
-    on_change: OnChange | None = None,
-    durability: Durability = "sync",
-    mask: bool = True,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = None,
+    **options: Unpack[MapOptions],
 ) -> MapResult[Any, Any]:
     """Call a function on every input; with a journal, never twice for the same result.
 
@@ -76,20 +60,13 @@ def map(  # noqa: A001 - it is one
         fn: What to call: async, or plain (then it runs in threads).
         inputs: What to call it on.
         journal: A `.jsonl` file for the results, with its notes beside it in `<name>.d/`; or a
-            directory for all of them; None: nothing is kept.
+            directory for all of them; or a `Run`; None: nothing is kept.
         key: Returns an input's name; inputs are then told apart by it alone. None: by their
             content, equal ones by their order.
-        version: Declares what `fn` is, in place of its code.
-        depends_on: Declares what else its results depend on: a dict of the names of `files`, of
-            variables in `env`, and of `packages`.
-        on_change: What to do when `fn` is not what made the results on disk: "redo" them, or
-            "keep" them.
-        durability: When a result counts: "sync" (on the disk) or "flush" (survives a killed
-            process only).
-        mask: Whether secrets of the environment are masked in what is kept of outputs and errors.
-            An output comes back as it is kept.
-        **options: As for `AsyncExecutor`; `concurrency` is "auto", `exit_on_error` is False, and
-            a number is held: `enable_dynamic_concurrency` is False.
+        watcher: A function that is called with a `Finished` when an input is done.
+        **options: `pace`, `retry`, `timeout`, `on_change`, `version`, `depends_on` and `secrets`,
+            as for `evaluate`; `fn` is the workflow. An output comes back as it is kept: masked,
+            unless `secrets` is False.
 
     Returns:
         Outputs in input order, failures, details, and what was kept. With a journal, an output is
@@ -99,13 +76,12 @@ def map(  # noqa: A001 - it is one
         FunctionChangedError: `fn` changed, and `on_change` does not say what to do.
         RunLockedError: Another process writes to this journal.
         JournalError: The journal could not be read or written; what was finished is in it.
-        Exception: With `exit_on_error=True`, what the first failed input raised.
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
     """
     if isinstance(inputs, AsyncIterable):
         raise TypeError("inputs: an async iterable needs `await limpet.amap(...)`")
-    mapping = _mapping(
-        fn, inputs, journal, key, version, depends_on, on_change, durability, mask, options
-    )
+    mapping = _mapping(fn, inputs, journal, key, watcher, options)
     try:
         mapping.open()
         return mapping.finish(*mapping.executor.run(mapping.inputs))
@@ -118,14 +94,10 @@ async def amap(
     fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT] | AsyncIterable[InputT],
     *,
-    journal: str | Path | None = ...,
+    journal: str | Path | Run | None = ...,
     key: Callable[[InputT], Any] | None = ...,
-    version: str | None = ...,
-    depends_on: Names | None = ...,
-    on_change: OnChange | None = ...,
-    durability: Durability = ...,
-    mask: bool = ...,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = ...,
+    **options: Unpack[MapOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
 
@@ -134,14 +106,10 @@ async def amap(
     fn: Callable[[InputT], OutputT],
     inputs: Iterable[InputT] | AsyncIterable[InputT],
     *,
-    journal: str | Path | None = ...,
+    journal: str | Path | Run | None = ...,
     key: Callable[[InputT], Any] | None = ...,
-    version: str | None = ...,
-    depends_on: Names | None = ...,
-    on_change: OnChange | None = ...,
-    durability: Durability = ...,
-    mask: bool = ...,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = ...,
+    **options: Unpack[MapOptions],
 ) -> MapResult[InputT, OutputT]: ...
 
 
@@ -149,21 +117,15 @@ async def amap(
     fn: Callable[[Any], Any],
     inputs: Iterable[Any] | AsyncIterable[Any],
     *,
-    journal: str | Path | None = None,
+    journal: str | Path | Run | None = None,
     key: Callable[[Any], Any] | None = None,
-    version: str | None = None,
-    depends_on: Names | None = None,
-    on_change: OnChange | None = None,
-    durability: Durability = "sync",
-    mask: bool = True,
-    **options: Unpack[ExecutorOptions],
+    watcher: OnComplete | None = None,
+    **options: Unpack[MapOptions],
 ) -> MapResult[Any, Any]:
     """Do what `map` does, on the running event loop. `inputs` may be an async iterable."""
     if isinstance(inputs, AsyncIterable) and journal is not None:
-        inputs = [one async for one in inputs]
-    mapping = _mapping(
-        fn, inputs, journal, key, version, depends_on, on_change, durability, mask, options
-    )
+        inputs = [value async for value in inputs]
+    mapping = _mapping(fn, inputs, journal, key, watcher, options)
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
         await to_its_end(threads.run(lambda _: mapping.open(), None))
@@ -177,53 +139,30 @@ async def amap(
 def _mapping(
     fn: Any,
     inputs: Any,
-    journal: str | Path | None,
+    journal: str | Path | Run | None,
     key: Callable[[Any], Any] | None,
-    version: str | None,
-    depends_on: Names | None,
-    on_change: OnChange | None,
-    durability: Durability,
-    mask: bool,  # noqa: FBT001 - private
-    options: ExecutorOptions,
+    watcher: OnComplete | None,
+    options: MapOptions,
 ) -> Mapping:
     checked_function(fn=fn)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, and not yield it")
-    for hook in ("on_complete", "on_attempt_start", "on_attempt_end"):
-        if options.get(hook) is not None:
-            checked_function(**{hook: options.get(hook)})
-    check_names(options)
-    if on_change not in (None, "redo", "keep"):
-        raise ValueError(f'on_change={on_change!r}: must be "redo", "keep" or None')
-    if version is not None and not isinstance(version, str):
-        raise TypeError(f"version={version!r}: must be a text or None")
-    declared = as_declared(depends_on)
-    if key is not None:
-        checked_function(key=key)
-    if not isinstance(mask, bool):
-        raise TypeError(f"mask={mask!r}: must be True or False")
-    settled: ExecutorOptions = {
-        "concurrency": "auto",
-        "exit_on_error": False,
-        "enable_dynamic_concurrency": False,  # a number is a number
-        **options,
-    }
-    if "tqdm_bar_format" not in options and _is_watched():
+    check_options(options, MapOptions.__annotations__, "map")
+    if not as_retry(options.get("retry")).failed:
+        raise ValueError("retry.failed=False: a map always tries again what failed before")
+    for name, function in (("key", key), ("watcher", watcher)):
+        if function is not None:
+            checked_function(**{name: function})
+    settled = executor_options(options)
+    settled["on_complete"] = watcher
+    if _is_watched():
         settled["tqdm_bar_format"] = _BAR
-    if journal is None:
+    kept = None if journal is None else as_run(journal, "journal")
+    if kept is None:
         return Mapping(fn, inputs, settled)
-    return KeptMapping(
-        fn,
-        list(inputs),
-        settled,
-        journal,
-        key,
-        version,
-        on_change,
-        durability,
-        mask=mask,
-        depends_on=declared,
-    )
+    if kept.path is None:
+        raise TypeError(f"journal={journal!r}: must have a path")
+    return KeptMapping(fn, list(inputs), settled, kept, key, options)
 
 
 def _is_watched() -> bool:

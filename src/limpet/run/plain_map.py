@@ -64,16 +64,7 @@ class Mapping:
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
         """Make the result of what the executor gave."""
         failures = [self._failures[index] for index in sorted(self._failures)]
-        return self._checked(
-            MapResult(outputs, details, failures, stop_reason=self.executor.stop_reason)
-        )
-
-    def _checked(self, result: MapResult[Any, Any]) -> MapResult[Any, Any]:
-        if self._options.get("exit_on_error") and result.failures:
-            error = result.failures[0].error
-            assert error is not None
-            raise error
-        return result
+        return MapResult(outputs, details, failures, stop_reason=self.executor.stop_reason)
 
     def close(self) -> None:
         """Let go of everything. May write files."""

@@ -83,7 +83,7 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
-class Redo:
+class NotedRedo:
     """One forced redo.
 
     Attributes:
@@ -104,7 +104,7 @@ class Redo:
         """Tell whether it asks for a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
-    def is_within(self, other: "Redo") -> bool:
+    def is_within(self, other: "NotedRedo") -> bool:
         """Tell whether another redo asks for all that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
@@ -161,7 +161,7 @@ class RunFile:
     state: dict[str, list[str]] = field(default_factory=dict)
     files_last: int = 0
     files_decided: dict[str, dict[str, OnChange]] = field(default_factory=dict)
-    redo: list[Redo] = field(default_factory=list)
+    redo: list[NotedRedo] = field(default_factory=list)
     generation: int = 0
     complete: Completion | None = None
     configuration: dict[str, Any] | None = None

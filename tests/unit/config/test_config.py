@@ -126,17 +126,17 @@ REFUSED = {
         None,
     ),
     "an alias inside its anchor": (
-        GOOD + "filter: &a {x: *a}\n",
+        GOOD + "prices: &a {x: *a}\n",
         "eval.yml:3: is nested too deep, or an alias stands inside its own anchor",
         None,
     ),
     "a merge of itself": (
-        GOOD + "filter: &a {<<: *a}\n",
+        GOOD + "prices: &a {<<: *a}\n",
         "eval.yml:3: an alias stands inside its own anchor",
         None,
     ),
     "a merge of a word": (
-        GOOD + "filter: {<<: x}\n",
+        GOOD + "prices: {<<: x}\n",
         "eval.yml:3: << needs a mapping, such as <<: *name",
         None,
     ),
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_with_its_line(case):
 def test_all_faults_are_in_one_message_in_the_order_of_the_file():
     said, hint = refusal(
         "evaluators:\n  a: numerik\ntrials: three\ndataset: questions.jsn\nworkflow: app:answer\n"
-        "pace: ${NOT_SET}\noutput:\n  dri: x\n"
+        "pace: ${NOT_SET}\nrun:\n  pth: x\n"
     )
     assert said.splitlines() == [
         "eval.yml:2: evaluators.a: there is no built-in evaluator 'numerik'",
@@ -163,8 +163,8 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
             "set NOT_SET, or give a default: ${NOT_SET:-…}"
         ),
         (
-            "eval.yml:8: output: unknown key 'dri'; "
-            "did you mean 'dir'?  (known here: dir, durability, bare, trace_filter, mask)"
+            "eval.yml:8: run: unknown key 'pth'; "
+            "did you mean 'path'?  (known here: path, durability)"
         ),
     ]
     assert hint == f"did you mean 'numeric'?  (built in: {BUILT_INS}; your own: module:name)"

@@ -4,10 +4,10 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 TOP = (
-    "name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, early_stop, "
-    "prices, output"
+    "name, dataset, workflow, run, trials, evaluators, pace, retry, timeout, on_change, secrets, "
+    "early_stop, prices, output"
 )
-READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet"
+READS = "path, python, id, input, expected, on_bad_row, limit, sample, shuffle, seed, sheet, filter"
 
 
 # What the file holds, what is said, and the hint.
@@ -56,7 +56,7 @@ REFUSED = {
     "an unknown key of the retry": (
         GOOD + "retry: {retries: 3}\n",
         "eval.yml:3: retry: unknown key 'retries'",
-        "did you mean 'max_retries'?  (known here: max_retries, max_timeouts, backoff)",
+        "did you mean 'max_retries'?  (known here: max_retries, max_timeouts, backoff, failed)",
     ),
     "an unknown key of the backoff": (
         GOOD + "retry:\n  backoff:\n    bass: 3\n",
@@ -64,9 +64,9 @@ REFUSED = {
         "did you mean 'base'?  (known here: base, cap)",
     ),
     "an unknown key of the output": (
-        GOOD + "output: {dri: x}\n",
-        "eval.yml:3: output: unknown key 'dri'",
-        "did you mean 'dir'?  (known here: dir, durability, bare, trace_filter, mask)",
+        GOOD + "run: {pth: x}\n",
+        "eval.yml:3: run: unknown key 'pth'",
+        "did you mean 'path'?  (known here: path, durability)",
     ),
     "no dataset": (
         "workflow: app:answer\n",

@@ -8,10 +8,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import limpet
 from limpet import Backoff
 from limpet.config import json_schema, load_config
 from limpet.errors import ConfigError
 
+FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
 PAGE = Path(__file__).parents[3] / "docs/reference/eval-yml.md"
 
@@ -35,9 +37,17 @@ def read(text, *overrides):
     return load_config("eval.yml", overrides)
 
 
-def options(text, *overrides):
+def prepared(text, *overrides):
     sys.modules.pop("config_app", None)
-    return read(text.replace("app:answer", "config_app:answer"), *overrides).prepare().options
+    return read(text.replace("app:answer", "config_app:answer"), *overrides).prepare()
+
+
+def options(text, *overrides):
+    return prepared(text, *overrides).options
+
+
+def rows_kept(text, *overrides):
+    return prepared(text, *overrides).dataset.filter
 
 
 def refusal(text, *overrides):
@@ -61,7 +71,7 @@ def test_a_file_of_another_name_names_the_evaluation(folder):
 
 
 def test_paths_are_relative_to_the_file_wherever_one_stands(folder, tmp_path, monkeypatch):
-    (folder / "eval.yml").write_text(GOOD + "output: ../out\n")
+    (folder / "eval.yml").write_text(GOOD + "run: ../out\n")
     monkeypatch.chdir(tmp_path)
     config = load_config("bot/eval.yml")
     assert config.run == folder / ".." / "out"
@@ -80,7 +90,7 @@ def test_a_folder_above_has_a_name_all_the_same(folder, monkeypatch):
 
 def test_a_home_is_found(folder, monkeypatch):
     monkeypatch.setenv("HOME", str(folder))
-    assert read("workflow: app:answer\ndataset: ~/questions.jsonl\noutput: ~/r").run == folder / "r"
+    assert read("workflow: app:answer\ndataset: ~/questions.jsonl\nrun: ~/r").run == folder / "r"
 
 
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(folder):
@@ -97,42 +107,50 @@ def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(folder):
         ("timeout: 90", "timeout: 1.5m"),
         ("timeout: 90s", "timeout: 90000 ms"),
         ("timeout: 1h", "timeout: 3.6e3"),
-        ("filter: {lang: en}", "filter: {allow: {lang: [en]}}"),
     ],
 )
 def test_a_short_form_is_its_long_form(short, long):
     assert options(GOOD + short) == options(GOOD + long) != {}
 
 
-def test_every_option_reaches_evaluate_by_its_name():
-    told = options(
+def test_every_option_reaches_evaluate_by_its_name(folder):
+    ready = prepared(
         "dataset: {path: questions.jsonl, id: id, input: question, expected: a, on_bad_row: skip,"
-        " limit: 3, sample: 4, shuffle: true, seed: -1}\nworkflow: app:answer\n"
-        "filter: {deny: {lang: [no, 7, 007, 2026-11-14, null]}}\n"
+        " limit: 3, sample: 4, shuffle: true, seed: -1,"
+        " filter: {deny: {lang: [no, 7, 007, 2026-11-14, null]}}}\nworkflow: app:answer\n"
+        "run: {path: x, durability: flush}\n"
         "pace: {concurrency: auto, max_concurrency: 64}\n"
-        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}}\n"
-        "timeout: 2m\noutput: {dir: x, durability: flush, bare: true, trace_filter: [LLM_END]}\n"
+        "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}, failed: false}\n"
+        "timeout: 2m\non_change: keep\nsecrets: [hunter22]\nearly_stop: false\n"
+        "output: {bare: true, trace_filter: [LLM_END]}\n"
     )
-    assert told == {
-        "id": "id",
-        "input": "question",
-        "expected": "a",
-        "on_bad_row": "skip",
-        "limit": 3,
-        "sample": 4,
-        "shuffle": True,
-        "seed": -1,
-        "filter": {"deny": {"lang": ["no", 7, "007", "2026-11-14", None]}},
-        "concurrency": "auto",
-        "max_concurrency": 64,
-        "max_retries": 2,
-        "max_timeouts": 0,
-        "backoff": Backoff(0.2, 4.0),
+    assert ready.dataset == limpet.Dataset(
+        folder / "questions.jsonl",
+        id="id",
+        input="question",
+        expected="a",
+        on_bad_row="skip",
+        limit=3,
+        sample=4,
+        shuffle=True,
+        seed=-1,
+        filter={"deny": {"lang": ["no", 7, "007", "2026-11-14", None]}},
+    )
+    assert ready.run == limpet.Run(folder / "x", durability="flush")
+    assert ready.options == {
+        "pace": limpet.Pace("auto", max_concurrency=64),
+        "retry": limpet.Retry(2, Backoff(0.2, 4.0), max_timeouts=0, failed=False),
         "timeout": 120.0,
-        "durability": "flush",
-        "bare_outputs": True,
-        "trace_filter": ["LLM_END"],
+        "on_change": "keep",
+        "secrets": ["hunter22"],
+        "early_stop": False,
     }
+    assert (ready.bare_outputs, ready.trace_filter) == (True, ["LLM_END"])
+
+
+def test_secrets_may_be_kept_as_they_are_and_are_never_public():
+    assert options(GOOD + "secrets: false\n") == {"secrets": False}
+    assert "hunter22" not in json.dumps(read(GOOD + "secrets: [hunter22]\n").public)
 
 
 @pytest.mark.parametrize("word", ["no", "on", "2026-11-14", "12:30", "007", "0x1f", "1_000"])
@@ -143,34 +161,31 @@ def test_a_word_that_old_yaml_takes_for_something_else_is_a_text(word):
 
 
 def test_anchors_aliases_and_merges_are_followed():
-    told = options(
-        GOOD + "filter:\n  allow: &both {lang: en, level: 1}\n"
-        "  deny:\n    level: 2\n    <<: *both\n"
+    told = rows_kept(
+        FILTER + "\n    allow: &both {lang: en, level: 1}\n"
+        "    deny:\n      level: 2\n      <<: *both\n"
     )
-    assert told["filter"] == {
+    assert told == {
         "allow": {"lang": ["en"], "level": [1]},
         "deny": {"lang": ["en"], "level": [2]},
     }
 
 
 def test_a_key_with_nothing_behind_it_is_as_if_it_were_not_there():
-    assert options(GOOD + "name:\nevaluators:\nfilter:\npace:\n  concurrency:\nretry: ~\n") == {}
+    assert options(GOOD + "name:\nevaluators:\nrun:\npace:\n  concurrency:\nretry: ~\n") == {}
 
 
 def test_the_environment_is_put_in_and_read_as_yaml(monkeypatch):
     monkeypatch.setenv("TRIALS", "4")
     monkeypatch.setenv("LANG_OF", "en: {x: 1}")
     monkeypatch.setenv("EMPTY", "")
-    text = GOOD + 'trials: ${TRIALS}\npace: {concurrency: "${NOT_SET:-8}"}\n'
-    text += "name: run-${TRIALS}\nfilter: {lang: '${LANG_OF}', n: '${TRIALS}', d: '$${X} $5'}\n"
+    text = FILTER + "{lang: '${LANG_OF}', n: '${TRIALS}', d: '$${X} $5'}\nname: run-${TRIALS}\n"
+    text += 'trials: ${TRIALS}\npace: {concurrency: "${NOT_SET:-8}"}\n'
     config = read(text + "timeout: ${EMPTY:-2m}\nretry: ${EMPTY:-}\n")
     assert (config.trials, config.name) == (4, "run-4")
-    told = options(text + "timeout: ${EMPTY:-2m}\nretry: ${EMPTY:-}\n")
-    assert told == {
-        "concurrency": 8,
-        "timeout": 120.0,
-        "filter": {"allow": {"lang": ["en: {x: 1}"], "n": ["4"], "d": ["${X} $5"]}},
-    }
+    ready = prepared(text + "timeout: ${EMPTY:-2m}\nretry: ${EMPTY:-}\n")
+    assert ready.options == {"pace": limpet.Pace(8), "timeout": 120.0}
+    assert ready.dataset.filter == {"allow": {"lang": ["en: {x: 1}"], "n": ["4"], "d": ["${X} $5"]}}
 
 
 def test_a_name_of_digits_from_the_environment_is_a_text(monkeypatch):
@@ -180,13 +195,13 @@ def test_a_name_of_digits_from_the_environment_is_a_text(monkeypatch):
 
 def test_values_of_the_environment_are_not_public(monkeypatch):
     monkeypatch.setenv("SECRET", "sk-12345678")
-    config = read(GOOD + "name: ${SECRET}\ntrials: ${NOT_SET:-2}\n", "output=${SECRET}/x")
+    config = read(GOOD + "name: ${SECRET}\ntrials: ${NOT_SET:-2}\n", "run=${SECRET}/x")
     assert config.public == {
         "dataset": "questions.jsonl",
         "workflow": "app:answer",
         "name": "${SECRET}",
         "trials": "${NOT_SET:-2}",
-        "output": "${SECRET}/x",
+        "run": "${SECRET}/x",
     }
     assert config.run.parent.name == "sk-12345678"
     json.dumps(config.public)
@@ -213,7 +228,6 @@ def test_values_of_the_environment_are_not_public(monkeypatch):
             "evaluators: {a: {type: json_match, ignore: ['${S}', 1]}}",
             "evaluators.a: json_match refuses what the environment had a part in",
         ),
-        ("filter: {allow: '${S}'}", "filter.allow: must be a mapping of columns to values, not …"),
         ("evaluators: {a: {python: '${S}'}}", "evaluators.a.python: must be module:name, …"),
     ],
 )
@@ -241,13 +255,13 @@ def test_set_overrides_what_the_file_says():
         "evaluators.own.version='2'",
         "retry.backoff.cap=1s",
         "output.trace_filter=[LLM_END, TOOL_END]",
-        "filter.lang=en",
+        "dataset.filter.lang=en",
         "name=other",
         "name=last",
     )
     assert (config.trials, config.name) == (3, "last")
     assert config.public == {
-        "dataset": "questions.jsonl",
+        "dataset": {"path": "questions.jsonl", "filter": {"lang": "en"}},
         "workflow": "app:answer",
         "evaluators": {
             "close": {"type": "numeric", "tolerance": 0.1},
@@ -257,16 +271,15 @@ def test_set_overrides_what_the_file_says():
         "trials": 3,
         "retry": {"backoff": {"cap": "1s"}},
         "output": {"trace_filter": ["LLM_END", "TOOL_END"]},
-        "filter": {"lang": "en"},
         "name": "last",
     }
 
 
 def test_set_takes_a_value_away_and_leaves_an_alias_alone():
-    text = GOOD + "filter: {allow: &a {lang: en}, deny: *a}\ntrials: 4\n"
-    config = read(text, "trials=", "filter.deny.lang=fr")
+    text = FILTER + "{allow: &a {lang: en}, deny: *a}\ntrials: 4\n"
+    config = read(text, "trials=", "dataset.filter.deny.lang=fr")
     assert config.trials == 1
-    assert config.public["filter"] == {"allow": {"lang": "en"}, "deny": {"lang": "fr"}}
+    assert config.public["dataset"]["filter"] == {"allow": {"lang": "en"}, "deny": {"lang": "fr"}}
 
 
 @pytest.mark.parametrize(
@@ -304,8 +317,10 @@ def test_the_schema_is_one_and_takes_both_forms():
         {"workflow": {"python": "app:answer", "version": "3"}, "pace": 8, "trials": "${TRIALS:-3}"},
         {"dataset": {"path": "q.csv", "limit": 3}, "pace": {"max_concurrency": 8}, "retry": 3},
         {"evaluators": {"a": "numeric", "b": {"type": "numeric", "tolerance": 1}, "c": "x:y"}},
-        {"filter": {"lang": ["en"]}, "timeout": "90s"},
-        {"filter": {"deny": {"lang": "en"}}, "timeout": 3, "output": "x"},
+        {"dataset": {"path": "q.csv", "filter": {"lang": ["en"]}}, "timeout": "90s"},
+        {"dataset": {"path": "q.csv", "filter": {"deny": {"lang": "en"}}}, "timeout": 3},
+        {"run": "x", "secrets": False, "on_change": "redo", "retry": {"failed": False}},
+        {"run": {"path": "x", "durability": "flush"}, "secrets": ["${PIN}"]},
     ):
         check.validate(good | more)
     for wrong in (

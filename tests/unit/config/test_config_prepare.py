@@ -76,8 +76,8 @@ def test_the_folder_of_the_file_stays_first_on_the_path(folder, tmp_path_factory
 def test_a_dataset_may_come_from_a_function(folder):
     (folder / "rows.py").write_text("def all():\n    return [{'id': 1, 'question': 'x'}]\n")
     ready = prepared("dataset: {python: rows:all, limit: 3}\nworkflow: app:answer\n")
-    assert ready.dataset() == [{"id": 1, "question": "x"}]
-    assert ready.options == {"limit": 3}
+    assert ready.dataset.source() == [{"id": 1, "question": "x"}]
+    assert (ready.dataset.limit, ready.options) == (3, {})
 
 
 def test_a_declared_version_takes_the_place_of_the_code():

@@ -8,6 +8,7 @@ TIME = "or a time such as 90s, 2m or 1h"
 
 
 # What the file holds, what is said, and the hint.
+FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
 REFUSED = {
     # Values
     "a word for a number": (
@@ -139,8 +140,8 @@ REFUSED = {
         "did you mean true?",
     ),
     "an unknown word": (
-        GOOD + "output: {durability: flsh}\n",
-        "eval.yml:3: output.durability: must be sync or flush, not 'flsh'",
+        GOOD + "run: {durability: flsh}\n",
+        "eval.yml:3: run.durability: must be sync or flush, not 'flsh'",
         "did you mean 'flush'?",
     ),
     "a text for a list": (
@@ -190,34 +191,44 @@ REFUSED = {
         None,
     ),
     "a file for the output": (
-        GOOD + "output: notes.txt\n",
-        "eval.yml:3: output: notes.txt is a file, not a directory",
+        GOOD + "run: notes.txt\n",
+        "eval.yml:3: run: notes.txt is a file, not a directory",
         None,
+    ),
+    "secrets as one text": (
+        GOOD + "secrets: hunter22\n",
+        "eval.yml:3: secrets: must be false, or a list of texts",
+        None,
+    ),
+    "another answer to a change": (
+        GOOD + "on_change: rdo\n",
+        "eval.yml:3: on_change: must be redo or keep, not 'rdo'",
+        "did you mean 'redo'?",
     ),
     # The filter
     "a filter that is a text": (
-        GOOD + "filter: lang\n",
-        "eval.yml:3: filter: must be a mapping of keys to values, not 'lang'",
+        FILTER + "lang\n",
+        "eval.yml:4: dataset.filter: must be a mapping of keys to values, not 'lang'",
         None,
     ),
     "a filter too deep": (
-        GOOD + "filter: {lang: {is: en}}\n",
-        "eval.yml:3: filter.lang: must be a value or a list of values, not a mapping",
+        FILTER + "{lang: {is: en}}\n",
+        "eval.yml:4: dataset.filter.lang: must be a value or a list of values, not a mapping",
         "in full: filter: {allow: {column: [values]}, deny: {…}}",
     ),
     "a column beside allow": (
-        GOOD + "filter:\n  allow: {lang: en}\n  level: 1\n",
-        "eval.yml:5: filter.level: cannot be used with allow or deny",
+        FILTER + "\n    allow: {lang: en}\n    level: 1\n",
+        "eval.yml:6: dataset.filter.level: stands beside allow or deny",
         "put 'level' under allow or deny",
     ),
     "a side that is a list": (
-        GOOD + "filter: {deny: [en]}\n",
-        "eval.yml:3: filter.deny: must be a mapping of columns to values, not a list",
+        FILTER + "{deny: [en]}\n",
+        "eval.yml:4: dataset.filter.deny: must be a mapping of columns to values, not a list",
         None,
     ),
     "a number that YAML changes": (
-        GOOD + "filter: {version: [1.2, 1.10]}\n",
-        "eval.yml:3: filter.version.1: YAML reads 1.10 as 1.1",
+        FILTER + "{version: [1.2, 1.10]}\n",
+        "eval.yml:4: dataset.filter.version.1: YAML reads 1.10 as 1.1",
         "put it in quotes, '1.10', or write it as the dataset has it",
     ),
 }

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from limpet.datasets import BadRow, Dataset, load
+from limpet.datasets import BadRow, Dataset, LoadedDataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.types import Item
 
@@ -30,7 +30,7 @@ def write(path, *rows):
 
 def refused(source, **options):
     with pytest.raises(DatasetError) as raised:
-        load(source, **options)
+        Dataset(source, **options).load()
     return str(raised.value), raised.value.hint
 
 
@@ -38,8 +38,8 @@ def refused(source, **options):
 
 
 def test_a_dataset_hands_out_items_as_often_as_it_is_asked(tmp_path):
-    dataset = load(write(tmp_path / "q.jsonl", *ROWS))
-    assert isinstance(dataset, Dataset)
+    dataset = Dataset(write(tmp_path / "q.jsonl", *ROWS)).load()
+    assert isinstance(dataset, LoadedDataset)
     assert list(dataset) == list(dataset)
     assert next(iter(dataset)) == Item("a", "1+1", "2", ROWS[0])
     assert (len(dataset), dataset.name, dataset.filtered, dataset.bad_rows) == (3, "q.jsonl", 0, [])
@@ -49,15 +49,15 @@ def test_a_dataset_hands_out_items_as_often_as_it_is_asked(tmp_path):
 
 def test_a_dataset_says_what_it_holds_and_what_it_does_not():
     rows = [*ROWS, {"id": "d"}]
-    dataset = load(rows, on_bad_row="skip", filter={"deny": {"level": "hard"}})
-    assert repr(dataset) == "<Dataset rows: 2 items, 1 bad row skipped, 1 filtered>"
-    assert repr(load(ROWS, limit=1)) == "<Dataset rows: 1 item>"
+    dataset = Dataset(rows, on_bad_row="skip", filter={"deny": {"level": "hard"}}).load()
+    assert repr(dataset) == "<LoadedDataset rows: 2 items, 1 bad row skipped, 1 filtered>"
+    assert repr(Dataset(ROWS, limit=1).load()) == "<LoadedDataset rows: 1 item>"
 
 
 def test_bad_rows_are_in_the_order_of_the_file_and_cut_to_size(tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text('{"id":"a"}\n' + "x" * 10_000 + '\n{"id":"b","question":"y"}\n')
-    first, second = load(path, on_bad_row="skip").bad_rows
+    first, second = Dataset(path, on_bad_row="skip").load().bad_rows
     assert first == BadRow(f"{path}, line 1", 1, "{'id': 'a'}", "the input 'question' is missing")
     assert (second.line, len(second.value)) == (2, 301)
 
@@ -76,7 +76,7 @@ def test_nothing_left_after_skipping_is_an_error_with_the_first_reason(tmp_path)
 
 def test_an_error_says_what_to_do_and_survives_pickling():
     with pytest.raises(LimpetError) as raised:
-        load([{"question": None}])
+        Dataset([{"question": None}]).load()
     assert raised.value.hint == 'fix it, or skip and list such rows with on_bad_row="skip"'
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.hint) == (str(raised.value), raised.value.hint)
@@ -87,26 +87,26 @@ def test_an_error_says_what_to_do_and_survives_pickling():
 
 def test_the_usual_names_are_found_in_their_order():
     row = {"input": 1, "expected": 2}
-    (item,) = load([row])
+    (item,) = Dataset([row]).load()
     assert (item.input, item.expected) == (1, 2)
-    (item,) = load([{**row, "question": 3, "answer": 4}])
+    (item,) = Dataset([{**row, "question": 3, "answer": 4}]).load()
     assert (item.input, item.expected) == (3, 4)
 
 
 def test_columns_are_mapped_by_name():
-    (item,) = load([{"k": 7, "q": "x", "a": "y"}], id="k", input="q", expected="a")
+    (item,) = Dataset([{"k": 7, "q": "x", "a": "y"}], id="k", input="q", expected="a").load()
     assert (item.id, item.input, item.expected) == ("7", "x", "y")
 
 
 def test_a_dataset_may_expect_nothing():
-    (item,) = load([{"question": "x"}])
+    (item,) = Dataset([{"question": "x"}]).load()
     assert item.expected is None
-    first, second = load([{"question": "x", "answer": 1}, {"question": "y"}])
+    first, second = Dataset([{"question": "x", "answer": 1}, {"question": "y"}]).load()
     assert (first.expected, second.expected) == (1, None)
 
 
 def test_a_column_that_is_asked_is_not_its_own_answer():
-    (item,) = load([{"answer": "x"}], input="answer")
+    (item,) = Dataset([{"answer": "x"}], input="answer").load()
     assert item.expected is None
 
 
@@ -141,12 +141,12 @@ def test_a_message_lists_no_more_columns_than_it_can_bear():
 def test_ids_are_texts_as_they_are():
     values = ["001", "1e5", " x ", 7, 1.5, "ü\n", "\ud800"]
     rows = [{"id": value, "question": "x"} for value in values]
-    assert ids(load(rows)) == ["001", "1e5", " x ", "7", "1.5", "ü\n", "\ud800"]
+    assert ids(Dataset(rows).load()) == ["001", "1e5", " x ", "7", "1.5", "ü\n", "\ud800"]
 
 
 def test_without_an_id_column_equal_rows_stay_distinct():
     rows = [{"question": "x"}, {"question": "y"}, {"question": "x"}, {"question": "x"}]
-    first, other, second, third = ids(load(rows))
+    first, other, second, third = ids(Dataset(rows).load())
     assert len(first) == 16
     assert int(first, 16) >= 0
     assert (second, third) == (f"{first}-1", f"{first}-2")
@@ -154,8 +154,8 @@ def test_without_an_id_column_equal_rows_stay_distinct():
 
 
 def test_without_an_id_column_an_inserted_row_shifts_no_other():
-    before = ids(load([{"question": str(number)} for number in range(5)]))
-    after = ids(load([{"question": str(number)} for number in (0, 9, 1, 2, 3, 4)]))
+    before = ids(Dataset([{"question": str(number)} for number in range(5)]).load())
+    after = ids(Dataset([{"question": str(number)} for number in (0, 9, 1, 2, 3, 4)]).load())
     assert [name for name in after if name in before] == before
 
 
@@ -163,7 +163,11 @@ def test_the_same_rows_have_the_same_ids_from_any_format(tmp_path):
     rows = [{"question": "x", "n": "1"}, {"question": "y", "n": "2"}]
     table = tmp_path / "q.csv"
     table.write_text("n,question\n1,x\n2,y\n")
-    assert ids(load(rows)) == ids(load(table)) == ids(load(write(tmp_path / "q.jsonl", *rows)))
+    assert (
+        ids(Dataset(rows).load())
+        == ids(Dataset(table).load())
+        == ids(Dataset(write(tmp_path / "q.jsonl", *rows)).load())
+    )
 
 
 def test_a_row_that_has_no_json_form_needs_an_id():
@@ -171,7 +175,7 @@ def test_a_row_that_has_no_json_form_needs_an_id():
     assert message.startswith(
         "rows, row 1: without an id column a row is told apart by its content, but a class (object)"
     )
-    assert ids(load([{"id": 1, "question": object}])) == ["1"]
+    assert ids(Dataset([{"id": 1, "question": object}]).load()) == ["1"]
 
 
 @pytest.mark.parametrize("value", [None, "", " \n", float("nan")])
@@ -187,7 +191,7 @@ def test_an_id_whose_text_python_refuses_is_a_bad_row():
 
 def test_of_two_rows_with_one_id_the_first_stays():
     rows = [{"id": 7, "question": "x"}, {"id": "7", "question": "y"}, {"id": 8, "question": "z"}]
-    dataset = load(rows, on_bad_row="skip")
+    dataset = Dataset(rows, on_bad_row="skip").load()
     assert [(item.id, item.input) for item in dataset] == [("7", "x"), ("8", "z")]
     assert str(dataset.bad_rows[0]) == "rows, row 2: the same id as at row 1: id='7'"
 
@@ -197,7 +201,7 @@ def test_of_two_rows_with_one_id_the_first_stays():
 
 def test_rows_in_memory_are_copied_and_may_be_any_iterable():
     rows = [dict(row) for row in ROWS]
-    dataset = load(row for row in rows)
+    dataset = Dataset(row for row in rows).load()
     rows[0]["question"] = "changed"
     assert next(iter(dataset)).row == ROWS[0]
     assert len(dataset) == 3
@@ -239,7 +243,7 @@ def test_a_pandas_frame_keeps_its_types():
         index=[10, 20],
     )
     frame["many"] = [frame["id"].to_numpy(), None]
-    first, second = [item.row for item in load(frame)]
+    first, second = [item.row for item in Dataset(frame).load()]
     assert first == {
         "id": 1,
         "question": "001",
@@ -261,7 +265,7 @@ def test_a_polars_frame_keeps_its_types():
     frame = polars.DataFrame(
         {"question": ["001", "x"], "score": [float("nan"), None], "deep": [{"a": [1]}, {"a": []}]}
     ).with_columns(day=polars.date(2024, 1, 2))
-    dataset = load(frame)
+    dataset = Dataset(frame).load()
     assert dataset.name == "DataFrame"
     assert [item.row for item in dataset] == [
         {"question": "001", "score": None, "deep": {"a": [1]}, "day": "2024-01-02"},
@@ -306,15 +310,15 @@ def modules(tmp_path, monkeypatch):
     ("name", "many"), [("rows", 1), ("stream", 1), ("file", 3), ("Maker.rows", 1)]
 )
 def test_a_function_returns_the_rows(modules, name, many):
-    assert len(load(f"my_rows:{name}")) == many
+    assert len(Dataset(f"my_rows:{name}").load()) == many
 
 
 def test_a_function_may_be_given_itself():
     def my_rows():
         return ROWS
 
-    assert ids(load(my_rows)) == ["a", "b", "c"]
-    assert load(my_rows).name.endswith("my_rows()")
+    assert ids(Dataset(my_rows).load()) == ["a", "b", "c"]
+    assert Dataset(my_rows).load().name.endswith("my_rows()")
 
 
 @pytest.mark.parametrize(
@@ -336,14 +340,14 @@ def test_a_function_that_gives_no_rows_is_named(modules, source, message):
 
 def test_an_error_of_the_users_function_stays_his_own(modules):
     with pytest.raises(KeyError, match="token") as raised:
-        load("my_rows:fails")
+        Dataset("my_rows:fails").load()
     assert raised.value.__notes__ == ["while my_rows:fails() was called for the rows of a dataset"]
 
 
 def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "a:q.jsonl", *ROWS)
-    assert len(load("a:q.jsonl")) == 3
+    assert len(Dataset("a:q.jsonl").load()) == 3
     write(tmp_path / "a:q", *ROWS)
     assert refused("a:q")[0].startswith("a:q: no reader for the suffix ''")
 
@@ -354,10 +358,19 @@ def test_a_path_with_a_colon_is_a_path(tmp_path, monkeypatch):
 def test_a_path_may_be_text_or_path_and_start_at_home(tmp_path, monkeypatch):
     path = write(tmp_path / "q.jsonl", *ROWS)
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert ids(load(path)) == ids(load(str(path))) == ids(load("~/q.jsonl")) == ["a", "b", "c"]
+    assert (
+        ids(Dataset(path).load())
+        == ids(Dataset(str(path)).load())
+        == ids(Dataset("~/q.jsonl").load())
+        == ["a", "b", "c"]
+    )
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "~q.jsonl", *ROWS)
-    assert ids(load("~q.jsonl")) == ids(load(PurePath("~q.jsonl"))) == ["a", "b", "c"]
+    assert (
+        ids(Dataset("~q.jsonl").load())
+        == ids(Dataset(PurePath("~q.jsonl")).load())
+        == ["a", "b", "c"]
+    )
 
 
 def test_a_missing_file_is_named_with_the_nearest(tmp_path, monkeypatch):
@@ -419,8 +432,8 @@ def test_a_text_file_is_read_line_by_line(tmp_path):
         ({"limit": "3"}, TypeError, "limit='3': must be a whole number, 1 or more"),
         ({"sample": -1}, ValueError, "sample=-1: must be a whole number, 1 or more"),
         ({"seed": None}, TypeError, "seed=None: must be a whole number"),
-        ({"id": 3}, TypeError, "id=3: must be a text or None"),
-        ({"sheet": 0}, TypeError, "sheet=0: must be a text or None"),
+        ({"id": 3}, TypeError, "id=3: must be a string or None"),
+        ({"sheet": 0}, TypeError, "sheet=0: must be a string or None"),
         ({"sheet": "x"}, DatasetError, "sheet='x': only a .xlsx file has sheets"),
         ({"filter": []}, TypeError, 'filter=[]: must be {"allow": '),
         ({"filter": {"allowlist": {}}}, TypeError, "filter={'allowlist': {}}: must be "),
@@ -433,7 +446,7 @@ def test_an_argument_that_is_not_allowed_is_named_before_anything_is_read(option
         raise AssertionError
 
     with pytest.raises(error) as raised:
-        load(ROWS if "sheet" in options else never, **options)
+        Dataset(ROWS if "sheet" in options else never, **options).load()
     assert str(raised.value).startswith(message)
 
 
@@ -441,4 +454,4 @@ def test_the_same_id_is_found_in_a_file_of_one_line(tmp_path):
     path = tmp_path / "rows.json"
     path.write_text('[{"id": "a", "question": "x"}, {"id": "a", "question": "y"}]')
     with pytest.raises(DatasetError, match="the same id as at line 1"):
-        load(path)
+        Dataset(path).load()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.datasets import load
+from limpet.datasets import Dataset
 from limpet.errors import DatasetError
 
 ROWS = [
@@ -15,7 +15,7 @@ MANY = [{"id": f"q{number}", "question": "x"} for number in range(200)]
 
 
 def ids(rows=ROWS, **options):
-    return [item.id for item in load(rows, **options)]
+    return [item.id for item in Dataset(rows, **options).load()]
 
 
 @pytest.mark.parametrize(
@@ -48,23 +48,27 @@ def ids(rows=ROWS, **options):
 def test_a_filter_keeps_what_is_allowed_and_not_denied(asked, kept):
     if not kept:
         with pytest.raises(DatasetError, match=r"^rows: the filter leaves none of its 4 rows$"):
-            load(ROWS, filter=asked)
+            Dataset(ROWS, filter=asked).load()
         return
-    dataset = load(ROWS, filter=asked)
+    dataset = Dataset(ROWS, filter=asked).load()
     assert "".join(item.id for item in dataset) == kept
     assert (dataset.filtered, dataset.bad_rows) == (4 - len(kept), [])
 
 
 def test_a_value_with_brackets_matches_itself():
     rows = [{"question": "x", "tag": "[draft]"}, {"question": "y", "tag": "d"}]
-    assert [item.input for item in load(rows, filter={"allow": {"tag": ["[draft]"]}})] == ["x", "y"]
-    assert [item.input for item in load(rows, filter={"allow": {"tag": ["[[]draft]"]}})] == ["x"]
+    assert [
+        item.input for item in Dataset(rows, filter={"allow": {"tag": ["[draft]"]}}).load()
+    ] == ["x", "y"]
+    assert [
+        item.input for item in Dataset(rows, filter={"allow": {"tag": ["[[]draft]"]}}).load()
+    ] == ["x"]
 
 
 @pytest.mark.parametrize("side", ["allow", "deny"])
 def test_an_unknown_column_in_a_filter_is_named_with_the_nearest(side):
     with pytest.raises(DatasetError) as raised:
-        load(ROWS, filter={side: {"levels": ["easy"]}})
+        Dataset(ROWS, filter={side: {"levels": ["easy"]}}).load()
     assert str(raised.value) == (
         f"rows: filter: {side}: there is no column 'levels'; "
         "the columns are 'id', 'question', 'level', 'n', 'ok'"
@@ -74,7 +78,7 @@ def test_an_unknown_column_in_a_filter_is_named_with_the_nearest(side):
 
 def test_what_the_filter_leaves_out_is_looked_at_no_further():
     rows = [*ROWS, {"id": "a", "question": None, "level": "draft"}]
-    dataset = load(rows, filter={"deny": {"level": "draft"}})
+    dataset = Dataset(rows, filter={"deny": {"level": "draft"}}).load()
     assert (len(dataset), dataset.filtered) == (4, 1)
 
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from limpet.datasets import load
+from limpet.datasets import Dataset
 from limpet.errors import DatasetError
 
 GOOD = b'{"id":"a","question":"x"}\n'
@@ -339,7 +339,7 @@ def test_a_hostile_file_is_refused_with_its_place_and_its_value(case, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(DatasetError) as raised:
-        load(path)
+        Dataset(path).load()
     assert matches(str(raised.value), pattern, path), str(raised.value)
     assert len(str(raised.value)) < 700
 
@@ -365,7 +365,7 @@ def test_a_bad_row_is_skipped_and_listed_and_the_rest_goes_on(case, tmp_path):
     content, many = SKIPPED[case]
     path = tmp_path / "q.jsonl"
     path.write_bytes(GOOD + content + b'\n{"id":"z","question":"last"}\n')
-    dataset = load(path, on_bad_row="skip")
+    dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.id for item in dataset] == ["a", "z"]
     assert len(dataset.bad_rows) == many
     assert [bad.line for bad in dataset.bad_rows] == [2, 4, 5][:many]
@@ -440,7 +440,7 @@ def test_an_odd_file_is_read_exactly(case, tmp_path):
     name, content, question = FINE[case]
     path = tmp_path / name
     path.write_bytes(content)
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert (item.id, item.input) == ("a", question)
     assert type(item.input) is type(question)
 
@@ -454,7 +454,7 @@ def test_a_row_of_ten_megabytes_is_fine(suffix, tmp_path):
     content = {"jsonl": row, "json": f"[{row}]"}.get(suffix, table)
     path = tmp_path / f"q.{suffix}"
     path.write_text(content, encoding="utf-8")
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert item.input == question
 
 

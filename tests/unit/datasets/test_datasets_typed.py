@@ -7,13 +7,13 @@ import zipfile
 
 import pytest
 
-from limpet.datasets import load
+from limpet.datasets import Dataset
 from limpet.errors import DatasetError
 
 
 def refused(source, **options):
     with pytest.raises(DatasetError) as raised:
-        load(source, **options)
+        Dataset(source, **options).load()
     return str(raised.value), raised.value.hint
 
 
@@ -64,7 +64,7 @@ def test_parquet_keeps_types_and_texts(parquet):
         "[1, 2] AS list, {'at': TIMESTAMPTZ '2024-01-02 03:04:05+00', 'n': 1} AS deep, "
         "MAP {'k': 1} AS map, 'x'::BLOB AS raw"
     )
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert item.row == {
         "id": "001",
         "question": "1e5",
@@ -88,7 +88,9 @@ def test_parquet_keeps_types_and_texts(parquet):
 
 
 def test_parquet_keeps_the_names_of_the_file(parquet):
-    (item,) = load(parquet('SELECT 1 AS "a ""b"" c", {\'x\': {\'y\': [2]}} AS s, 3 AS question'))
+    (item,) = Dataset(
+        parquet('SELECT 1 AS "a ""b"" c", {\'x\': {\'y\': [2]}} AS s, 3 AS question')
+    ).load()
     assert item.row == {'a "b" c': 1, "s": {"x": {"y": [2]}}, "question": 3}
 
 
@@ -96,19 +98,19 @@ def test_parquet_columns_that_differ_in_case_are_two(tmp_path):
     polars = pytest.importorskip("polars")
     path = tmp_path / "q.parquet"
     polars.DataFrame({"id": [1], "ID": [2], "question": ["x"], "ID_1": [3]}).write_parquet(path)
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert item.row == {"id": 1, "ID": 2, "question": "x", "ID_1": 3}
 
 
 def test_a_path_is_a_path_and_no_pattern(parquet):
     path = parquet("SELECT 'mine' AS question", "year=2024/q[1]*.parquet")
     parquet("SELECT 'other' AS question", "year=2024/q1x.parquet")
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert item.row == {"question": "mine"}
 
 
 def test_many_rows_of_parquet_stay_in_order(parquet):
-    dataset = load(parquet("SELECT range AS id, 'x' AS question FROM range(5000)"))
+    dataset = Dataset(parquet("SELECT range AS id, 'x' AS question FROM range(5000)")).load()
     assert [item.id for item in dataset] == [str(number) for number in range(5000)]
 
 
@@ -150,7 +152,7 @@ def test_xlsx_keeps_types_and_texts(xlsx):
             dt.time(3, 4), dt.timedelta(hours=25), None,
         ],
     )  # fmt: skip
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert item.row == {
         "id": "001",
         "question": "1e5",
@@ -167,8 +169,8 @@ def test_xlsx_keeps_types_and_texts(xlsx):
 
 def test_a_sheet_is_the_first_or_the_one_that_is_named(xlsx):
     path = xlsx(["question"], ["x"], Second=[["question"], ["y"]])
-    assert [item.input for item in load(path)] == ["x"]
-    assert [item.input for item in load(path, sheet="Second")] == ["y"]
+    assert [item.input for item in Dataset(path).load()] == ["x"]
+    assert [item.input for item in Dataset(path, sheet="Second").load()] == ["y"]
     message, hint = refused(path, sheet="second")
     assert message == f"{path}: there is no sheet 'second'; the sheets are 'Sheet', 'Second'"
     assert hint == "did you mean 'Second'?"
@@ -176,7 +178,7 @@ def test_a_sheet_is_the_first_or_the_one_that_is_named(xlsx):
 
 def test_empty_rows_of_a_sheet_are_none_and_the_numbers_are_those_of_the_sheet(xlsx):
     path = xlsx([], ["id", "question"], [], ["a", "x"], [None, None], ["b", None], [], [None])
-    dataset = load(path, on_bad_row="skip")
+    dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.id for item in dataset] == ["a"]
     (bad,) = dataset.bad_rows
     assert str(bad) == (
@@ -186,7 +188,7 @@ def test_empty_rows_of_a_sheet_are_none_and_the_numbers_are_those_of_the_sheet(x
 
 def test_a_value_below_no_header_is_a_bad_row(xlsx):
     path = xlsx(["id", None, "question"], ["a", None, "x"], ["b", "?", "y"], ["c", None, "z", 9])
-    dataset = load(path, on_bad_row="skip")
+    dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.row for item in dataset] == [{"id": "a", "question": "x"}]
     assert [bad.reason for bad in dataset.bad_rows] == [
         "there is a value in column 2, which has no name",
@@ -195,7 +197,7 @@ def test_a_value_below_no_header_is_a_bad_row(xlsx):
 
 
 def test_a_header_is_text_and_has_each_name_once(xlsx):
-    (item,) = load(xlsx(["question", 2024], ["x", 1]))
+    (item,) = Dataset(xlsx(["question", 2024], ["x", 1])).load()
     assert item.row == {"question": "x", "2024": 1}
     path = xlsx(["question", "question"], ["x", "y"])
     assert refused(path)[0] == (
@@ -211,7 +213,7 @@ def test_an_empty_sheet_is_an_error(xlsx):
 
 def test_a_formula_without_a_saved_value_is_a_bad_row_and_not_null(xlsx):
     path = xlsx(["id", "question", "answer"], ["a", "1+1", "=1+1"], ["b", "2", "4"])
-    dataset = load(path, on_bad_row="skip")
+    dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.id for item in dataset] == ["b"]
     assert dataset.bad_rows[0].reason == (
         "the formula in C2 has no saved value: open the file in Excel and save it"
@@ -226,7 +228,7 @@ def test_a_formula_with_a_saved_value_is_that_value(xlsx, tmp_path):
             new.writestr(
                 name, old.read(name).replace(b"<v></v>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>")
             )
-    (item,) = load(saved)
+    (item,) = Dataset(saved).load()
     assert item.expected == 2
 
 
@@ -236,7 +238,7 @@ def test_a_sheet_with_wrong_dimensions_is_read_whole(xlsx, tmp_path):
     with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name).replace(b'ref="A1:B3"', b'ref="A1"'))
-    assert [item.row["question"] for item in load(other)] == ["x", "y"]
+    assert [item.row["question"] for item in Dataset(other).load()] == ["x", "y"]
 
 
 def test_a_workbook_that_breaks_off_is_refused(xlsx, tmp_path):

@@ -22,8 +22,8 @@ EVALUATE = textwrap.dedent("""
         return question
 
     result = limpet.evaluate(
-        sys.argv[1], answer, [limpet.exact_match()], sys.argv[2],
-        version="1", concurrency=64, durability="flush",
+        sys.argv[1], answer, [limpet.exact_match()],
+        limpet.Run(sys.argv[2], durability="flush"), version="1", pace=64,
     )
     status = Path("/proc/self/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024

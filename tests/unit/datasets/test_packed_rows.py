@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from limpet.datasets import load
+from limpet.datasets import Dataset
 from limpet.errors import DatasetError
 
 ODD = [
@@ -23,7 +23,7 @@ ODD = [
 def test_a_row_comes_out_as_it_stands_in_the_file(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
-    (item,) = load(path)
+    (item,) = Dataset(path).load()
     assert repr(item.row) == repr(json.loads(line))
     assert repr(item.input) == repr(json.loads(line)["question"])
 
@@ -35,13 +35,13 @@ def test_a_name_that_stands_twice_is_refused_whatever_else_is_plain(tmp_path, li
     path = tmp_path / "rows.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
     with pytest.raises(DatasetError, match="'question' stands twice"):
-        load(path)
+        Dataset(path).load()
 
 
 def test_an_item_of_a_file_is_the_askers_own(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"id": "a", "question": ["x"]}\n', encoding="utf-8")
-    dataset = load(path)
+    dataset = Dataset(path).load()
     dataset.items[0].input.append("y")
     assert dataset.items[0].input == ["x"]
     assert [one.input for one in dataset] == [["x"]]
@@ -50,12 +50,12 @@ def test_an_item_of_a_file_is_the_askers_own(tmp_path):
 def test_items_are_counted_sliced_and_gone_through_like_a_list(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("id,question\n" + "".join(f"{n},q{n}\n" for n in range(5)), encoding="utf-8")
-    items = load(path).items
+    items = Dataset(path).load().items
     assert len(items) == 5
     assert items[-1].id == "4"
     assert [one.input for one in items[1:3]] == ["q1", "q2"]
-    assert [one.id for one in load(path, shuffle=True, sample=2).items[:]] == [
-        one.id for one in load(path, shuffle=True).items[:2]
+    assert [one.id for one in Dataset(path, shuffle=True, sample=2).load().items[:]] == [
+        one.id for one in Dataset(path, shuffle=True).load().items[:2]
     ]
 
 
@@ -64,7 +64,7 @@ ROWS = [{"id": "a", "question": "x", "answer": "1"}, {"id": "b", "question": "y"
 
 def digest_of(path, rows, **options):
     path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-    return load(path, **options).items.digest()
+    return Dataset(path, **options).load().items.digest()
 
 
 def test_the_digest_of_items_is_another_wherever_they_are(tmp_path):

@@ -10,6 +10,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet import AsyncExecutor
 from limpet.executors.countdown import Countdown
+from limpet.executors.threads import Threads
 from limpet.transport.deadlines import within
 from limpet.transport.failures import TooSlowError
 
@@ -160,8 +161,11 @@ def test_plain_functions_whose_threads_have_ended_while_the_loop_was_blocked():
         if attempt.index == 3 and attempt.number == 1:
             time.sleep(1.0)
 
-    result = limpet.map(
-        fn, range(4), concurrency=4, timeout=0.4, on_attempt_start=block_once, max_retries=3
+    threads = Threads()
+    executor = AsyncExecutor(
+        threads.as_async(fn), 4, timeout=0.4, on_attempt_start=block_once, max_retries=3
     )
-    assert result.outputs == [0, 1, 2, 3]
+    outputs, _ = executor.run(range(4))
+    threads.close()
+    assert outputs == [0, 1, 2, 3]
     assert sorted(calls) == [0, 1, 2, 3]

@@ -135,7 +135,10 @@ def test_retry_in_evaluate_is_so_many_retries(tmp_path):
 
     rows = [{"id": str(n), "question": str(n)} for n in range(3)]
     limpet.evaluate(
-        rows, workflow, run=tmp_path / "run", max_retries=1, concurrency=2,
-        backoff=limpet.Backoff(0, 0),
-    )  # fmt: skip
+        rows,
+        workflow,
+        run=tmp_path / "run",
+        retry=limpet.Retry(max_retries=1, backoff=limpet.Backoff(0, 0)),
+        pace=2,
+    )
     assert set(calls.values()) == {2}

@@ -86,7 +86,7 @@ def test_a_function_that_hangs_does_not_hold_the_process():
     script = (
         "import limpet, threading\n"
         "result = limpet.map(lambda x: threading.Event().wait(), [1], timeout=0.05,\n"
-        "                      max_retries=0, concurrency=1)\n"
+        "                      retry=0, pace=1)\n"
         "print(result.failures[0].error)\n"
     )
     done = subprocess.run(

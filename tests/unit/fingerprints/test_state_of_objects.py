@@ -74,7 +74,7 @@ def cells(monkeypatch, tmp_path):
 
 
 def answers(function, at):
-    return limpet.map(function, INPUTS, journal=at, concurrency=1).outputs
+    return limpet.map(function, INPUTS, journal=at, pace=1).outputs
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import limpet
 from limpet import ConfigError
 from limpet.config import is_nat_file
 from limpet.integrations.nat import Flags, load_nat_config
@@ -76,18 +77,17 @@ def test_the_usual_keys_become_what_evaluate_takes(folder):
         ("001", "1 + 1", "2"),
         ("1e5", "2 + 2", "4"),
     ]
-    assert ready.options["concurrency"] == "auto"
-    assert ready.options["max_concurrency"] == 3
-    assert ready.options["trace_filter"] == ("LLM_END", "TOOL_END")
+    assert ready.options["pace"] == limpet.Pace("auto", max_concurrency=3)
+    assert ready.trace_filter == ("LLM_END", "TOOL_END")
     assert ready.options["timeout"] == 300
 
 
 def test_a_call_is_tried_again_a_few_times_and_as_often_as_is_asked():
     options = loaded(START).prepare().options
-    assert (options["max_retries"], options["max_timeouts"]) == (3, 1)
+    assert options["retry"] == limpet.Retry(3, max_timeouts=1)
     flags = Flags(endpoint="http://localhost:8000", max_retries=0, endpoint_timeout_s=7)
     options = loaded(START, flags).prepare().options
-    assert (options["max_retries"], options["max_timeouts"], options["timeout"]) == (0, None, 7)
+    assert (options["retry"], options["timeout"]) == (0, 7)
 
 
 def test_output_dir_wins_over_the_plain_one_and_there_is_a_default(folder):
@@ -115,7 +115,7 @@ def test_a_disabled_structure_asks_the_whole_row_and_writes_bare_outputs():
     assert (first.id, first.expected, set(first.row)) == (
         "001", None, {"id", "question", "answer", "lang"},
     )  # fmt: skip
-    assert ready.options["bare_outputs"] is True
+    assert ready.bare_outputs is True
 
 
 @pytest.mark.parametrize(

@@ -292,7 +292,7 @@ def test_a_toolkit_that_knows_no_such_limit_is_not_told_one(toolkit, monkeypatch
 def test_a_failure_in_the_toolkit_is_a_failure(toolkit, tmp_path):
     workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
     rows = [{"id": 1, "question": "bad"}]
-    result = run(aevaluate(rows, workflow, (), tmp_path / "run", max_retries=0))
+    result = run(aevaluate(rows, workflow, (), tmp_path / "run", retry=0))
     assert result.items[0].status == "failed"
 
 

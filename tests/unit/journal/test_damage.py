@@ -11,6 +11,7 @@ import limpet
 from limpet.errors import JournalError
 from limpet.evaluators import as_evaluator
 from limpet.journal import verify
+from limpet.run.api import Prepared, evaluate_prepared
 from limpet.run.reading import RunReader
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -25,7 +26,7 @@ class Project:
         self.home = home
         self.calls, self.scored = [], []
 
-    def evaluate(self, rows=ROWS, **options):
+    def evaluate(self, rows=ROWS, run=None, made=limpet.evaluate, on_end=None):
         def answer(question):
             self.calls.append(question.split()[1])
             return limpet.Output(question.split()[1], usage=limpet.Usage(1, 2))
@@ -36,9 +37,11 @@ class Project:
 
         # By version: what it closes over, this object, is changed between runs.
         scorer = as_evaluator(correct, version="1")
-        return limpet.evaluate(
-            rows, answer, [scorer], self.home, version="1", concurrency=2, **options
-        )
+        options = {"version": "1", "pace": 2}
+        if on_end is not None:
+            asked = Prepared(rows, answer, [scorer], self.home, options=options, on_end=on_end)
+            return evaluate_prepared(asked)
+        return made(rows, answer, [scorer], run or self.home, **options)
 
     def forget(self):
         self.calls.clear()
@@ -125,12 +128,9 @@ def test_a_lost_line_end_joins_two_lines_and_both_run_again(finished):
     assert verify(finished.home).is_sound
 
 
-def test_a_plan_tells_of_the_damage(finished, monkeypatch):
+def test_a_plan_tells_of_the_damage(finished):
     flip_in_line(finished.home / "correct_output.jsonl", 3)
-    planned = []
-    monkeypatch.setattr(limpet, "evaluate", lambda *a, **k: planned.append(limpet.plan(*a, **k)))
-    finished.evaluate()
-    (plan,) = planned
+    plan = finished.evaluate(made=limpet.plan)
     assert (plan.workflow.calls, plan.evaluators[0].calls) == (0, 1)
 
 
@@ -287,7 +287,7 @@ def test_damage_anywhere_crashes_no_reader_and_the_next_run_makes_it_good(tmp_pa
         (project.home / path.relative_to(whole)).write_bytes(raw)
         look_at_everything(project.home)
         try:
-            result = project.evaluate(durability="flush")
+            result = project.evaluate(run=limpet.Run(project.home, durability="flush"))
         except JournalError:
             assert path.name == "run.json"  # no other file may be refused
             continue

@@ -33,7 +33,7 @@ def refusing_first(count, at_a_time):
 @pytest.mark.parametrize("door", ["evaluate", "map"])
 def test_a_number_stays_whatever_is_refused(tmp_path, door):
     workflow = refusing_first(8, at_a_time=4)
-    options = {"concurrency": 4, "timeout": 20, "max_retries": 10}
+    options = {"pace": 4, "timeout": 20, "retry": 10}
     if door == "evaluate":
         result = limpet.evaluate(ROWS, workflow, run=tmp_path / "run", **options)
         assert [item.output for item in result.items] == [row["question"] for row in ROWS]
@@ -52,7 +52,7 @@ async def test_a_few_calls_that_hang_do_not_slow_the_others_down():
         await asyncio.sleep(1e6 if hangs else 1)
         return x
 
-    outputs = (await limpet.amap(fn, range(2000), concurrency=16, timeout=20)).outputs
+    outputs = (await limpet.amap(fn, range(2000), pace=16, timeout=20)).outputs
     assert outputs == list(range(2000))
     ideal_s = (2000 + 10 * 20) / 16
     assert asyncio.get_running_loop().time() < ideal_s + 21  # the last one may hang
@@ -72,17 +72,10 @@ class Looking(Tally):
                 self.paces.add(step.pace)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"concurrency": 16}, {"16 at a time"}),
-        ({"concurrency": 3, "enable_dynamic_concurrency": True}, {"at most 3 at a time"}),
-    ],
-)
-def test_what_holds_the_pace_is_said_while_calls_are_in_flight(tmp_path, options, said):
+def test_what_holds_the_pace_is_said_while_calls_are_in_flight(tmp_path):
     watcher = Looking()
-    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, **options)
-    assert watcher.paces == said
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, pace=16)
+    assert watcher.paces == {"16 at a time"}
 
 
 def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
@@ -91,7 +84,7 @@ def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
     assert watcher.paces
     assert "" not in watcher.paces
     few = Looking()
-    options = {"max_concurrency": 1, "watcher": few}
+    options = {"pace": limpet.Pace(max_concurrency=1), "watcher": few}
     limpet.evaluate(ROWS, lambda question: question, run=tmp_path / "few", **options)
     assert few.paces == {"as many at a time as max_concurrency allows"}
 
@@ -99,7 +92,7 @@ def test_with_auto_something_is_said_of_the_pace_at_any_moment(tmp_path):
 def test_another_process_is_told_of_the_pace_before_the_first_call_has_ended(tmp_path):
     for number, (pace, words) in enumerate({2: "2 at a time", "auto": WORDS["start"]}.items()):
         run = tmp_path / str(number)
-        limpet.evaluate(ROWS, lambda question: question, run=run, concurrency=pace)
+        limpet.evaluate(ROWS, lambda question: question, run=run, pace=pace)
         events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
         kinds = [one["event"] for one in events]
         first = kinds.index("pace")
@@ -120,6 +113,6 @@ def test_the_pace_is_on_the_screen_however_narrow_it_is(tmp_path):
             self.line = progress_line(self.snapshot())
 
     watcher = Drawing()
-    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, concurrency=5)
+    limpet.evaluate(ROWS, lambda question: question, run=tmp_path, watcher=watcher, pace=5)
     assert "workflow: 5 at a time" in watcher.drawn
     assert "5 at a time" in watcher.line

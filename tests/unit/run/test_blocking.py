@@ -49,7 +49,7 @@ def test_an_async_workflow_that_blocks_is_said_once_with_its_line_and_the_remedy
 ):
     answer = blocking_answer(caplog)
     run = tmp_path / "run"
-    limpet.evaluate(MANY, answer, run=run, version="1", concurrency=concurrency)
+    limpet.evaluate(MANY, answer, run=run, version="1", pace=concurrency)
     (said,) = said_in(caplog)
     assert "answer blocks the event loop" in said
     assert f"{THIS_FILE}:{line_of(slow_client)}" in said
@@ -105,7 +105,7 @@ async def many_short_steps(question):
     "answer", [waits, in_a_thread, hands_it_on, holds_the_interpreter, many_short_steps]
 )
 def test_what_does_not_block_the_loop_is_not_said_to(tmp_path, caplog, answer):
-    limpet.evaluate(FEW, answer, run=tmp_path / "run", version="1", concurrency=4)
+    limpet.evaluate(FEW, answer, run=tmp_path / "run", version="1", pace=4)
     assert said_in(caplog) == []
 
 
@@ -156,7 +156,7 @@ async def answer(question):
     return question
 
 rows = [{"id": f"q{n}", "question": str(n)} for n in range(6)]
-limpet.evaluate(rows, answer, run=sys.argv[1], concurrency=1)
+limpet.evaluate(rows, answer, run=sys.argv[1], pace=1)
 """
 
 

@@ -9,6 +9,7 @@ from virtual_time import in_virtual_time
 
 import limpet
 from limpet.executors.retry import Backoff
+from limpet.run.api import Prepared, evaluate_prepared
 from limpet.run.executing.guards import Repetition
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
@@ -53,7 +54,7 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
         return slip(question)
 
     workflow = slip if in_threads else slip_async
-    result = evaluated(tmp_path, workflow, 2_000, concurrency=concurrency)
+    result = evaluated(tmp_path, workflow, 2_000, pace=concurrency)
     assert 10 <= len(called) <= MOST_CALLS
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
@@ -103,7 +104,7 @@ def test_an_output_that_cannot_be_stored_stops_it_too(tmp_path):
         called.append(question)
         return Unreadable(a=1)
 
-    result = evaluated(tmp_path, workflow, 2_000, concurrency=500)
+    result = evaluated(tmp_path, workflow, 2_000, pace=500)
     assert isinstance(result.stop_reason, limpet.EarlyStopError)
     assert len(called) <= 21
 
@@ -120,7 +121,7 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
         return limpet.Output(question, usage=limpet.Usage(10, 1))
 
     options = {"evaluators": [limpet.evaluators.as_evaluator(judge, version="1")]}
-    result = evaluated(tmp_path, workflow, 2_000, concurrency=16, **options)
+    result = evaluated(tmp_path, workflow, 2_000, pace=16, **options)
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
     assert str(reason).startswith("the evaluator judge failed the same way 5 times, and none of")
@@ -145,14 +146,18 @@ def test_what_is_in_flight_may_end_and_is_kept(tmp_path):
         await others.wait()
         return "done"
 
-    class Watcher:
-        def __getattr__(self, name):
-            return lambda *_: None
-
+    class Watcher(limpet.Watcher):
         def stopping(self, reason):
             others.set()
 
-    result = evaluated(tmp_path, workflow, concurrency=10, watcher=Watcher(), stop_grace_s=60)
+    asked = Prepared(
+        rows(200),
+        workflow,
+        run=tmp_path / "run",
+        options={"version": "1", "pace": 10, "watcher": Watcher()},
+        stop_grace_s=60,
+    )
+    result = evaluate_prepared(asked)
     assert isinstance(result.stop_reason, limpet.EarlyStopError)
     assert result.summary["workflow"]["completed"] >= 5
 
@@ -175,7 +180,11 @@ def test_mended_and_run_again_it_goes_on_to_the_end(tmp_path):
 
 def test_turned_off_it_goes_on_to_the_end(tmp_path):
     result = evaluated(
-        tmp_path, lambda question: {}["choices"], 60, early_stop=False, backoff=AT_ONCE
+        tmp_path,
+        lambda question: {}["choices"],
+        60,
+        early_stop=False,
+        retry=limpet.Retry(backoff=AT_ONCE),
     )
     assert result.stop_reason is None
     assert result.summary["workflow"]["failed"] == {"mistake": 60}
@@ -187,14 +196,16 @@ def test_one_that_is_through_is_enough_to_go_on(tmp_path):
             return "x"
         raise limpet.PermanentError("no")
 
-    result = evaluated(tmp_path, workflow, 100, concurrency=1)
+    result = evaluated(tmp_path, workflow, 100, pace=1)
     assert result.stop_reason is None
     assert result.summary["workflow"]["failed"] == {"permanent": 99}
 
 
 @pytest.mark.parametrize("many", [4, 5])
 def test_where_nothing_is_left_nothing_is_stopped(tmp_path, many):
-    result = evaluated(tmp_path, lambda question: {}["choices"], many, backoff=AT_ONCE)
+    result = evaluated(
+        tmp_path, lambda question: {}["choices"], many, retry=limpet.Retry(backoff=AT_ONCE)
+    )
     assert result.stop_reason is None
     assert result.summary["workflow"]["failed"] == {"mistake": many}
 
@@ -217,7 +228,7 @@ def test_a_run_with_results_on_disk_tries_all_that_failed_before(tmp_path):
             raise limpet.PermanentError("too hard")
         return "x"
 
-    first = evaluated(tmp_path, workflow, 30, concurrency=1)
+    first = evaluated(tmp_path, workflow, 30, pace=1)
     assert first.stop_reason is None
     called.clear()
     again = evaluated(tmp_path, workflow, 30)
@@ -235,7 +246,7 @@ def test_fifty_alike_in_a_row_are_said_once_for_each_row(tmp_path, caplog):
             return "x"
         raise limpet.PermanentError(f"no answer to {number}")
 
-    evaluated(tmp_path, workflow, 240, concurrency=1)
+    evaluated(tmp_path, workflow, 240, pace=1)
     said = [one.message for one in caplog.records if "in a row" in one.message]
     assert len(said) == 2
     assert (
@@ -352,6 +363,6 @@ def test_an_evaluation_begins_so_unless_early_stop_is_off(tmp_path, early_stop, 
         first_is_through.set()
         return "x"
 
-    result = evaluated(tmp_path, workflow, 40, concurrency=32, early_stop=early_stop)
+    result = evaluated(tmp_path, workflow, 40, pace=32, early_stop=early_stop)
     assert result.summary["workflow"]["completed"] == 40
     assert seen == many

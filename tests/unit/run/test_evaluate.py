@@ -1,8 +1,10 @@
 """Dataset → workflow → evaluators, and what an edit costs."""
 
 import asyncio
+import inspect
 import json
 import logging
+import re
 import shutil
 
 import pytest
@@ -10,6 +12,8 @@ from costly import costly
 
 import limpet
 from limpet import Output, PermanentError, Score, Usage, exact_match
+from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.options import RunOptions
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
 
@@ -25,14 +29,16 @@ class Answering:
         self.calls.append(question)
         return self._function(question)
 
-    def evaluate(self, rows, run, evaluators=(), **options):
+    def evaluate(self, rows, run, evaluators=(), files=None, **options):
         async def answer(question):
             value = self.workflow(question)
             return await value if asyncio.iscoroutine(value) else value
 
         options.setdefault("version", "1")
-        options.setdefault("concurrency", 4)
-        return limpet.evaluate(rows, answer, evaluators, run, **options)
+        options.setdefault("pace", 4)
+        trials = options.pop("trials", 1)
+        prepared = Prepared(rows, answer, evaluators, run, trials, options, **(files or {}))
+        return evaluate_prepared(prepared)
 
 
 def read(path):
@@ -226,7 +232,9 @@ def test_a_failed_workflow_is_no_score_and_runs_again(tmp_path):
     score = read(tmp_path / "run" / "exact_match_output.json")["eval_output_items"][3]
     assert score["score"] is None
     assert score["error"] == "not run: the workflow failed"
-    left = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], retry_failed=False)
+    left = answering.evaluate(
+        ROWS, tmp_path / "run", [exact_match()], retry=limpet.Retry(failed=False)
+    )
     assert len(answering.calls) == 6
     assert left.items[3].status == "failed"
     broken.clear()
@@ -241,7 +249,7 @@ def test_a_failing_evaluator_is_a_failure_of_its_class_and_never_zero(tmp_path):
             raise ValueError("cannot judge two")
         return 1
 
-    result = Answering().evaluate(ROWS, tmp_path / "run", [judge], max_retries=0)
+    result = Answering().evaluate(ROWS, tmp_path / "run", [judge], retry=0)
     numbers = result.summary["evaluators"]["judge"]
     assert (numbers["mean"], numbers["completed"]) == (1.0, 5)
     assert sum(numbers["failed"].values()) == 1
@@ -275,7 +283,7 @@ def test_an_items_evaluators_start_before_the_workflow_is_through(tmp_path):
         order.append(f"scored {output}")
         return 1
 
-    limpet.evaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=1)
+    limpet.evaluate(ROWS, answer, [judge], tmp_path / "run", pace=1)
     assert order.index("scored what 0") < order.index("what 5")
 
 
@@ -293,14 +301,14 @@ def test_a_slow_judge_does_not_hold_the_workflow(tmp_path):
             await release.wait()  # until every answer is there
             return 1
 
-        return await limpet.aevaluate(ROWS, answer, [judge], tmp_path / "run", concurrency=2)
+        return await limpet.aevaluate(ROWS, answer, [judge], tmp_path / "run", pace=2)
 
     assert asyncio.run(main()).summary["evaluators"]["judge"]["completed"] == 6
 
 
-def test_write_output_false_leaves_nothing(tmp_path, monkeypatch):
+def test_run_false_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = Answering().evaluate(ROWS, None, [exact_match()], write_output=False)
+    result = Answering().evaluate(ROWS, False, [exact_match()])
     assert result.summary["n"] == 6
     assert result.run is None
     assert list(tmp_path.iterdir()) == []
@@ -309,7 +317,7 @@ def test_write_output_false_leaves_nothing(tmp_path, monkeypatch):
 def test_a_trace_filter_applies_to_live_lines_and_final_files(tmp_path):
     trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END", "LLM_START")]
     answering = Answering(lambda q: Output(q, trace=trace))
-    answering.evaluate(ROWS[:1], tmp_path / "run", trace_filter=["LLM_END", "TOOL_END"])
+    answering.evaluate(ROWS[:1], tmp_path / "run", files={"trace_filter": ["LLM_END", "TOOL_END"]})
     (live,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = read(tmp_path / "run" / "workflow_output.json")
     assert live["intermediate_steps"] == final["intermediate_steps"] == trace[:2]
@@ -364,7 +372,8 @@ def test_bad_rows_are_named_before_anything_is_spent(tmp_path):
     with pytest.raises(limpet.DatasetError, match="q0"):
         answering.evaluate([*ROWS, ROWS[0]], tmp_path / "run")
     assert answering.calls == []
-    result = answering.evaluate([*ROWS, ROWS[0]], tmp_path / "run", on_bad_row="skip", limit=3)
+    rows = limpet.Dataset([*ROWS, ROWS[0]], on_bad_row="skip", limit=3)
+    result = answering.evaluate(rows, tmp_path / "run")
     assert len(result.items) == 3
 
 
@@ -386,28 +395,65 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
         return question
 
     answering = Answering(pay)
-    stopped = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], concurrency=1)
+    stopped = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], pace=1)
     assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
     assert stopped.summary["workflow"]["not_run"] == 3
     assert stopped.summary["evaluators"]["exact_match"]["completed"] == 3
     assert read(tmp_path / "run" / "summary.json")["stop_reason"] == "nothing left"
     spent.clear()
-    answering.evaluate(ROWS[:5], tmp_path / "run", [exact_match()], concurrency=1)
+    answering.evaluate(ROWS[:5], tmp_path / "run", [exact_match()], pace=1)
     assert spent == ["what 3", "what 4"]
 
 
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"trails": 2}, TypeError, "did you mean 'trials'|not an option"),
-        ({"concurency": 2}, TypeError, "did you mean 'concurrency'"),
+        ({"trails": 2}, TypeError, "'trails' is not an option of evaluate"),
+        ({"pase": 2}, TypeError, "did you mean 'pace'"),
+        ({"pace": "fast"}, TypeError, "pace='fast': must be \"auto\", a Pace, or a whole number"),
+        ({"retry": -1}, ValueError, "retry=-1: must be a Retry, or a whole number, 0 or more"),
+        ({"timeout": 0}, ValueError, "timeout=0: must be a finite number above 0"),
+        ({"version": 2}, TypeError, "version=2: must be a string or None"),
+        ({"secrets": "hunter22"}, TypeError, "secrets: must be a list of strings, or False"),
+        ({"early_stop": "no"}, TypeError, "early_stop='no': must be True or False"),
+        ({"watcher": 5}, TypeError, "watcher=5: must be a Watcher, or a function"),
+        ({"redo": "workflow"}, TypeError, "redo='workflow': must be True, False, a Redo"),
         ({"trials": 0}, ValueError, "trials=0"),
         ({"on_change": "never"}, ValueError, "on_change='never'"),
     ],
 )
-def test_a_wrong_option_is_named(tmp_path, options, error, said):
-    with pytest.raises(error, match=said):
+def test_a_wrong_option_is_named_before_anything_is_opened(tmp_path, options, error, said):
+    with pytest.raises(error, match=re.escape(said)):
         Answering().evaluate(ROWS, tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: limpet.Pace(0), 'concurrency=0: must be "auto", or a whole number, 1 or more'),
+        (lambda: limpet.Pace(pacer=3), "pacer=3: must be a Pacer or None"),
+        (lambda: limpet.Pace(cost=3), "cost=3: must be a function"),
+        (lambda: limpet.Retry(-1), "max_retries=-1: must be a whole number, 0 or more"),
+        (lambda: limpet.Retry(backoff=2), "backoff=2: must be a Backoff or None"),
+        (lambda: limpet.Retry(failed=1), "failed=1: must be True or False"),
+        (lambda: limpet.Redo("workflow"), "steps='workflow': must be a list of steps"),
+        (lambda: limpet.Redo(items=[]), "items=[]: must be a list of ids"),
+        (lambda: limpet.Run("x", "fast"), "durability='fast': must be one of \"sync\""),
+        (lambda: limpet.Dataset([], limit=0), "limit=0: must be a whole number, 1 or more"),
+        (lambda: limpet.Dataset([], id=3), "id=3: must be a string or None"),
+    ],
+)
+def test_a_group_of_options_is_checked_when_it_is_made(made, said):
+    with pytest.raises((TypeError, ValueError), match=re.escape(said)):
+        made()
+
+
+def test_evaluate_has_no_more_than_sixteen_parameters():
+    named = list(inspect.signature(limpet.evaluate).parameters)[:-1]
+    assert len(named) + len(RunOptions.__annotations__) == 16
+    for name in (*named, *RunOptions.__annotations__):
+        assert f"{name}" in limpet.evaluate.__doc__
 
 
 @pytest.mark.parametrize("name", ["workflow", "run", "summary", "events", "failures"])
@@ -433,7 +479,7 @@ def test_a_cut_off_session_says_what_may_have_been_paid_for(tmp_path, caplog):
 
 def test_bare_outputs_are_wrapped_in_the_column_and_bare_in_the_final_file(tmp_path):
     answering = Answering(lambda q: [q, 1] if q != "what 1" else None)
-    answering.evaluate(ROWS[:2], tmp_path / "run", bare_outputs=True)
+    answering.evaluate(ROWS[:2], tmp_path / "run", files={"bare_outputs": True})
     assert read(tmp_path / "run" / "workflow_output.json") == [["what 0", 1], None]
     assert all("_limpet" in one for one in lines(tmp_path / "run" / "workflow_output.jsonl"))
 
@@ -457,7 +503,7 @@ def test_a_full_disk_pauses_the_run_and_loses_nothing(tmp_path, monkeypatch, cap
 
     monkeypatch.setattr(os, "writev", writev)
     monkeypatch.setattr(full_disk, "RETRY_S", 0.05)
-    result = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], concurrency=2)
+    result = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], pace=2)
     assert result.summary["evaluators"]["exact_match"]["completed"] == 6
     assert len(answering.calls) == 6
     assert "No space left" in caplog.text
@@ -479,7 +525,7 @@ def test_a_disk_that_fails_stops_the_run_and_the_next_one_goes_on(tmp_path, monk
 
     rows = [{"id": str(n), "question": f"what {n}"} for n in range(300)]
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    result = answering.evaluate(rows, tmp_path / "run", concurrency=2)
+    result = answering.evaluate(rows, tmp_path / "run", pace=2)
     assert isinstance(result.stop_reason, limpet.JournalError)
     assert len(answering.calls) < 50
     monkeypatch.undo()
@@ -498,7 +544,7 @@ def test_evaluators_with_one_endpoint_share_a_pacer(tmp_path, monkeypatch):
 
     monkeypatch.setattr(pipeline, "Pacer", make)
     judges = [as_evaluator(lambda o: 1, name=n, endpoint="judge") for n in ("a", "b")]
-    result = Answering().evaluate(ROWS, tmp_path / "run", judges, concurrency="auto")
+    result = Answering().evaluate(ROWS, tmp_path / "run", judges, pace="auto")
     assert sorted(made) == ["judge", "workflow"]
     assert result.summary["evaluators"]["b"]["completed"] == 6
 
@@ -550,7 +596,9 @@ def test_failures_that_are_left_are_left_though_other_evaluators_run(tmp_path):
 
     answering = Answering()
     answering.evaluate(ROWS[:2], tmp_path / "run", [bad])
-    answering.evaluate(ROWS[:2], tmp_path / "run", [bad, exact_match()], retry_failed=False)
+    answering.evaluate(
+        ROWS[:2], tmp_path / "run", [bad, exact_match()], retry=limpet.Retry(failed=False)
+    )
     assert len(asked) == 2
 
 
@@ -563,7 +611,9 @@ def test_two_evaluators_of_one_function_do_not_share_their_failures(tmp_path):
 
     answering = Answering()
     answering.evaluate(ROWS[:1], tmp_path / "run", {"one": bad})
-    result = answering.evaluate(ROWS[:1], tmp_path / "run", {"two": bad}, retry_failed=False)
+    result = answering.evaluate(
+        ROWS[:1], tmp_path / "run", {"two": bad}, retry=limpet.Retry(failed=False)
+    )
     assert len(asked) == 2
     assert result.summary["evaluators"]["two"]["failed"] == {"evaluator": 1}
 
@@ -572,7 +622,7 @@ def test_a_bug_in_an_evaluator_is_called_one(tmp_path):
     def judge(output):
         return 1 / 0
 
-    result = Answering().evaluate(ROWS[:1], tmp_path / "run", [judge], max_retries=0)
+    result = Answering().evaluate(ROWS[:1], tmp_path / "run", [judge], retry=0)
     assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}
 
 
@@ -582,19 +632,13 @@ def test_another_input_column_is_another_question(tmp_path):
 
     rows = [{"id": "a", "x": "1", "y": "2"}]
     run = tmp_path / "run"
-    assert limpet.evaluate(rows, answer, run=run, input="x").items[0].output == "1"
-    assert limpet.evaluate(rows, answer, run=run, input="y").items[0].output == "2"
-
-
-def test_a_wrong_executor_option_is_said_before_anything_is_opened(tmp_path):
-    with pytest.raises(ValueError, match="concurrency=0"):
-        Answering().evaluate(ROWS, tmp_path / "run", concurrency=0)
-    assert not (tmp_path / "run").exists()
+    assert limpet.evaluate(limpet.Dataset(rows, input="x"), answer, run=run).items[0].output == "1"
+    assert limpet.evaluate(limpet.Dataset(rows, input="y"), answer, run=run).items[0].output == "2"
 
 
 def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):
     seen = []
-    Answering().evaluate(ROWS, tmp_path / "run", on_complete=lambda one: seen.append(one.error))
+    Answering().evaluate(ROWS, tmp_path / "run", watcher=lambda item: seen.append(item.error))
     assert seen == [None] * 6
 
 
@@ -602,28 +646,17 @@ def test_a_trace_filter_given_later_applies_to_what_is_kept(tmp_path):
     trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END")]
     answering = Answering(lambda q: Output(q, trace=trace))
     answering.evaluate(ROWS[:1], tmp_path / "run")
-    answering.evaluate(ROWS[:1], tmp_path / "run", trace_filter=["LLM_END"])
+    answering.evaluate(ROWS[:1], tmp_path / "run", files={"trace_filter": ["LLM_END"]})
     (final,) = read(tmp_path / "run" / "workflow_output.json")
     assert final["intermediate_steps"] == trace[:1]
 
 
 def test_skipped_rows_are_in_the_summary(tmp_path):
     rows = [*ROWS, {"id": "bad", "question": None}]
-    result = Answering().evaluate(rows, tmp_path / "run", on_bad_row="skip")
+    dataset = limpet.Dataset(rows, on_bad_row="skip")
+    result = Answering().evaluate(dataset, tmp_path / "run")
     assert len(result.summary["bad_rows"]) == 1
     assert "bad_rows" in read(tmp_path / "run" / "summary.json")
-
-
-def test_exit_on_error_stops_every_step(tmp_path):
-    rows = [{"id": str(n), "question": f"what {n}"} for n in range(3000)]
-
-    def judge(output):
-        raise PermanentError("stop here")
-
-    answering = Answering()
-    result = answering.evaluate(rows, tmp_path / "run", [judge], exit_on_error=True)
-    assert len(answering.calls) < 2000
-    assert str(result.stop_reason) == "stop here"
 
 
 @pytest.mark.parametrize("where", ["dataclass", "explanation", "slash", "late", "evaluator"])
@@ -706,7 +739,7 @@ def test_a_cancelled_aevaluate_leaves_its_files_and_goes_on_later(tmp_path):
             return question
 
         task = asyncio.ensure_future(
-            limpet.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run", concurrency=1)
+            limpet.aevaluate(ROWS, answer, [exact_match()], tmp_path / "run", pace=1)
         )
         await at_the_fourth.wait()
         task.cancel()
@@ -737,11 +770,10 @@ def test_an_interrupt_while_it_is_set_up_is_heard(tmp_path):
 
 
 def test_an_answer_may_take_ten_minutes_unless_told_otherwise():
-    from limpet.run.api import _evaluation
+    from limpet.run.options import executor_options
 
-    for given, timeout in [({}, 600), ({"timeout": 5}, 5)]:
-        evaluation, _ = _evaluation(ROWS, len, (), None, 1, given)
-        assert evaluation._request.options["timeout"] == timeout
+    assert executor_options({})["timeout"] == 600
+    assert executor_options({"timeout": 5})["timeout"] == 5
 
 
 def test_a_comment_in_the_workflow_costs_nothing_and_an_edit_of_its_helper_runs_again(
@@ -807,7 +839,7 @@ def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harm
 
     rows = [{"id": f"q{n}", "question": str(n), "answer": str(n) * 2} for n in range(3)]
     result = limpet.evaluate(
-        rows, answer, [limpet.exact_match()], run=tmp_path / "run", on_item_complete=note
+        rows, answer, [limpet.exact_match()], run=tmp_path / "run", watcher=note
     )
     assert seen == {
         "q0": ("completed", "00", True),

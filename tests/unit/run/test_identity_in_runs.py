@@ -301,7 +301,7 @@ def test_a_kill_before_the_second_look_harms_nothing(tmp_path):
                 time.sleep(0.01)
             return q
         ROWS = [{"id": str(n), "input": f"q{n}"} for n in range(6)]
-        done = limpet.evaluate(ROWS, answer, run="run", concurrency=1, on_item_complete=die)
+        done = limpet.evaluate(ROWS, answer, run="run", pace=1, watcher=die)
         print(done.plan.workflow.kept, done.plan.workflow.new)
     """)
     )

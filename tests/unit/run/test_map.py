@@ -53,7 +53,7 @@ def test_a_plain_function_runs_in_threads_at_the_same_time():
         together.wait()
         return x
 
-    assert limpet.map(wait, [1, 2, 3], concurrency=3).outputs == [1, 2, 3]
+    assert limpet.map(wait, [1, 2, 3], pace=3).outputs == [1, 2, 3]
 
 
 def test_a_lambda_around_an_async_function_is_awaited():
@@ -147,26 +147,16 @@ def test_every_attempt_of_a_failure_is_recorded(tmp_path):
     def fail(x):
         raise TransientError("busy")
 
-    Counting(fail).map([1], tmp_path / "o.jsonl", max_retries=2, concurrency=1,
-                       backoff=limpet.Backoff(base_s=0))  # fmt: skip
+    Counting(fail).map(
+        [1],
+        tmp_path / "o.jsonl",
+        retry=limpet.Retry(max_retries=2, backoff=limpet.Backoff(base_s=0)),
+        pace=1,
+    )
     (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
     assert [one["attempt"] for one in recorded["attempts"]] == [1, 2, 3]
     assert {one["class"] for one in recorded["attempts"]} == {"transient"}
     assert recorded["_limpet"]["attempts"] == 3
-
-
-def test_exit_on_error_raises_and_keeps_what_was_finished(tmp_path):
-    def fail_at_three(x):
-        if x == 3:
-            raise PermanentError("three")
-        return x
-
-    counting, path = Counting(fail_at_three), tmp_path / "out.jsonl"
-    with pytest.raises(PermanentError, match="three"):
-        counting.map([1, 2, 3, 4], path, exit_on_error=True, concurrency=1)
-    assert [line["output"] for line in lines(path)] == [1, 2]
-    with pytest.raises(PermanentError):
-        limpet.map(fail_at_three, [3], exit_on_error=True)
 
 
 def test_an_output_without_a_json_form_is_a_failure_that_says_so(tmp_path):
@@ -298,7 +288,7 @@ def test_every_input_that_only_other_code_answered_is_asked_about(tmp_path):
 # ---- hooks, options, async ----------------------------------------------------------------------
 
 
-def test_hooks_see_the_index_of_the_whole_list_and_only_what_is_on_disk(tmp_path):
+def test_a_watcher_sees_the_index_of_the_whole_list_and_only_what_is_on_disk(tmp_path):
     path, seen = tmp_path / "out.jsonl", []
     counting = Counting()
     counting.map([1, 2], path)
@@ -306,12 +296,8 @@ def test_hooks_see_the_index_of_the_whole_list_and_only_what_is_on_disk(tmp_path
     async def on_complete(finished):
         seen.append((finished.index, lines(path)[-1]["output"]))
 
-    starts, ends = [], []
-    counting.map([1, 2, 3], path, on_complete=on_complete, concurrency=1,
-                 on_attempt_start=lambda a: starts.append(a.index),
-                 on_attempt_end=lambda a: ends.append(a.index))  # fmt: skip
+    counting.map([1, 2, 3], path, watcher=on_complete, pace=1)
     assert seen == [(2, 6)]
-    assert (starts, ends) == ([2], [2])
 
 
 def test_amap_takes_async_inputs_and_leaves_the_loop_free(tmp_path):
@@ -340,12 +326,13 @@ def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
 @pytest.mark.parametrize(
     ("options", "error", "said"),
     [
-        ({"concurency": 3}, TypeError, "did you mean 'concurrency'"),
+        ({"pase": 3}, TypeError, "did you mean 'pace'"),
+        ({"early_stop": True}, TypeError, "'early_stop' is not an option of map"),
+        ({"retry": limpet.Retry(failed=False)}, ValueError, "always tries again"),
         ({"on_change": "ignore"}, ValueError, "on_change='ignore'"),
         ({"version": 3}, TypeError, "version=3"),
         ({"key": "id"}, TypeError, "key='id'"),
-        ({"durability": "fast"}, ValueError, "durability='fast'"),
-        ({"concurrency": 0}, ValueError, "concurrency=0"),
+        ({"pace": 0}, ValueError, "pace=0"),
     ],
 )
 def test_a_wrong_option_is_named_and_nothing_is_left_locked(tmp_path, options, error, said):
@@ -402,7 +389,7 @@ def test_a_broken_disk_stops_the_run_and_says_why(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     with pytest.raises(limpet.JournalError, match="in doubt"):
-        counting.map(range(1, 500), path, concurrency=2)
+        counting.map(range(1, 500), path, pace=2)
     assert len(asked) == 2  # never asked again
     assert len(counting.calls) < 100
     monkeypatch.undo()
@@ -437,7 +424,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
         await asyncio.sleep(0.02)
         return 2 * x
 
-    result = limpet.map(call, range(500), journal=path, concurrency=50, version="1")
+    result = limpet.map(call, range(500), journal=path, pace=50, version="1")
     assert result.outputs == [2 * n for n in range(500)]
     # Those in flight, and those that started before it was heard; without a pause, 250.
     assert calls_while_full[-1] < 200
@@ -514,7 +501,7 @@ def test_a_cancelled_amap_lets_go_of_everything(tmp_path, delay_s):
         with pytest.raises(asyncio.TimeoutError):
             await asyncio.wait_for(limpet.amap(slow, range(50), journal=path), delay_s)
         # At once, and in the same process: no lock is left behind.
-        return await limpet.amap(slow, range(50), journal=path, concurrency=50)
+        return await limpet.amap(slow, range(50), journal=path, pace=50)
 
     assert asyncio.run(main()).outputs == list(range(50))
 
@@ -528,7 +515,7 @@ def test_calls_that_hold_asyncios_threads_do_not_hold_amap(tmp_path):
     async def main():
         inputs = range(40)  # more than asyncio has threads
         result = await limpet.amap(
-            hang, inputs, journal=tmp_path / "o.jsonl", timeout=0.05, max_retries=0, concurrency=40
+            hang, inputs, journal=tmp_path / "o.jsonl", timeout=0.05, retry=0, pace=40
         )
         assert not release.is_set()
         release.set()
@@ -601,8 +588,8 @@ def test_a_suffix_in_capitals_and_a_dot_in_a_directory_are_fine(tmp_path):
 
 
 def test_what_is_no_function_is_refused_at_once():
-    with pytest.raises(TypeError, match="on_complete=5"):
-        limpet.map(double, [1], on_complete=5)
+    with pytest.raises(TypeError, match="watcher=5"):
+        limpet.map(double, [1], watcher=5)
 
     def generate(x):
         yield x
@@ -619,7 +606,7 @@ def test_an_error_that_cannot_be_shown_is_recorded(tmp_path):
     def fail(x):
         raise OddError
 
-    Counting(fail).map([1], tmp_path / "o.jsonl", max_retries=0, concurrency=1)
+    Counting(fail).map([1], tmp_path / "o.jsonl", retry=0, pace=1)
     (recorded,) = lines(tmp_path / "o.jsonl.d" / "failures.jsonl")
     assert "whose str raised RuntimeError" in recorded["error"]["message"]
 
@@ -635,7 +622,7 @@ def test_the_policy_reaches_the_journal(tmp_path, monkeypatch):
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
-    limpet.map(double, [1, 2], journal=tmp_path / "flush.jsonl", durability="flush")
+    limpet.map(double, [1, 2], journal=limpet.Run(tmp_path / "flush.jsonl", durability="flush"))
     assert "flush.jsonl" not in synced
     limpet.map(double, [1, 2], journal=tmp_path / "sync.jsonl")
     assert "sync.jsonl" in synced
@@ -651,14 +638,13 @@ def test_an_exhausted_quota_stops_it_and_the_next_run_goes_on(tmp_path):
         return x
 
     counting, path = Counting(pay), tmp_path / "out.jsonl"
-    options = {"fallback_return_value": "-", "concurrency": 1}
-    stopped = counting.map(range(6), path, **options)
-    assert stopped.outputs == [0, 1, 2, "-", "-", "-"]
+    stopped = counting.map(range(6), path, pace=1)
+    assert stopped.outputs == [0, 1, 2, *[limpet.UNSET] * 3]
     assert (stopped.kept, stopped.ran, stopped.not_run, stopped.failures) == (0, 3, 3, [])
     assert isinstance(stopped.stop_reason, limpet.QuotaExhaustedError)
     assert "3 not run, stopped: nothing left" in repr(stopped)
     spent.clear()
-    again = counting.map(range(5), path, **options)
+    again = counting.map(range(5), path, pace=1)
     assert (again.kept, again.outputs, again.stop_reason) == (3, [0, 1, 2, 3, 4], None)
 
 
@@ -672,8 +658,12 @@ def test_a_kept_result_says_how_it_came_about(tmp_path):
         await asyncio.sleep(0.02)
         return x
 
-    options = {"journal": path, "version": "1", "backoff": limpet.Backoff(base_s=0)}
-    limpet.map(second_time, [1], concurrency=1, **options)
+    options = {
+        "journal": path,
+        "version": "1",
+        "retry": limpet.Retry(backoff=limpet.Backoff(base_s=0)),
+    }
+    limpet.map(second_time, [1], pace=1, **options)
     (details,) = limpet.map(second_time, [1], **options).details
     assert details.status is ExecutionStatus.COMPLETED_WITH_RETRIES
     assert details.execution_seconds >= 0.02

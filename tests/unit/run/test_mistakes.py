@@ -38,7 +38,12 @@ def raised(function):
 
 def evaluated(tmp_path, workflow, evaluators=(), **options):
     return limpet.evaluate(
-        ROWS, workflow, evaluators, run=tmp_path / "run", version="1", backoff=AT_ONCE, **options
+        ROWS,
+        workflow,
+        evaluators,
+        run=tmp_path / "run",
+        version="1",
+        **{"retry": limpet.Retry(backoff=AT_ONCE), **options},
     )
 
 
@@ -78,7 +83,7 @@ def test_an_evaluators_mistake_is_judged_by_the_same_rule(tmp_path):
         tried["parses"] += 1
         return json.loads("{")
 
-    evaluated(tmp_path, str.upper, [slips, parses], max_retries=3, concurrency=1)
+    evaluated(tmp_path, str.upper, [slips, parses], retry=limpet.Retry(3, AT_ONCE), pace=1)
     assert tried == {"slips": 2, "parses": 4}
 
 
@@ -91,7 +96,7 @@ def test_map_has_the_same_rule(tmp_path, journal):
         return {}["choices"]
 
     path = None if journal is None else tmp_path / journal
-    result = limpet.map(fn, [1, 2], journal=path, backoff=AT_ONCE)
+    result = limpet.map(fn, [1, 2], journal=path, retry=limpet.Retry(backoff=AT_ONCE))
     assert sorted(tried) == [1, 1, 2, 2]
     assert len(result.failures) == 2
 
@@ -103,7 +108,7 @@ def test_what_may_pass_with_the_next_answer_is_tried_as_often_as_before(tmp_path
         tried.append(question)
         return json.loads("I think the answer is 4")
 
-    result = evaluated(tmp_path, workflow, max_retries=3, concurrency=1)
+    result = evaluated(tmp_path, workflow, retry=3, pace=1)
     assert len(tried) == 4
     assert result.summary["workflow"]["failed"] == {"transient": 1}
 
@@ -125,7 +130,12 @@ def test_a_mistake_is_not_kept_for_a_second_pass(tmp_path):
 
     rows = [{"id": one, "question": one} for one in "abc"]
     limpet.evaluate(
-        rows, workflow, run=tmp_path / "run", version="1", backoff=AT_ONCE, concurrency="auto"
+        rows,
+        workflow,
+        run=tmp_path / "run",
+        version="1",
+        retry=limpet.Retry(backoff=AT_ONCE),
+        pace="auto",
     )
     assert tried == {"a": 1, "b": 2, "c": 1}
 
@@ -138,7 +148,7 @@ def test_a_mistake_after_other_failures_has_its_one_more_try(tmp_path):
         tried.append(question)
         raise next(met)
 
-    result = evaluated(tmp_path, workflow, concurrency=1)
+    result = evaluated(tmp_path, workflow, pace=1)
     assert len(tried) == 4
     assert result.summary["workflow"]["failed"] == {"mistake": 1}
 
@@ -150,7 +160,7 @@ def test_no_retries_means_none(tmp_path):
         tried.append(question)
         return {}["choices"]
 
-    evaluated(tmp_path, workflow, max_retries=0)
+    evaluated(tmp_path, workflow, retry=0)
     assert len(tried) == 1
 
 
@@ -162,15 +172,17 @@ def test_the_users_own_classify_goes_first(tmp_path, said, many):
         tried.append(question)
         return {}["choices"]
 
-    evaluated(tmp_path, workflow, classify=lambda _: said, max_retries=3, concurrency=1)
+    evaluated(
+        tmp_path, workflow, retry=limpet.Retry(max_retries=3, classify=lambda _: said), pace=1
+    )
     assert len(tried) == many
 
 
 def test_a_classify_that_cannot_be_called_is_refused(tmp_path):
     with pytest.raises(TypeError, match="classify"):
-        evaluated(tmp_path, str.upper, classify="transient")
+        evaluated(tmp_path, str.upper, retry=limpet.Retry(classify="transient"))
     with pytest.raises(TypeError, match="classify"):
-        limpet.map(str.upper, ["a"], classify="transient")
+        limpet.map(str.upper, ["a"], retry=limpet.Retry(classify="transient"))
 
 
 def test_an_output_that_cannot_be_stored_is_not_asked_for_again(tmp_path):

@@ -37,7 +37,7 @@ def answered_with(tmp_path, make, evaluators=(), **options):
         calls.append(question)
         return make(question)
 
-    options = {"max_retries": 0, "version": "1", **options}
+    options = {"retry": 0, "version": "1", **options}
     result = limpet.evaluate(ROWS, answer, evaluators, run=tmp_path / "run", **options)
     assert result.summary["workflow"]["completed"] == len(ROWS)
     again = limpet.evaluate(ROWS, answer, evaluators, run=tmp_path / "run", **options)
@@ -284,9 +284,13 @@ def test_a_workflow_of_ones_own_may_return_a_plain_value(tmp_path):
 def test_an_answer_that_cannot_be_stored_is_a_failure_and_never_nothing(tmp_path):
     told = []
     result = limpet.evaluate(
-        FEW, lambda question: Output(object(), usage={"prompt_tokens": 1}), [limpet.exact_match()],
-        run=tmp_path / "run", version="1", on_item_complete=lambda one: told.append(one.status),
-    )  # fmt: skip
+        FEW,
+        lambda question: Output(object(), usage={"prompt_tokens": 1}),
+        [limpet.exact_match()],
+        run=tmp_path / "run",
+        version="1",
+        watcher=lambda one: told.append(one.status),
+    )
     assert result.summary["workflow"]["failed"] == {"encoding": len(FEW)}
     failures = lines(tmp_path / "run", "failures")
     assert {one["error"]["class"] for one in failures} == {"encoding"}
@@ -296,12 +300,15 @@ def test_an_answer_that_cannot_be_stored_is_a_failure_and_never_nothing(tmp_path
 # ---- whoever looks on ---------------------------------------------------------------------------
 
 
-class RaisingWatcher:
-    def __getattr__(self, name):
-        def told(*_):
-            raise RuntimeError(name)
+class RaisingWatcher(limpet.Watcher):
+    def started(self, cell, attempt):
+        raise RuntimeError("started")
 
-        return told
+    def attempt_failed(self, cell, met):
+        raise RuntimeError("attempt_failed")
+
+    def finished(self, outcome):
+        raise RuntimeError("finished")
 
 
 def fail(*_):
@@ -313,17 +320,13 @@ def leave(*_):
 
 
 @pytest.mark.parametrize("how", [fail, leave])
-@pytest.mark.parametrize(
-    "hook", ["on_attempt_start", "on_attempt_end", "on_complete", "on_item_complete"]
-)
-def test_a_hook_that_raises_costs_no_answer_and_no_score(tmp_path, hook, how):
-    answered_with(tmp_path, str, [limpet.exact_match()], **{hook: how})
+def test_a_function_that_watches_and_raises_costs_no_answer_and_no_score(tmp_path, how):
+    answered_with(tmp_path, str, [limpet.exact_match()], watcher=how)
     assert len(lines(tmp_path / "run", "exact_match_output")) == len(ROWS)
 
 
 def test_a_watcher_that_raises_once_it_runs_costs_no_answer_and_no_score(tmp_path):
     watcher = RaisingWatcher()
-    watcher.planned = watcher.paced = watcher.stopping = lambda *_: None
     answered_with(tmp_path, str, [limpet.exact_match()], watcher=watcher)
     assert len(lines(tmp_path / "run", "exact_match_output")) == len(ROWS)
 
@@ -366,7 +369,7 @@ def test_what_is_wrong_beside_a_score_costs_no_score(tmp_path, score):
     def mine(output):
         return score
 
-    result = limpet.evaluate(ROWS, same, [mine], run=tmp_path / "run", version="1", max_retries=0)
+    result = limpet.evaluate(ROWS, same, [mine], run=tmp_path / "run", version="1", retry=0)
     assert result.summary["evaluators"]["mine"]["mean"] == 0.5
     assert len(lines(tmp_path / "run", "mine_output")) == len(ROWS)
 
@@ -382,7 +385,7 @@ def test_an_evaluator_of_ones_own_gives_a_score_or_fails(tmp_path, returned, com
         async def call(self, scored):
             return returned
 
-    result = limpet.evaluate(FEW, same, [Mine()], run=tmp_path / "run", version="1", max_retries=0)
+    result = limpet.evaluate(FEW, same, [Mine()], run=tmp_path / "run", version="1", retry=0)
     mine = result.summary["evaluators"]["mine"]
     assert (mine["completed"], sum(mine["failed"].values())) == (completed, 4 - completed)
 
@@ -398,7 +401,7 @@ def test_a_map_records_each_output_or_its_failure(tmp_path):
         return object() if one["n"] == 2 else one["n"]
 
     inputs = [{"n": 0}, {"n": 1}, {"n": 2}, Unequal(n=3)]
-    result = limpet.map(give, inputs, journal=path, key=lambda one: one["n"], on_attempt_end=leave)
+    result = limpet.map(give, inputs, journal=path, key=lambda one: one["n"], watcher=fail)
     assert result.outputs[:2] == [0, 1]
     assert result.outputs[3] == 3
     assert [one.index for one in result.failures] == [2]

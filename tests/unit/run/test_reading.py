@@ -18,7 +18,7 @@ from limpet.run.reading import RunReader
 from limpet.run.reading.lock_holder import holder_of
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
-ONCE = {"max_retries": 0}
+ONCE = {"retry": 0}
 
 
 def last_word(question):
@@ -376,7 +376,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
             raise limpet.QuotaExhaustedError("nothing left")
         return last_word(question)
 
-    evaluate(tmp_path / "run", workflow=workflow, concurrency=1)
+    evaluate(tmp_path / "run", workflow=workflow, pace=1)
     with RunReader(tmp_path / "run") as reader:
         assert reader.state == "stopped"
         assert [one.status for one in reader.items()][3] == "not run"
@@ -398,7 +398,7 @@ SCRIPT = """
         return 1
 
     rows = [{"id": f"q{n}", "question": f"Say {n}"} for n in range(4)]
-    limpet.evaluate(rows, answer, [one], run=sys.argv[1], max_retries=0, concurrency=4)
+    limpet.evaluate(rows, answer, [one], run=sys.argv[1], retry=0, pace=4)
 """
 
 

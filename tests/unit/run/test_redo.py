@@ -28,9 +28,10 @@ class Bench:
             found = self.answer(question)
             return await found if asyncio.iscoroutine(found) else found
 
-        options = {"version": "1", "concurrency": 1, "max_retries": 0} | options
+        options = {"version": "1", "pace": 1, "retry": 0} | options
         evaluators = options.pop("evaluators", {"correct": self.correct})
         made = options.pop("made", limpet.evaluate)
+        rows = limpet.Dataset(rows, limit=options.pop("limit", None))
         return made(rows, workflow, evaluators, self.path, **options)
 
     def plan(self, **options):
@@ -166,13 +167,13 @@ def test_workflow_and_evaluator_together_score_what_came_out_the_same_too(bench)
 
 def test_one_item_runs_again_in_the_workflow(bench):
     bench.answer = lambda _: "new"
-    bench.evaluate(redo_items=["q3"])
+    bench.evaluate(redo=limpet.Redo(items=["q3"]))
     assert (bench.asked, bench.scored) == (["3"], ["q3"])
     assert bench.outputs() == ["0", "1", "2", "new", "4", "5"]
 
 
 def test_items_and_steps_are_only_these_items_in_those_steps(bench):
-    bench.evaluate(redo=["correct"], redo_items=["q3", "q1"])
+    bench.evaluate(redo=limpet.Redo(["correct"], items=["q3", "q1"]))
     assert (bench.asked, sorted(bench.scored)) == ([], ["q1", "q3"])
 
 
@@ -181,7 +182,7 @@ def test_an_item_covers_all_its_trials(tmp_path):
     bench.evaluate(trials=3)
     bench.counts()
     bench.answer = lambda _: "new"
-    bench.evaluate(trials=3, redo_items=["q3"])
+    bench.evaluate(trials=3, redo=limpet.Redo(items=["q3"]))
     assert bench.asked == ["3", "3", "3"]
 
 
@@ -232,7 +233,7 @@ def test_another_redo_is_added_to_one_that_was_interrupted(bench):
     bench.evaluate(redo=True)
     bench.counts()
     bench.answer = lambda question: f"third {question.split()[1]}"
-    bench.evaluate(redo_items=["q0"], limit=1)
+    bench.evaluate(redo=limpet.Redo(items=["q0"]), limit=1)
     assert bench.asked == ["0"]
     assert [one["items"] for one in bench.about["redo"]] == [None]
     bench.counts()
@@ -265,7 +266,7 @@ def test_a_plan_says_what_would_be_forced_and_notes_nothing(bench):
     before = bench.about
     text = str(bench.plan(redo=True))
     assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 workflow calls; up to 6 correct calls")
-    text = str(bench.plan(redo=["correct"], redo_items=["q1"]))
+    text = str(bench.plan(redo=limpet.Redo(["correct"], items=["q1"])))
     assert text == "6 items × 1 trial: 6 kept → 0 workflow calls; 1 correct forced → 1 correct call"
     assert bench.about == before
     bench.evaluate()
@@ -320,7 +321,7 @@ def test_what_failed_in_a_redo_can_be_left(bench):
     bench.answer = fail_on("2")
     bench.evaluate(redo=True)
     bench.counts()
-    left = bench.evaluate(retry_failed=False)
+    left = bench.evaluate(retry=limpet.Retry(0, failed=False))
     assert bench.counts() == (0, 0)
     assert left.plan.workflow.failed == 1
     assert left.items[2].output == "2"
@@ -357,7 +358,7 @@ def test_a_redo_answers_the_question_of_a_changed_workflow(bench):
 
 def test_an_item_of_a_changed_workflow_runs_again_and_the_mixture_is_said(bench):
     bench.answer = fail_on()
-    result = bench.evaluate(version="2", redo_items=["q1"], on_change="keep")
+    result = bench.evaluate(version="2", redo=limpet.Redo(items=["q1"]), on_change="keep")
     assert bench.asked == ["1"]
     assert result.summary["workflow"]["by_current_version"] == 1
     assert bench.summary["evaluators"]["correct"]["by_current_version"] == 1
@@ -407,8 +408,16 @@ def test_on_change_redo_keeps_its_meaning(bench):
     ("options", "message", "hint"),
     [
         ({"redo": ["corect"]}, "there is no step 'corect' to run again", "did you mean 'correct'?"),
-        ({"redo_items": ["q33"]}, "there is no item 'q33' to run again", "did you mean 'q3'?"),
-        ({"redo_items": ["q5"], "limit": 2}, "the item 'q5' is to run again, and is not", "limit"),
+        (
+            {"redo": limpet.Redo(items=["q33"])},
+            "there is no item 'q33' to run again",
+            "did you mean 'q3'?",
+        ),
+        (
+            {"redo": limpet.Redo(items=["q5"]), "limit": 2},
+            "the item 'q5' is to run again, and is not",
+            "limit",
+        ),
     ],
 )
 def test_an_unknown_name_is_an_error_with_the_nearest_and_nothing_is_done(
@@ -426,8 +435,6 @@ def test_an_unknown_name_is_an_error_with_the_nearest_and_nothing_is_done(
     ("options", "error"),
     [
         ({"redo": "correct"}, TypeError),
-        ({"redo_items": "q1"}, TypeError),
-        ({"redo_items": []}, TypeError),
         ({"redo": True, "on_change": "keep"}, ValueError),
     ],
 )
@@ -504,7 +511,7 @@ def test_a_redo_scores_what_was_scored_masked_as_it_is(tmp_path, monkeypatch):
 
 def test_code_edited_in_the_middle_of_a_redo_and_forced_again_leaves_nothing_of_either(tmp_path):
     rows = [{"id": str(n), "question": str(n)} for n in range(4)]
-    run = {"run": tmp_path / "run", "concurrency": 1, "early_stop": False}
+    run = {"run": tmp_path / "run", "pace": 1, "early_stop": False}
 
     def first(question):
         return "first"

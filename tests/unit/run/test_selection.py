@@ -7,6 +7,7 @@ from costly import costly
 
 import limpet
 from limpet import exact_match
+from limpet.run.api import Prepared, evaluate_prepared
 from limpet.run.reading import RunReader
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(12)]
@@ -19,13 +20,15 @@ class Bench:
         self.suffix = ""
         self.cost = None
 
-    def evaluate(self, rows=ROWS, **options):
+    def evaluate(self, rows=ROWS, version="1", redo=False, **selected):
         async def answer(question):
             self.asked.append(question)
             return costly(question.split()[1] + self.suffix, self.cost)
 
-        options = {"version": "1", "concurrency": 4} | options
-        return limpet.evaluate(rows, answer, [exact_match()], self.path, **options)
+        dataset = limpet.Dataset(rows, **selected)
+        return limpet.evaluate(
+            dataset, answer, [exact_match()], self.path, version=version, redo=redo, pace=4
+        )
 
     def reported(self):
         """Return of how many items each file and reader tells: all must say the same."""
@@ -93,7 +96,7 @@ def test_a_limit_on_an_unfinished_run_leaves_it_unfinished(bench):
             raise limpet.QuotaExhaustedError("empty")
         return question.split()[1]
 
-    limpet.evaluate(ROWS, answer, [exact_match()], bench.path, version="1", concurrency=1)
+    limpet.evaluate(ROWS, answer, [exact_match()], bench.path, version="1", pace=1)
     assert bench.reported() == (12, 7, "stopped")
     limited = bench.evaluate(limit=9)
     assert limited.summary["workflow"]["completed"] == 9
@@ -106,7 +109,7 @@ def test_a_limited_session_says_what_failed_within_it_and_not_elsewhere(bench):
             raise limpet.PermanentError("no")
         return question.split()[1]
 
-    limpet.evaluate(ROWS, answer, [exact_match()], bench.path, version="1", concurrency=1)
+    limpet.evaluate(ROWS, answer, [exact_match()], bench.path, version="1", pace=1)
     limited = bench.evaluate(limit=3)
     assert limited.failed == []
     summary = json.loads((bench.path / "summary.json").read_bytes())
@@ -142,12 +145,13 @@ def test_a_changed_workflow_tried_on_few_leaves_the_others_as_they_were_and_says
 
 
 def test_a_dataset_that_is_loaded_can_be_selected_from_too(bench):
-    limited = bench.evaluate(limpet.datasets.load(ROWS), limit=3)
+    asked = Prepared(limpet.Dataset(ROWS).load(), len, run=bench.path, limit=3)
+    limited = evaluate_prepared(asked)
     assert [one.id for one in limited.items] == ["q0", "q1", "q2"]
 
 
 def test_a_dataset_that_was_loaded_short_is_all_there_is(bench):
-    result = bench.evaluate(limpet.datasets.load(ROWS, limit=3))
+    result = limpet.evaluate(limpet.Dataset(ROWS, limit=3).load(), len, run=bench.path)
     assert "selection" not in result.summary
 
 

@@ -88,7 +88,7 @@ def test_a_secret_in_message_or_source_is_masked_in_the_traceback(tmp_path, monk
     def workflow(question):
         raise ValueError("refused for k-1234567890abcdefXYZ")
 
-    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", max_retries=0)
+    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", retry=0)
     assert "k-1234567890abcdefXYZ" not in (tmp_path / "run" / "failures.jsonl").read_text()
 
 
@@ -233,7 +233,7 @@ def test_an_exception_that_misbehaves_fails_only_its_cell_and_keeps_its_frames(t
     def workflow(question):
         raise Hostile
 
-    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", max_retries=0)
+    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", retry=0)
     (error,) = failures(tmp_path / "run")
     assert "Hostile, which cannot be looked at" in error["message"]
     assert "    raise Hostile\n" in error["traceback"]
@@ -250,7 +250,7 @@ def test_control_characters_are_kept_as_json_and_escaped_on_the_screen(tmp_path,
     def workflow(question):
         raise ValueError("red \x1b[31m")
 
-    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", max_retries=0)
+    limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", retry=0)
     raw = (tmp_path / "run" / "failures.jsonl").read_bytes()
     assert b"\x1b" not in raw
     assert "\x1b[31m" in failures(tmp_path / "run")[0]["traceback"]

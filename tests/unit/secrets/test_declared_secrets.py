@@ -74,8 +74,7 @@ def found_in(folder, *texts):
 def test_what_an_eval_yml_uses_as_a_key_is_in_no_file(folder, monkeypatch, address, more):
     monkeypatch.setenv("INNOCENT", "pl4nted-x")
     Path("eval.yml").write_text(
-        f"dataset: rows.json\nworkflow:\n  http:\n    url: {address}/\n    {more}\n"
-        "output: {dir: run}\n"
+        f"dataset: rows.json\nworkflow:\n  http:\n    url: {address}/\n    {more}\nrun: run\n"
     )
     result = evaluated(load_config("eval.yml"))
     assert (result.summary["workflow"]["completed"], result.summary["masked"]) == (1, 1)
@@ -87,8 +86,7 @@ def test_a_filter_on_a_column_called_token_declares_no_secret(folder):
     Path("rows.json").write_text(json.dumps(rows))
     Path("app.py").write_text("def answer(token):\n    return token\n")
     Path("eval.yml").write_text(
-        "dataset: rows.json\nfilter: {token: some-word-1}\nworkflow: app:answer\n"
-        "output: {dir: run}\n"
+        "dataset: {path: rows.json, filter: {token: some-word-1}}\nworkflow: app:answer\nrun: run\n"
     )
     assert evaluated(load_config("eval.yml")).items[0].output == "some-word-1"
 

@@ -177,7 +177,7 @@ def test_a_closing_that_raises_tells_no_secret(tmp_path, caplog, monkeypatch):
         raise ValueError("told sk-Planted/0123+456789")
 
     run = tmp_path / "run"
-    limpet.evaluate(ROWS, Echo(closing=fail), [exact], run, on_item_complete=told)
+    limpet.evaluate(ROWS, Echo(closing=fail), [exact], run, watcher=told)
     assert "refused for [redacted]" in caplog.text
     assert "on_item_complete failed" in caplog.text
     assert "Planted" not in caplog.text
@@ -247,7 +247,7 @@ class Connected:
 
 def test_a_set_up_that_breaks_down_stops_the_run_and_loses_nothing(tmp_path, caplog):
     run = tmp_path / "run"
-    result = limpet.evaluate(ROWS, Connected, [exact], run, concurrency=1)
+    result = limpet.evaluate(ROWS, Connected, [exact], run, pace=1)
     assert "the workflow broke down" in str(result.stop_reason)
     workflow, scores = result.summary["workflow"], result.summary["evaluators"]["exact"]
     assert (workflow["completed"], workflow["failed"], workflow["not_run"]) == (3, {}, 3)
@@ -273,7 +273,7 @@ def test_what_breaks_down_when_all_is_answered_does_not_count(tmp_path):
         await asyncio.wait_for(broken.wait(), 20)
         return 1.0
 
-    result = limpet.evaluate(ROWS, Late, [slow], tmp_path / "run", concurrency=1)
+    result = limpet.evaluate(ROWS, Late, [slow], tmp_path / "run", pace=1)
     assert result.stop_reason is None
     assert result.summary["evaluators"]["slow"]["completed"] == 6
 
@@ -287,6 +287,6 @@ def test_what_breaks_down_at_once_stops_it_before_anything_is_asked(tmp_path):
         async def __call__(self, question):
             raise AssertionError("it is dead")
 
-    result = limpet.evaluate(ROWS, Dead, run=tmp_path / "run", concurrency=1)
+    result = limpet.evaluate(ROWS, Dead, run=tmp_path / "run", pace=1)
     assert "the workflow broke down" in str(result.stop_reason)
     assert result.summary["workflow"]["not_run"] == 6

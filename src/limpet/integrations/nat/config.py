@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, cast
+from typing import Any
 
-from limpet.config.config import Prepared
 from limpet.config.environment import substitute
 from limpet.config.errors import Findings
 from limpet.config.yaml_file import Tree
-from limpet.datasets import Dataset
+from limpet.datasets import LoadedDataset
 from limpet.errors import ConfigError
 from limpet.integrations.nat import run_directory as room
 from limpet.integrations.nat.configured import ConfiguredWorkflow
@@ -25,7 +24,8 @@ from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.scripts import run_scripts
 from limpet.integrations.nat.wanted import Wanted
 from limpet.integrations.nat.workflow import workflow_of
-from limpet.run.api import EvaluationOptions
+from limpet.run.api import Prepared
+from limpet.run.options import Pace, Retry, RunOptions
 from limpet.secrets.in_configs import Literals, masked
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
@@ -91,28 +91,36 @@ class NatConfig:
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # other rows: reading them anew costs nothing
-        self._prepared = Prepared(dataset, workflow, evaluators, options)
+        self._prepared = Prepared(
+            dataset,
+            workflow,
+            evaluators,
+            self.run,
+            self.trials,
+            options,
+            trace_filter=self.wanted.output.steps,
+            bare_outputs=self.wanted.dataset.structure.disable,
+            configuration=self.public,
+        )
         return self._prepared
 
-    def _options(self) -> EvaluationOptions:
-        wanted, flags = self.wanted, self.flags
-        told: dict[str, Any] = {
-            "concurrency": "auto",
-            "max_concurrency": wanted.max_concurrency,
-            "trace_filter": wanted.output.steps,
-            "bare_outputs": wanted.dataset.structure.disable,
-            # An agent that fails or hangs costs more than a call of a model does.
-            "max_retries": _RETRIES if flags.max_retries is None else flags.max_retries,
-            "max_timeouts": _TIMEOUTS if flags.max_retries is None else None,
-            # In this process the toolkit sets no limit, and an agent may well take long.
-            "timeout": flags.endpoint_timeout_s,
-        }
+    def _options(self) -> RunOptions:
+        flags = self.flags
         # What the models and tools use; a column of the dataset may be called `token`, too.
         used = {name: block for name, block in self.tree.data.items() if name != "eval"}
-        told["secrets"] = Literals(substitute(used, lambda *_: None)).keys
+        # An agent that fails or hangs costs more than a call of a model does.
+        retry = Retry(_RETRIES, max_timeouts=_TIMEOUTS)
+        options: RunOptions = {
+            "pace": Pace(max_concurrency=self.wanted.max_concurrency),
+            "retry": retry if flags.max_retries is None else flags.max_retries,
+            "secrets": Literals(substitute(used, lambda *_: None)).keys,
+        }
+        timeout_s = flags.endpoint_timeout_s
         if flags.endpoint is not None:
-            told["timeout"] = flags.endpoint_timeout_s or _ENDPOINT_TIMEOUT_S
-        return cast("EvaluationOptions", told)
+            timeout_s = timeout_s or _ENDPOINT_TIMEOUT_S
+        if timeout_s is not None:
+            options["timeout"] = timeout_s
+        return options
 
     def begin(self, say: Callable[[str], None]) -> None:
         """Make room for the run, and take over earlier answers if that was asked for.
@@ -228,7 +236,7 @@ class NatConfig:
     def target(self) -> Target:
         """Return where imported answers go."""
         ready = self._prepared or self.prepare()
-        dataset: Dataset = ready.dataset
+        dataset: LoadedDataset = ready.dataset
         return Target(
             self.run,
             dataset.items,

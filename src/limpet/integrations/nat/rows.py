@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets import Dataset, load
+from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
@@ -22,7 +22,7 @@ _WHOLE = "the whole row"
 _MARKS = tuple(f'"{name}":'.encode() for name in RESERVED)
 
 
-def read_dataset_rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> Dataset:
+def read_dataset_rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> LoadedDataset:
     """Read the dataset.
 
     Args:
@@ -37,12 +37,13 @@ def read_dataset_rows(wanted: WantedDataset, function: Callable[..., Any] | None
     asked["on_bad_row"] = "skip"
     if structure.disable:
         rows = _named(wanted, lambda: [_with_whole(one) for one in _rows(wanted, function)])
-        return _bare(load(rows, input=_WHOLE, **asked))
+        return _bare(Dataset(rows, input=_WHOLE, **asked).load())
     asked |= {"input": structure.question, "expected": structure.answer}
     if function is not None or _may_be_ours(wanted.file):
-        return load(_named(wanted, lambda: list(_rows(wanted, function))), **asked)
+        rows = _named(wanted, lambda: list(_rows(wanted, function)))
+        return Dataset(rows, **asked).load()
     assert wanted.file is not None
-    return load(Path(wanted.shown), **asked)
+    return Dataset(Path(wanted.shown), **asked).load()
 
 
 def _may_be_ours(file: Path | None) -> bool:
@@ -124,14 +125,14 @@ def _with_whole(row: dict[str, Any]) -> dict[str, Any]:
     return {**row, _WHOLE: json.dumps(row, separators=(",", ":"), default=str)}
 
 
-def _bare(dataset: Dataset) -> Dataset:
+def _bare(dataset: LoadedDataset) -> LoadedDataset:
     """Return the dataset without the column that was added, and with nothing expected."""
 
     def bare(item: Item) -> Item:
         row = {key: value for key, value in item.row.items() if key != _WHOLE}
         return replace(item, row=row, expected=None)
 
-    return Dataset(
+    return LoadedDataset(
         [bare(item) for item in dataset],
         name=dataset.name,
         columns=[one for one in dataset.columns if one != _WHOLE],

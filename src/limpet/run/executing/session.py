@@ -184,9 +184,8 @@ class Evaluation:
 
         The files at the end are written whatever comes, until a third.
         """
-        asked = self._request.options.get("termination_signal", signal.SIGINT)
         with ExitStack() as stack:
-            for signum in (asked, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
+            for signum in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
                 stack.enter_context(hearing(signum, functools.partial(self.stop, signum)))
             yield
 

@@ -23,7 +23,7 @@ from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, Redo, RunFile
+from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile
 from limpet.secrets.masking import Masking
 
 
@@ -155,7 +155,7 @@ class Planner:
             ids = frozenset(request.items[place].id for place in selected)
         highest = max((column.highest_generation for column in columns.values()), default=0)
         versions = {step: self.looks.version(step) for step in sorted(request.redo)}
-        begin_redo(run_file, Redo(0, request.redo, ids, versions), highest)
+        begin_redo(run_file, NotedRedo(0, request.redo, ids, versions), highest)
 
     def note_steps(self, run_file: RunFile) -> None:
         """Note what the steps are and who asks, without secrets."""

@@ -21,7 +21,8 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
-from limpet.run.run_file import WORKFLOW, Redo, RunFile
+from limpet.run.options import Redo
+from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
 from limpet.text import did_you_mean, one_line
 from limpet.types import Item
 
@@ -37,7 +38,7 @@ class Redos:
     """
 
     def __init__(
-        self, noted: Sequence[Redo] = (), redone: Mapping[str, Mapping[str, int]] | None = None
+        self, noted: Sequence[NotedRedo] = (), redone: Mapping[str, Mapping[str, int]] | None = None
     ) -> None:
         self.noted = noted
         self._redone = redone or {}
@@ -60,7 +61,7 @@ class Redos:
         return max((one.generation for one in covering), default=0)
 
 
-def begin_redo(run_file: RunFile, wanted: Redo | None, highest: int) -> None:
+def begin_redo(run_file: RunFile, wanted: NotedRedo | None, highest: int) -> None:
     """Note a redo that is asked for, unless it is one that was interrupted and now goes on.
 
     Args:
@@ -124,45 +125,46 @@ def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
 
 
 def forced(
-    told: Mapping[str, Any], evaluators: Sequence[str], items: Sequence[Item], selection: Selection
-) -> dict[str, Any]:
-    """Return `redo` and `redo_items` as a `Request` has them.
+    redo: Redo | None,
+    on_change: OnChange | None,
+    evaluators: Sequence[str],
+    items: Sequence[Item],
+    selection: Selection,
+) -> tuple[frozenset[str], frozenset[str] | None]:
+    """Return the steps that run again, and the ids of the items; None: all.
 
     Args:
-        told: What the caller said: `redo` (True, or names of steps), `redo_items` (ids).
+        redo: What the caller said.
+        on_change: What the caller said of a workflow that changed.
         evaluators: The names of the evaluators.
         items: Every item of the dataset.
         selection: Which of them the session is about.
 
     Raises:
-        TypeError: One of them has the wrong type.
+        ValueError: Everything is to run again, and nothing is to change.
         LimpetError: There is no such step or item, or it is none of those that are selected.
     """
-    steps, ids = _steps(told.get("redo"), evaluators), told.get("redo_items")
-    if ids is None:
-        if WORKFLOW in steps and told.get("on_change") == "keep":
+    if redo is None:
+        return frozenset(), None
+    steps = frozenset({WORKFLOW}) if redo.steps is None else _steps(redo.steps, evaluators)
+    if redo.items is None:
+        if WORKFLOW in steps and on_change == "keep":
             raise ValueError('redo and on_change="keep": all of it runs again, so nothing is kept')
-        return {"redo": steps, "redo_items": None}
-    if isinstance(ids, str) or not isinstance(ids, Sequence) or not ids:
-        raise TypeError(f"redo_items={ids!r}: must be a list of ids")
-    wanted = frozenset(map(str, ids))
+        return steps, None
+    wanted = frozenset(map(str, redo.items))
     _check_ids(wanted, items, selection)
-    return {"redo": steps or frozenset({WORKFLOW}), "redo_items": wanted}
+    return steps, wanted
 
 
-def _steps(redo: Any, evaluators: Sequence[str]) -> frozenset[str]:
-    if redo is None or isinstance(redo, bool):
-        return frozenset({WORKFLOW} if redo else ())
-    if isinstance(redo, str) or not isinstance(redo, Sequence):
-        raise TypeError(f'redo={redo!r}: must be True or a list of steps, such as ["workflow"]')
+def _steps(names: Sequence[str], evaluators: Sequence[str]) -> frozenset[str]:
     known = [WORKFLOW, *evaluators]
-    for name in redo:
+    for name in names:
         if name not in known:
             raise LimpetError(
                 f"there is no step {one_line(str(name))!r} to run again",
                 hint=_nearest(str(name), known) or f"there is {', '.join(known)}",
             )
-    return frozenset(redo)
+    return frozenset(names)
 
 
 def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selection) -> None:

@@ -13,6 +13,7 @@ from limpet.pacing.pacer import Pacer
 from limpet.pacing.state import WORDS
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.snapshot import InFlight, Snapshot, StepSnapshot
+from limpet.run.progress.watcher import Watcher
 from limpet.run.results.costs import add_counts, bounded
 from limpet.types import Cell, CellStatus, Outcome
 
@@ -20,7 +21,7 @@ _WINDOW_S = 30.0
 _SAMPLE_S = 0.5
 
 
-class Tally:
+class Tally(Watcher):
     """Counts what a run does: a `Watcher` that can be asked.
 
     Args:

@@ -1,15 +1,18 @@
 """Who is told what happens in a run, as it happens?"""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from limpet.pacing.pacer import Pacer
 from limpet.run.planning.plan import Plan
 from limpet.types import Cell, Outcome
 
 
-class Watcher(Protocol):
-    """Told of a run's progress, on the event loop of the run. It must be quick, and not raise."""
+class Watcher:
+    """Told of a run's progress, on the event loop of the run. It must be quick, and not raise.
+
+    A subclass has the methods that it wants to hear of; those here do nothing.
+    """
 
     def planned(self, plan: Plan) -> None:
         """It is settled what will be done. Nothing has been spent yet."""

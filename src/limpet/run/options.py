@@ -1,0 +1,271 @@
+"""What may an evaluation or a map be told?
+
+Every option is defined and checked here, once, before anything is opened.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict, get_args
+
+from limpet.arguments import function, positive_number, true_or_false, whole_number_from
+from limpet.executors.gate import CostOf
+from limpet.executors.options import ExecutorOptions
+from limpet.executors.retry import Backoff, Classify
+from limpet.fingerprints.declared import DependsOn, as_declared
+from limpet.journal.writer import Durability
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from limpet.run.progress.watcher import Watcher
+from limpet.run.request import OnItem
+from limpet.run.results.costs import Prices, check_prices
+from limpet.run.run_file import OnChange
+from limpet.text import did_you_mean
+
+TIMEOUT_S = 600
+MAX_RETRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How many calls are in flight at once.
+
+    Attributes:
+        concurrency: A fixed number; "auto": as many as the endpoint takes, found by a pacer.
+        max_concurrency: With "auto", how many calls may be in flight at most.
+        pacer: The pacer to use: share one between all who call the same endpoint. With a number
+            for `concurrency`, that is the most in flight.
+        cost: With a pacer, the estimated cost of a call: a number of tokens, or a mapping by
+            dimension.
+    """
+
+    concurrency: int | Literal["auto"] = "auto"
+    max_concurrency: int = MAX_IN_FLIGHT
+    pacer: Pacer | None = None
+    cost: CostOf | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency != "auto":
+            _number_or(self.concurrency, "concurrency", '"auto"', least=1)
+        whole_number_from(1, max_concurrency=self.max_concurrency)
+        if not isinstance(self.pacer, (Pacer, type(None))):
+            raise TypeError(f"pacer={self.pacer!r}: must be a Pacer or None")
+        if self.cost is not None:
+            function(cost=self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often a call that failed is tried again.
+
+    Attributes:
+        max_retries: How many more attempts a call has: N retries are N + 1 attempts.
+        backoff: The waits between them, where the server names none.
+        max_timeouts: How many more attempts after a time-out, beside the retries; None: a time-out
+            counts as a retry.
+        classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
+            None to leave it to us.
+        failed: Whether cells that failed in an earlier session are tried again.
+    """
+
+    max_retries: int = MAX_RETRIES
+    backoff: Backoff | None = None
+    max_timeouts: int | None = None
+    classify: Classify | None = None
+    failed: bool = True
+
+    def __post_init__(self) -> None:
+        whole_number_from(0, max_retries=self.max_retries)
+        if not isinstance(self.backoff, (Backoff, type(None))):
+            raise TypeError(f"backoff={self.backoff!r}: must be a Backoff or None")
+        if self.max_timeouts is not None:
+            whole_number_from(0, max_timeouts=self.max_timeouts)
+        if self.classify is not None:
+            function(classify=self.classify)
+        true_or_false(failed=self.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Redo:
+    """What runs again, whatever is there.
+
+    Attributes:
+        steps: The names of the steps; None: the workflow.
+        items: The ids of the items, in all their trials; None: all.
+    """
+
+    steps: Sequence[str] | None = None
+    items: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        allowed = 'must be a list of steps, such as ["workflow"]'
+        if self.steps is not None and not _is_list(self.steps):
+            raise TypeError(f"steps={self.steps!r}: {allowed}")
+        if self.items is not None and not (_is_list(self.items) and self.items):
+            raise TypeError(f"items={self.items!r}: must be a list of ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Where results are kept, and when one counts.
+
+    Attributes:
+        path: The directory; None: `runs/` and the workflow's name.
+        durability: "sync": a result counts when it is on the disk; "flush": when it would survive
+            a killed process, but perhaps not a power failure.
+    """
+
+    path: str | Path | None = None
+    durability: Durability = "sync"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, (str, Path, type(None))):
+            raise TypeError(f"path={self.path!r}: must be a path or None")
+        _one_of(get_args(Durability), durability=self.durability)
+
+
+class MapOptions(TypedDict, total=False):
+    """What both an evaluation and a map can be told: see `evaluate`."""
+
+    pace: int | Literal["auto"] | Pace | None
+    retry: int | Retry | None
+    timeout: float
+    on_change: OnChange | None
+    version: str | None
+    depends_on: Mapping[str, Sequence[str]] | DependsOn | None
+    secrets: Sequence[str] | Literal[False] | None
+
+
+class RunOptions(MapOptions, total=False):
+    """What an evaluation can be told by name: see `evaluate`."""
+
+    redo: bool | Sequence[str] | Redo
+    prices: Prices | None
+    early_stop: bool
+    watcher: Watcher | OnItem | None
+
+
+def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
+    """Refuse an option that does not exist, or has a value that is not allowed.
+
+    Args:
+        options: The options, by name.
+        known: The annotations of those that there are.
+        where: Whose options they are.
+
+    Raises:
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
+    """
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name!r} is not an option of {where}{did_you_mean(name, known)}")
+    executor_options(options)
+    if options.get("on_change") is not None:
+        _one_of(("redo", "keep"), "None", on_change=options["on_change"])
+    if not isinstance(options.get("version"), (str, type(None))):
+        raise TypeError(f"version={options['version']!r}: must be a string or None")
+    as_declared(options.get("depends_on"))
+    secrets_in(options)
+    as_redo(options.get("redo"))
+    if options.get("prices") is not None:
+        check_prices(options["prices"])
+    true_or_false(early_stop=options.get("early_stop", True))
+    as_watcher(options.get("watcher"))
+
+
+def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
+    """Return what the executors of a run are told."""
+    pace, retry = as_pace(options.get("pace")), as_retry(options.get("retry"))
+    return {
+        "concurrency": pace.concurrency,
+        "max_concurrency": pace.max_concurrency,
+        "pacer": pace.pacer,
+        "cost": pace.cost,
+        "max_retries": retry.max_retries,
+        "max_timeouts": retry.max_timeouts,
+        "backoff": retry.backoff,
+        "classify": retry.classify,
+        "timeout": positive_number(timeout=options.get("timeout", TIMEOUT_S)),
+        "exit_on_error": False,
+        "enable_dynamic_concurrency": False,  # a number is a number
+    }
+
+
+def as_pace(pace: Any) -> Pace:
+    """Return what somebody gave as `pace`."""
+    if isinstance(pace, Pace):
+        return pace
+    if pace is None or pace == "auto":
+        return Pace()
+    return Pace(_number_or(pace, "pace", '"auto", a Pace', least=1))
+
+
+def as_retry(retry: Any) -> Retry:
+    """Return what somebody gave as `retry`."""
+    if isinstance(retry, Retry):
+        return retry
+    return Retry() if retry is None else Retry(_number_or(retry, "retry", "a Retry", least=0))
+
+
+def as_redo(redo: Any) -> Redo | None:
+    """Return what somebody gave as `redo`; None: nothing is run again."""
+    if isinstance(redo, Redo):
+        return redo
+    if redo is None or isinstance(redo, bool):
+        return Redo() if redo else None
+    if not _is_list(redo):
+        allowed = 'must be True, False, a Redo, or a list of steps, such as ["workflow"]'
+        raise TypeError(f"redo={redo!r}: {allowed}")
+    return Redo(redo) if redo else None
+
+
+def as_run(run: Any, name: str = "run") -> Run | None:
+    """Return what somebody gave as `run`; None: nothing is kept."""
+    if run is False:
+        return None
+    if isinstance(run, Run):
+        return run
+    if not isinstance(run, (str, Path, type(None))):
+        raise TypeError(f"{name}={run!r}: must be a path, a Run, None or False")
+    return Run(run)
+
+
+def as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
+    """Return what somebody gave as `watcher`: as one, or as a function of an `ItemResult`."""
+    if watcher is None or isinstance(watcher, Watcher):
+        return watcher, None
+    if not callable(watcher):
+        raise TypeError(f"watcher={watcher!r}: must be a Watcher, or a function of an ItemResult")
+    return None, watcher
+
+
+def secrets_in(options: Mapping[str, Any]) -> tuple[list[str], bool]:
+    """Return the secrets that `secrets` names, and whether secrets are masked in results."""
+    secrets = options.get("secrets")
+    if secrets is False:
+        return [], False
+    if secrets is None:
+        return [], True
+    if not _is_list(secrets) or not all(isinstance(secret, str) for secret in secrets):
+        raise TypeError("secrets: must be a list of strings, or False")  # they are not shown
+    return list(secrets), True
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _number_or(value: Any, name: str, others: str, *, least: int) -> int:
+    allowed = f"must be {others}, or a whole number, {least} or more"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r}: {allowed}")
+    if value < least:
+        raise ValueError(f"{name}={value!r}: {allowed}")
+    return value
+
+
+def _one_of(allowed: Sequence[str], *more: str, **argument: Any) -> None:
+    ((name, value),) = argument.items()
+    if value not in allowed:
+        words = ", ".join([*(f'"{word}"' for word in allowed), *more])
+        raise ValueError(f"{name}={value!r}: must be one of {words}")

@@ -197,7 +197,7 @@ REFUSED = {
     ),
     "secrets as one text": (
         GOOD + "secrets: hunter22\n",
-        "eval.yml:3: secrets: must be false, or a list of texts",
+        "eval.yml:3: secrets: must be false, or a list of strings",
         None,
     ),
     "another answer to a change": (
@@ -218,7 +218,7 @@ REFUSED = {
     ),
     "a column beside allow": (
         FILTER + "\n    allow: {lang: en}\n    level: 1\n",
-        "eval.yml:6: dataset.filter.level: stands beside allow or deny",
+        "eval.yml:6: dataset.filter.level: cannot be used with allow or deny",
         "put 'level' under allow or deny",
     ),
     "a side that is a list": (

@@ -55,6 +55,9 @@ class _Trajectory(BuiltIn):
     types: tuple[str, ...] | None
     expected_column: str
 
+    def _reads(self) -> frozenset[str]:
+        return frozenset({"trace", "expected", f"row.{self.expected_column}"})
+
     def score(self, scored: Scored) -> Score:
         expected = self._expected(scored)
         taken = names_of(scored.steps or (), self.key, self.types, "the output")

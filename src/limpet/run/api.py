@@ -255,7 +255,7 @@ def _evaluation(
     executing |= {name: told[name] for name in ExecutorOptions.__annotations__ if name in told}
     AsyncExecutor(_nothing, **executing)  # a wrong option is said before anything is opened
     rows = _dataset(dataset, told)
-    scoring = as_evaluators(evaluators, threads=threads)
+    scoring = as_evaluators(evaluators)
     items, selection = rows.items, _selection(told)
     behaviour |= forced(behaviour, [one.name for one in scoring], items, selection)
     request = Request(

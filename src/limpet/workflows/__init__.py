@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Workflow", "as_workflow", "http", "nat"]
 
-_LAZY = {"http": "json_http", "nat": "nat_agent"}
+_LAZY = {"http": "http", "nat": "nat"}
 
 
 def __getattr__(name: str) -> object:

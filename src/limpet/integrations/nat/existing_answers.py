@@ -7,6 +7,7 @@ from limpet.errors import PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.wanted import Structure
 from limpet.types import Item, Output
+from limpet.workflows.protocol import Workflow
 
 _HINT = "run it without --skip-workflow to have it answered"
 
@@ -16,7 +17,7 @@ def is_answer(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
-class KeptAnswers:
+class KeptAnswers(Workflow):
     """Has the answers that are in the run's column, and no others.
 
     Args:
@@ -24,7 +25,7 @@ class KeptAnswers:
     """
 
     name = "recorded"
-    endpoint = "recorded"
+    endpoint = None
 
     def __init__(self, fingerprint: Mapping[str, str]) -> None:
         self.fingerprint = fingerprint
@@ -32,17 +33,11 @@ class KeptAnswers:
     def seen(self, item: Item) -> Any:
         return item.input
 
-    async def open(self) -> None:
-        """Nothing is needed."""
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
     async def call(self, item: Item) -> Output:
         raise PermanentError(f"{item.id}: this run holds no answer of it", hint=_HINT)
 
 
-class RowAnswers:
+class RowAnswers(Workflow):
     """Has the answers that stand in the rows of the dataset.
 
     Args:
@@ -52,12 +47,12 @@ class RowAnswers:
     """
 
     name = "recorded"
-    endpoint = "recorded"
+    endpoint = None
 
     def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
         self._structure = structure
         answers = [self._recorded(item) for item in items]
-        self.fingerprint: Mapping[str, str] = {"recorded": digest(answers)}
+        self.fingerprint = {"recorded": digest(answers)}
 
     def seen(self, item: Item) -> Any:
         return item.input
@@ -65,12 +60,6 @@ class RowAnswers:
     def _recorded(self, item: Item) -> list[Any]:
         columns = self._structure
         return [item.row.get(columns.generated_answer), item.row.get(columns.trajectory)]
-
-    async def open(self) -> None:
-        """Nothing is needed."""
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
     async def call(self, item: Item) -> Output:
         answer, steps = self._recorded(item)

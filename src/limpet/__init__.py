@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         QuotaExhaustedError,
         RateLimitError,
         RecordNotWrittenError,
-        RunIsLocked,
+        RunLockedError,
         SetupError,
         TransientError,
     )
@@ -79,7 +79,7 @@ __all__ = [
     "QuotaExhaustedError",
     "RateLimitError",
     "RecordNotWrittenError",
-    "RunIsLocked",
+    "RunLockedError",
     "Score",
     "SetupError",
     "SyncExecutor",
@@ -122,7 +122,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module 'limpet' has no attribute {name!r}")
     room = _NAMES_IN.get(name, "executors")
-    if name.endswith("Error") or name == "RunIsLocked":
+    if name.endswith("Error"):
         room = "errors"
     value = getattr(import_module(f"limpet.{room}"), name)
     globals()[name] = value

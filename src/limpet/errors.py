@@ -16,7 +16,7 @@ LimpetError
 └── JournalError        the journal cannot be read or written as it is
     ├── DiskFullError   there is no room: make some, and go on
     ├── RecordNotWrittenError  this one could not be written, others can: it runs again
-    └── RunIsLocked     another process writes there: wait for it
+    └── RunLockedError  another process writes there: wait for it
 
 The first three are also for raising: a function under an executor says with them what its
 failure means. All of them survive pickling.
@@ -148,7 +148,7 @@ class RecordNotWrittenError(JournalError):
     """One record could not be written. No other is harmed; its cell is not done."""
 
 
-class RunIsLocked(JournalError):  # noqa: N818 - it reads as what it says
+class RunLockedError(JournalError):
     """Another process writes to this journal.
 
     Args:

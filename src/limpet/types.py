@@ -127,12 +127,14 @@ class Output:
     Attributes:
         value: The answer.
         usage: What it used: a `Usage`, or the mapping or object that the client gave.
-        steps: What happened on the way, as plain data, oldest first.
+        trace: What happened on the way, as plain data, oldest first.
+        metadata: Whatever else to keep with it, as plain data. Evaluators do not see it.
     """
 
     value: Any
     usage: Usage | Mapping[str, Any] | object | None = None
-    steps: Sequence[Any] = ()
+    trace: Sequence[Any] = ()
+    metadata: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +144,11 @@ class Score:
     Attributes:
         value: A number or a bool.
         label: A word for it.
-        reason: Why.
-        details: Whatever else a reader may want, as plain data.
+        explanation: Why.
+        metadata: Whatever else a reader may want, as plain data.
     """
 
     value: float | bool | None
     label: str | None = None
-    reason: str | None = None
-    details: Any = None
+    explanation: str | None = None
+    metadata: Any = None

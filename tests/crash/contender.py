@@ -7,7 +7,7 @@ import json
 import os
 import sys
 
-from limpet.errors import RunIsLocked
+from limpet.errors import RunLockedError
 from limpet.journal import Journal
 
 
@@ -22,7 +22,7 @@ def main():
         if word == "open":
             try:
                 journal = Journal(path)
-            except RunIsLocked as locked:
+            except RunLockedError as locked:
                 report(lost=str(locked), hint=locked.hint, holder=locked.holder)
             else:
                 report(won=os.getpid())

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import limpet
-from limpet.errors import RunIsLocked
+from limpet.errors import RunLockedError
 from limpet.journal import Journal, lock
 from limpet.journal.lock import Lock
 from limpet.run.reading.lock_holder import holder_of
@@ -58,7 +58,7 @@ def elsewhere(tmp_path):
 
 def test_who_writes_in_another_container_is_told_and_nobody_is_told_to_kill_number_1(elsewhere):
     _, run = elsewhere
-    with pytest.raises(RunIsLocked, match="in another container on this machine") as refused:
+    with pytest.raises(RunLockedError, match="in another container on this machine") as refused:
         Journal(run)
     assert "this very process" not in str(refused.value)
     assert "kill" not in refused.value.hint
@@ -101,7 +101,7 @@ def test_a_lock_of_another_container_is_asked_itself_whatever_its_text_says(tmp_
         json.dumps({**who, "pid_namespace": "pid:[1]", "host": "box", "path": "/other/LOCK"})
     )
     assert holder_of(tmp_path / "LOCK").is_alive is True
-    with pytest.raises(RunIsLocked, match="in another container"):
+    with pytest.raises(RunLockedError, match="in another container"):
         Lock(tmp_path / "LOCK")
     held.release()
     assert holder_of(tmp_path / "LOCK").is_alive is False

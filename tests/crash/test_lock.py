@@ -24,7 +24,7 @@ from crash.laboratory import (
     write,
 )
 
-from limpet.errors import JournalError, RunIsLocked
+from limpet.errors import JournalError, RunLockedError
 from limpet.journal import Journal, repair, writer
 
 CONTENDER = Path(__file__).with_name("contender.py")
@@ -100,7 +100,7 @@ def test_whoever_loses_a_race_is_never_told_to_kill_somebody_else(tmp_path):
 def test_the_one_who_is_refused_is_told_who_where_since_when_and_what_to_do(tmp_path):
     with contenders(1) as [other]:
         [answer] = ask([other], f"open {tmp_path}")
-        with pytest.raises(RunIsLocked) as refused:
+        with pytest.raises(RunLockedError) as refused:
             Journal(tmp_path)
         text, hint, holder = str(refused.value), refused.value.hint, refused.value.holder
         assert answer == {"won": other.pid}
@@ -112,7 +112,7 @@ def test_the_one_who_is_refused_is_told_who_where_since_when_and_what_to_do(tmp_
         assert "boot_id" in holder
         assert f"kill -INT {other.pid}" in hint
         assert "wait" in hint
-        with pytest.raises(RunIsLocked):
+        with pytest.raises(RunLockedError):
             write(tmp_path, [outcome_of(0)])
 
 
@@ -135,7 +135,7 @@ def test_the_lock_file_is_never_deleted(tmp_path):
     node = lock.stat().st_ino
     write(tmp_path, [outcome_of(1)])
     repair(tmp_path, say=lambda _: None)
-    with Journal(tmp_path), pytest.raises(RunIsLocked):
+    with Journal(tmp_path), pytest.raises(RunLockedError):
         Journal(tmp_path)
     assert lock.stat().st_ino == node
     assert json.loads(lock.read_text())["pid"] == os.getpid()
@@ -152,11 +152,11 @@ def test_an_opening_that_fails_lets_go_of_the_lock(tmp_path):
 
 def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
     with Journal(tmp_path) as journal:
-        with pytest.raises(RunIsLocked) as refused:
+        with pytest.raises(RunLockedError) as refused:
             Journal(tmp_path)
         assert "this very process" in str(refused.value)
         assert "close" in refused.value.hint
-        with pytest.raises(RunIsLocked):
+        with pytest.raises(RunLockedError):
             repair(tmp_path, say=print)
         asyncio.run(append_one(journal.column(STEP), outcome_of(0)))
     with Journal(tmp_path) as journal:
@@ -205,7 +205,7 @@ def test_a_forked_child_cannot_append_and_disturbs_nobody(tmp_path):
         assert answer.startswith("refused: ")
         assert "forked child" in answer
         asyncio.run(append_one(column, outcome_of(2)))
-        with pytest.raises(RunIsLocked):  # the child's letting go is not ours
+        with pytest.raises(RunLockedError):  # the child's letting go is not ours
             Journal(tmp_path)
     found = read_all(tmp_path, [key_of(number) for number in range(3)])
     assert found.keys() == {key_of(0), key_of(2)}
@@ -250,7 +250,7 @@ def test_a_forked_child_does_not_hold_the_lock_of_its_dead_parent(tmp_path):
         stdout=subprocess.PIPE,
     ) as parent:
         assert parent.stdout.readline() == b"child\n"
-        with pytest.raises(RunIsLocked):
+        with pytest.raises(RunLockedError):
             Journal(tmp_path)
         kill(parent)
         parent.wait()
@@ -326,7 +326,7 @@ def test_an_interrupted_close_lets_nobody_in_while_its_writer_still_writes(tmp_p
     ) as process:
         try:
             assert process.stdout.readline() == b"interrupted\n"
-            with pytest.raises(RunIsLocked):
+            with pytest.raises(RunLockedError):
                 Journal(tmp_path)
         finally:
             process.stdin.close()  # the disk is done, and so is the process

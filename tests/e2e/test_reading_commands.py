@@ -38,7 +38,7 @@ def last_word(question):
 
 
 def correct(output, expected):
-    return limpet.Score(output == expected, reason=f"it is {output}")
+    return limpet.Score(output == expected, explanation=f"it is {output}")
 
 
 def length(output):
@@ -295,7 +295,7 @@ def test_nothing_from_a_dataset_or_a_model_is_obeyed_by_the_terminal(tmp_path):
         return {"text": HOSTILE + "x" * 100_000}
 
     def judge(output):
-        return limpet.Score(0.5, label=HOSTILE, reason=HOSTILE, details={HOSTILE: HOSTILE})
+        return limpet.Score(0.5, label=HOSTILE, explanation=HOSTILE, metadata={HOSTILE: HOSTILE})
 
     rows = [
         {"id": f"{HOSTILE}, 1", "question": HOSTILE, HOSTILE: HOSTILE},

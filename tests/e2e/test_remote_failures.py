@@ -437,9 +437,9 @@ def test_an_outage_in_the_middle_of_a_run_costs_no_item_its_attempts():
 def test_steps_after_the_answer_are_read_and_go_through_the_filter():
     lines = [step("LLM_START", 1.0), data("fine"), step("LLM_END", 2.0), step("WORKFLOW_END", 3.0)]
     with site(streaming(*lines)) as server:
-        kept = ask(nat(server.url), step_filter=["LLM_END"]).items[0].steps
+        kept = ask(nat(server.url), trace_filter=["LLM_END"]).items[0].trace
         assert [one["payload"]["event_type"] for one in kept] == ["LLM_END"]
-        everything = ask(nat(server.url)).items[0].steps
+        everything = ask(nat(server.url)).items[0].trace
         assert [one["payload"]["event_timestamp"] for one in everything] == [1.0, 2.0, 3.0]
 
 

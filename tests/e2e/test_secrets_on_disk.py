@@ -41,13 +41,13 @@ def answer(question):
         return "cl100k_base"
     if question == "database":
         return "postgres"
-    return limpet.Output({KEY: "it is " + KEY}, steps=[{"tool": json.dumps({"key": KEY})}])
+    return limpet.Output({KEY: "it is " + KEY}, trace=[{"tool": json.dumps({"key": KEY})}])
 
 
 def judge(output):
     with SEEN.open("a") as file:
         file.write(json.dumps(output) + "\\n")
-    return limpet.Score(1, reason="because of " + KEY)
+    return limpet.Score(1, explanation="because of " + KEY)
 
 
 def broken(output):

@@ -24,7 +24,7 @@ async def answer(question):
     return EVIL + question
 
 def label(output):
-    return limpet.Score(0.5, label=EVIL, reason=EVIL)
+    return limpet.Score(0.5, label=EVIL, explanation=EVIL)
 
 def several(output):
     if output.endswith("1"):

@@ -95,11 +95,11 @@ def answer(question):
         step("TOOL_END", data={"input": question, "output": "found"}),
         step("LLM_END", usage_info={"token_usage": used, "num_llm_calls": 1}),
     ]
-    return limpet.Output(question.split()[-1], steps=steps)
+    return limpet.Output(question.split()[-1], trace=steps)
 
 
 def several(output, expected):
-    longer = limpet.Score(len(output) / 4, reason="so long")
+    longer = limpet.Score(len(output) / 4, explanation="so long")
     return {"right": output == expected, "length": longer}
 
 
@@ -178,7 +178,7 @@ def test_the_toolkits_models_read_an_evaluator_of_several_scores(commands, our_r
 
 def test_steps_of_any_form_leave_a_file_that_the_toolkit_reads(commands, tmp_path):
     def with_steps_of_its_own(question):
-        return limpet.Output(question.split()[-1], steps=["look", {"name": "think", "ms": 3}])
+        return limpet.Output(question.split()[-1], trace=["look", {"name": "think", "ms": 3}])
 
     limpet.evaluate(rows("Repeat"), with_steps_of_its_own, run=tmp_path / "run")
     (item,) = read_by_the_toolkit(commands, tmp_path / "run")["items"]
@@ -306,7 +306,7 @@ def test_a_second_run_asks_the_real_server_nothing(server, tmp_path):
 
 def test_the_real_servers_steps_are_parsed_with_their_usage(server, tmp_path):
     result = ask(server, tmp_path, rows("Repeat"))
-    payloads = [one["payload"] for one in result.items[0].steps]
+    payloads = [one["payload"] for one in result.items[0].trace]
     assert [one["event_type"] for one in payloads] == [
         "WORKFLOW_START", "FUNCTION_START", "LLM_START", "LLM_END", "TOOL_START", "TOOL_END",
         "TOOL_START", "TOOL_END", "FUNCTION_END", "WORKFLOW_END",

@@ -15,7 +15,7 @@ from limpet.errors import ConfigError
 PLACE = re.compile(r"(eval\.yml:[0-9]+|--set .*?): \S", re.DOTALL)
 KEYS = """
 name dataset filter workflow trials evaluators pace retry timeout output path python version id
-limit seed concurrency max_retries backoff base dir bare step_filter type tolerance allow
+limit seed concurrency max_retries backoff base dir bare trace_filter type tolerance allow
 """.split()  # noqa: SIM905 - a column of quotes is no easier to read
 words = st.sampled_from(
     [*KEYS, "questions.jsonl", "app:answer", "auto", "numeric", "regex", "${HOME}", "${X", "$${",

@@ -137,13 +137,13 @@ def test_similarity_is_from_0_to_1_and_1_for_equal_texts(method, one, other):
     assert value(evaluator, one, one) == 1.0
 
 
-steps = st.lists(st.sampled_from("abcd"), max_size=6)
+traces = st.lists(st.sampled_from("abcd"), max_size=6)
 
 
-@given(steps, steps.filter(bool))
+@given(traces, traces.filter(bool))
 def test_the_stricter_the_mode_the_lower_the_share(taken, expected):
     shares = {
-        mode: value(trajectory(mode=mode), None, expected, steps=taken)
+        mode: value(trajectory(mode=mode), None, expected, trace=taken)
         for mode in ("exact", "in_order", "any_order")
     }
     assert 0 <= shares["in_order"] <= shares["any_order"] <= 1
@@ -152,10 +152,10 @@ def test_the_stricter_the_mode_the_lower_the_share(taken, expected):
         assert shares["in_order"] == 1
 
 
-@given(steps.filter(bool), steps)
+@given(traces.filter(bool), traces)
 def test_steps_in_between_do_not_count_in_order(expected, others):
     taken = [*others[:3], *expected, *others[3:]]
-    assert value(trajectory(mode="in_order"), None, expected, steps=taken) == 1.0
+    assert value(trajectory(mode="in_order"), None, expected, trace=taken) == 1.0
 
 
 @given(

@@ -115,7 +115,7 @@ def test_a_score_that_bites_fails_its_own_cell(kind, base, tmp_path):
         if output not in METHODS:
             return 1
         bad = hostile(output, kind, base)()
-        return limpet.Score(1, details=bad) if base is object else bad
+        return limpet.Score(1, metadata=bad) if base is object else bad
 
     def answer(question):
         return question

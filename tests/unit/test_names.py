@@ -102,7 +102,7 @@ def test_the_defaults_are_the_contracts():
     "error",
     [
         limpet.RateLimitError("slow", retry_after=3, hint="wait"),
-        limpet.RunIsLocked("locked", hint="wait", holder={"pid": 7}),
+        limpet.RunLockedError("locked", hint="wait", holder={"pid": 7}),
         *(
             getattr(limpet, name)("what", hint="do this")
             for name in limpet.__all__

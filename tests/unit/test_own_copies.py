@@ -147,18 +147,18 @@ class OwnEvaluator:
 
 
 def vars_of(scored):
-    names = ("output", "expected", "input", "item", "steps")
+    names = ("output", "expected", "input", "item", "trace")
     return {name: getattr(scored, name) for name in names}
 
 
-def greedy_look(output, expected, input, item, steps):  # noqa: A002 - the contract's word
+def greedy_look(output, expected, input, item, trace):  # noqa: A002 - the contract's word
     """Score how much of it is as it should be, and spoil all of it."""
     right = [
         output == {"said": ["x"]},
         len(expected) == 1,
         len(input) == 1,
         len(item.row["messages"]) == len(item.row["answer"]) == 1,
-        steps == [{"name": "think"}],
+        trace == [{"name": "think"}],
     ]
     output["said"].append("spoilt")
     expected.append("spoilt")
@@ -166,13 +166,13 @@ def greedy_look(output, expected, input, item, steps):  # noqa: A002 - the contr
     item.row["messages"].append("spoilt")
     item.row["more"] = "spoilt"
     item.expected.append("spoilt")
-    steps.append("spoilt")
-    steps[0]["name"] = "spoilt"
+    trace.append("spoilt")
+    trace[0]["name"] = "spoilt"
     return sum(right) / len(right)
 
 
-async def greedy_async(output, expected, input, item, steps):  # noqa: A002
-    return greedy_look(output, expected, input, item, steps)
+async def greedy_async(output, expected, input, item, trace):  # noqa: A002
+    return greedy_look(output, expected, input, item, trace)
 
 
 def of_all(**everything):
@@ -182,15 +182,15 @@ def of_all(**everything):
 def test_no_evaluator_sees_what_another_changed_and_no_record_holds_it(tmp_path):
     failed_once = set()
 
-    def greedy(output, expected, input, item, steps):  # noqa: A002
-        found = greedy_look(output, expected, input, item, steps)
+    def greedy(output, expected, input, item, trace):  # noqa: A002
+        found = greedy_look(output, expected, input, item, trace)
         if item.id not in failed_once:
             failed_once.add(item.id)
             raise limpet.TransientError("again")
         return found
 
     def flow(messages):
-        return Output({"said": ["x"]}, steps=[{"name": "think"}])
+        return Output({"said": ["x"]}, trace=[{"name": "think"}])
 
     evaluators = [greedy, greedy_async, of_all, OwnEvaluator()]
     options = {"run": tmp_path / "run", "version": "1", "backoff": AT_ONCE, **INPUT}

@@ -93,7 +93,7 @@ def _target(config: Config) -> Target:
     told: dict[str, Any] = dict(ready.options)
     reading = {name: told[name] for name in DatasetOptions.__annotations__ if name in told}
     dataset: Dataset = load(ready.dataset, **reading)
-    steps = told.get("step_filter")
+    steps = told.get("trace_filter")
     return Target(
         config.run,
         dataset.items,
@@ -101,5 +101,5 @@ def _target(config: Config) -> Target:
         ready.workflow,
         dataset.roles.input,
         id=dataset.roles.id or "id",
-        step_filter=None if steps is None else tuple(steps),
+        trace_filter=None if steps is None else tuple(steps),
     )

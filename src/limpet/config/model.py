@@ -146,7 +146,9 @@ class OutputShape(Section):
     bare: Truth | None = Field(
         default=None, description="Write workflow_output.json as outputs alone."
     )
-    step_filter: Texts | None = Field(default=None, description="Which types of steps are kept.")
+    trace_filter: Texts | None = Field(
+        default=None, description="Which types of events of a trace are kept."
+    )
     mask: Truth | None = Field(
         default=None,
         description="Mask secrets in answers, scores and errors on disk; true unless said.",

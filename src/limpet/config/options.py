@@ -32,7 +32,7 @@ def options_of(shape: Shape, keep: Mapping[str, Any] | None) -> EvaluationOption
     told["early_stop"] = shape.early_stop
     told["durability"] = shape.output.durability
     told["bare_outputs"] = shape.output.bare
-    told["step_filter"] = shape.output.step_filter
+    told["trace_filter"] = shape.output.trace_filter
     told["mask"] = shape.output.mask
     return cast(
         "EvaluationOptions", {name: value for name, value in told.items() if value is not None}

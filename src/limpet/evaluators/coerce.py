@@ -33,7 +33,7 @@ def as_evaluator(
     """Return an evaluator for whatever the user gave.
 
     Args:
-        thing: An `Evaluator`, or a function over some of output, expected, input, item, steps.
+        thing: An `Evaluator`, or a function over some of output, expected, input, item, trace.
         name: What to call it; None: as it calls itself.
         version: Declares what its scores depend on, in place of its code.
         endpoint: Whom its calls are paced with; None: it calls nobody; not given: as it says, or
@@ -181,5 +181,5 @@ def _refusal(thing: Any) -> str:
         )
     return (
         f"{one_line(thing)} is no evaluator: give a function over some of output, expected, "
-        "input, item, steps, or one of limpet.evaluators"
+        "input, item, trace, or one of limpet.evaluators"
     )

@@ -37,13 +37,13 @@ class _Contains(BuiltIn):
             unusable(scored, "is an empty text, which is in every output")
         output = text_of(scored.output)
         if output is None:
-            return Score(value=False, reason=f"{no_text(scored.output)}, not a text")
+            return Score(value=False, explanation=f"{no_text(scored.output)}, not a text")
         missing = [one for one in wanted if self._folded(one) not in self._folded(output)]
         if not missing or (not self.all and len(missing) < len(wanted)):
             return Score(value=True)
         if self.all:
-            return Score(value=False, reason=f"{brief(missing[0])} is not in the output")
-        return Score(value=False, reason=f"none of {brief(wanted)} is in the output")
+            return Score(value=False, explanation=f"{brief(missing[0])} is not in the output")
+        return Score(value=False, explanation=f"none of {brief(wanted)} is in the output")
 
     def _folded(self, text: str) -> str:
         return text.casefold() if self.casefold else text

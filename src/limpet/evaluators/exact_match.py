@@ -75,7 +75,9 @@ class _ExactMatch(BuiltIn):
         expected = expected_of(scored)
         if _are_equal(scored.output, expected, self.normal):
             return Score(value=True)
-        return Score(value=False, reason=f"got {brief(scored.output)}, expected {brief(expected)}")
+        return Score(
+            value=False, explanation=f"got {brief(scored.output)}, expected {brief(expected)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class _OneOf(BuiltIn):
             return Score(value=True)
         return Score(
             value=False,
-            reason=f"got {brief(scored.output)}, expected one of {brief(list(choices))}",
+            explanation=f"got {brief(scored.output)}, expected one of {brief(list(choices))}",
         )
 
 

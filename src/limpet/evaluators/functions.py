@@ -110,7 +110,7 @@ def evaluator(
     """Make an evaluator of a function: `@evaluator`, or `@evaluator(reads=["output"])`.
 
     Args:
-        function: A function over some of output, expected, input, item, steps.
+        function: A function over some of output, expected, input, item, trace.
         name: What to call it; None: as it calls itself.
         reads: What it reads: "output", "expected", "input", "trace", "id", "row", "row.<field>".
             None: all that its parameters name. It is given nothing else, and its scores are made

@@ -54,12 +54,12 @@ class _JsonMatch(BuiltIn):
         try:
             output = _data(scored.output)
         except (ValueError, TypeError, RecursionError) as error:
-            return Score(value=False, reason=f"the output is not JSON: {error}")
+            return Score(value=False, explanation=f"the output is not JSON: {error}")
         try:
             difference = self.comparison.first(output, expected)
         except RecursionError:
             raise PermanentError(f"{item_of(scored)}: nested too deep to be compared") from None
-        return Score(value=difference is None, reason=difference)
+        return Score(value=difference is None, explanation=difference)
 
 
 def _expected(scored: Scored) -> Any:

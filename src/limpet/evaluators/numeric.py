@@ -78,10 +78,10 @@ class _Numeric(BuiltIn):
             unusable(scored, "has no number in it")
         number = number_in(scored.output, extract=self.extract)
         if number is None:
-            return Score(value=False, reason=f"there is no number in {brief(scored.output)}")
+            return Score(value=False, explanation=f"there is no number in {brief(scored.output)}")
         if are_near(number, expected, self.tolerance, self.relative):
             return Score(value=True)
-        return Score(value=False, reason=f"got {_shown(number)}, expected {_shown(expected)}")
+        return Score(value=False, explanation=f"got {_shown(number)}, expected {_shown(expected)}")
 
 
 def are_near(one: Any, expected: Any, tolerance: float, relative: float = 0.0) -> bool:

@@ -16,9 +16,9 @@ from limpet.evaluators.protocol import Scored
 from limpet.evaluators.reads import ITEM, checked_reads, reads_item
 from limpet.text import one_line
 
-FIELDS = ("output", "expected", "input", "item", "steps")
+FIELDS = ("output", "expected", "input", "item", "trace")
 """What a function may ask for."""
-_READS = {"item": ITEM, "steps": frozenset({"trace"})}
+_READS = {"item": ITEM}
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 

@@ -24,7 +24,7 @@ class Scored:
         expected: What the item says it should be; None if it does not say.
         input: What the workflow was asked.
         item: The whole item, with its id and its row.
-        steps: What happened on the way, oldest first.
+        trace: What happened on the way, oldest first.
         where: What messages call the item.
     """
 
@@ -32,7 +32,7 @@ class Scored:
     expected: Any = None
     input: Any = None
     item: Item | None = None
-    steps: Sequence[Any] = ()
+    trace: Sequence[Any] = ()
     where: str = ""
 
     def __getattr__(self, name: str) -> NoReturn:

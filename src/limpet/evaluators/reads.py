@@ -70,13 +70,13 @@ def _seen(item: Item, reads: Collection[str]) -> dict[str, Any]:
     return seen
 
 
-def given(item: Item, output: Any, steps: Any, reads: Collection[str]) -> Scored:
+def given(item: Item, output: Any, trace: Any, reads: Collection[str]) -> Scored:
     """Return what an evaluator gets to see: copies of what it reads, and nothing else."""
     values: dict[str, Any] = {"where": f"item {item.id!r}"}
     if "output" in reads:
         values["output"] = own_copy(output)
     if "trace" in reads:
-        values["steps"] = own_copy(steps)
+        values["trace"] = own_copy(trace)
     if "input" in reads:
         values["input"] = own_copy(item.input)
     if "expected" in reads:

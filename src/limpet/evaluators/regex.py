@@ -55,12 +55,12 @@ class _Regex(BuiltIn):
         compiled = self._expected(scored) if pattern is None else re.compile(pattern, self.flags)
         output = text_of(scored.output)
         if output is None:
-            return Score(value=False, reason=f"{no_text(scored.output)}, not a text")
+            return Score(value=False, explanation=f"{no_text(scored.output)}, not a text")
         found = compiled.fullmatch(output) if self.fullmatch else compiled.search(output)
         if found:
             return Score(value=True)
         how = "does not match" if self.fullmatch else "is nowhere in"
-        return Score(value=False, reason=f"{brief(compiled.pattern)} {how} the output")
+        return Score(value=False, explanation=f"{brief(compiled.pattern)} {how} the output")
 
     def _expected(self, scored: Scored) -> re.Pattern[str]:
         try:

@@ -84,7 +84,7 @@ def _number(value: Any, who: str) -> float | bool:
 
 
 def _checked(score: Score, who: str) -> Score:
-    # A label or a reason that is no text stands beside the value, and costs nobody the value.
+    # A label or an explanation that is no text stands beside the value, and costs nobody the value.
     label, value = _unfolded(score.label), _unfolded(score.value)
     if label is not None and not isinstance(label, str):
         if value is None:

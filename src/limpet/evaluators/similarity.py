@@ -63,9 +63,9 @@ class _Similarity(BuiltIn):
         else:
             value, reason = max(self._closeness(output, one) for one in wanted), None
         if self.threshold is None:
-            return Score(value, reason=reason)
+            return Score(value, explanation=reason)
         reason = reason or f"similarity {value:.3f}, threshold {self.threshold:g}"
-        return Score(value >= self.threshold, reason=reason, details={"similarity": value})
+        return Score(value >= self.threshold, explanation=reason, metadata={"similarity": value})
 
     def _closeness(self, output: str, expected: str) -> float:
         if output == expected:

@@ -60,13 +60,13 @@ class _Trajectory(BuiltIn):
 
     def score(self, scored: Scored) -> Score:
         expected = self._expected(scored)
-        taken = names_of(scored.steps or (), self.key, self.types, "the output")
+        taken = names_of(scored.trace or (), self.key, self.types, "the output")
         if self.mode == "exact":
             reason = _first_difference(taken, expected)
-            return Score(value=reason is None, reason=reason)
+            return Score(value=reason is None, explanation=reason)
         missing = (_not_in_order if self.mode == "in_order" else _not_there)(taken, expected)
         reason = f"{brief(missing[0])} is missing" if missing else None
-        return Score((len(expected) - len(missing)) / len(expected), reason=reason)
+        return Score((len(expected) - len(missing)) / len(expected), explanation=reason)
 
     def _expected(self, scored: Scored) -> list[str]:
         steps = expected_steps(scored, self.expected_column)

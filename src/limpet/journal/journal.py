@@ -57,7 +57,7 @@ class Journal:
             told None when there is room again.
 
     Raises:
-        RunIsLocked: Another process writes here.
+        RunLockedError: Another process writes here.
         JournalError: It cannot be opened as it is.
     """
 

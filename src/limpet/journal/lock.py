@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakSet
 
-from limpet.errors import JournalError, RunIsLocked
+from limpet.errors import JournalError, RunLockedError
 from limpet.journal.files import OwnFile, open_own, open_to_read, read_whole
 from limpet.text import one_line
 
@@ -37,7 +37,7 @@ class Lock:
         on_lost: Called in a forked child, which does not have the right.
 
     Raises:
-        RunIsLocked: Another process has it, or this one has it already.
+        RunLockedError: Another process has it, or this one has it already.
         JournalError: This system or file system has no locks.
     """
 
@@ -123,7 +123,7 @@ def _flock(fd: int) -> None:
             time.sleep(_PATIENCE_S / 10)
 
 
-def _locked(path: Path, who: dict[str, Any]) -> RunIsLocked:
+def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
     pid, host = who.get("pid"), one_line(who.get("host", ""))
     by = f"process {pid} on {host}, started at {one_line(who.get('started', ''))}"
     if not isinstance(pid, int):
@@ -140,7 +140,7 @@ def _locked(path: Path, who: dict[str, Any]) -> RunIsLocked:
         by, hint = "another process", "wait for it to end"
     else:
         hint = f"wait for it to end, or stop it: kill -INT {pid}"
-    return RunIsLocked(f"{path.parent}: {by} is writing here", hint=hint, holder=who)
+    return RunLockedError(f"{path.parent}: {by} is writing here", hint=hint, holder=who)
 
 
 def holder(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
         say: Where it says what it did.
 
     Raises:
-        RunIsLocked: Another process writes here.
+        RunLockedError: Another process writes here.
         JournalError: There is no journal at `path`.
     """
     layout = layout_at(path)

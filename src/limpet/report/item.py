@@ -17,7 +17,7 @@ from limpet.run.reading.item_history import WholeItem
 from limpet.text import harmless, one_line
 
 _MOST_TEXT = 20_000
-_MOST_STEPS = 50
+_MOST_EVENTS = 50
 
 
 class ItemScreen:
@@ -41,12 +41,14 @@ class ItemScreen:
             yield from _traceback(item.error)
         elif item.status == "completed":
             yield from _field("output", item.output, style="bold")
-        if item.steps:
-            yield Text("steps", style="cyan")
-            for number, step in enumerate(item.steps[:_MOST_STEPS], 1):
-                yield Indented(f"{number}. {shown(step)}")
-            if len(item.steps) > _MOST_STEPS:
-                yield Indented(f"… and {len(item.steps) - _MOST_STEPS:,} more")
+        if item.trace:
+            yield Text("trace", style="cyan")
+            for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
+                yield Indented(f"{number}. {shown(event)}")
+            if len(item.trace) > _MOST_EVENTS:
+                yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
+        if item.metadata is not None:
+            yield from _field("metadata", item.metadata)
         yield from self._scores()
         yield from self._attempts()
         yield from self._earlier()
@@ -113,7 +115,7 @@ def _traceback(error: Mapping[str, Any]) -> Iterator[Any]:
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
     parts = record["scores"].items() if "scores" in record else [("", record)]
     for part, one in parts:
-        for name in ("reasoning", "details"):
+        for name in ("reasoning", "metadata"):
             if one.get(name):
                 label = " ".join(filter(None, (one_line(part), name)))
                 text = one[name] if isinstance(one[name], str) else json_line(one[name])
@@ -136,7 +138,8 @@ def whole_data(whole: WholeItem) -> dict[str, Any]:
     return {
         **item_data(whole.item),
         "row": dict(whole.item.row),
-        "steps": list(whole.item.steps),
+        "trace": list(whole.item.trace),
+        "metadata": whole.item.metadata,
         "in_flight": list(whole.in_flight),
         "failed_attempts": [dict(one) for one in whole.failed_attempts],
         "earlier": [

@@ -58,7 +58,7 @@ class RunOptions(TypedDict, total=False):
     retry_failed: bool
     durability: Durability
     write_output: bool
-    step_filter: Sequence[str] | None
+    trace_filter: Sequence[str] | None
     bare_outputs: bool
     on_item_complete: OnItem | None
     on_end: OnEnd | None

@@ -97,7 +97,7 @@ def map(  # noqa: A001 - it is one
 
     Raises:
         FunctionChangedError: `fn` changed, and `on_change` does not say what to do.
-        RunIsLocked: Another process writes to this journal.
+        RunLockedError: Another process writes to this journal.
         JournalError: The journal could not be read or written; what was finished is in it.
         Exception: With `exit_on_error=True`, what the first failed input raised.
     """

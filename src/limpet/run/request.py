@@ -52,7 +52,7 @@ class Request:
     depends_on: DependsOn | None = None
     retry_failed: bool = True
     durability: Durability = "sync"
-    step_filter: Sequence[str] | None = None
+    trace_filter: Sequence[str] | None = None
     bare_outputs: bool = False
     on_item_complete: OnItem | None = None
     on_end: OnEnd | None = None

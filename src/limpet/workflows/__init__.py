@@ -7,12 +7,12 @@ from limpet.workflows.protocol import Workflow
 from limpet.workflows.python import as_workflow
 
 if TYPE_CHECKING:
-    from limpet.workflows.http import http
-    from limpet.workflows.nat import nat
+    from limpet.workflows.http_workflow import http
+    from limpet.workflows.nat_workflow import nat
 
 __all__ = ["Workflow", "as_workflow", "http", "nat"]
 
-_LAZY = {"http": "http", "nat": "nat"}
+_LAZY = {"http": "http_workflow", "nat": "nat_workflow"}
 
 
 def __getattr__(name: str) -> object:

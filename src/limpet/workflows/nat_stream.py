@@ -30,12 +30,12 @@ class AgentStream:
         show: How what it says is shown.
 
     Attributes:
-        steps: The steps, in the order in which they came.
+        trace: The steps, in the order in which they came.
         ended: The server said that this is all.
     """
 
     def __init__(self, where: str, show: Show) -> None:
-        self.steps: list[dict[str, Any]] = []
+        self.trace: list[dict[str, Any]] = []
         self.ended = False
         self._under_way: set[str] = set()
         self._where = where
@@ -98,7 +98,7 @@ class AgentStream:
             self._error = []
         elif line.startswith(_STEP):
             sent = self._parsed(line[len(_STEP) :], "a step")
-            self.steps.append(step_of(sent))
+            self.trace.append(step_of(sent))
             self._note_workflow(sent)
         elif line.startswith(b"{"):
             self._fail(self._parsed(line, "a line without a prefix"))
@@ -157,7 +157,7 @@ class AgentStream:
             raise self._failure
         values = self._values
         if not values:
-            empty = not self.steps
+            empty = not self.trace
             raise TransientError(
                 f"{self._where}: the stream {'is empty' if empty else 'ended without an answer'}"
             )

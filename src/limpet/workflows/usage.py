@@ -16,7 +16,7 @@ Counts = dict[str, int]
 _FEW = 2
 
 
-def usage_of_steps(steps: Sequence[Mapping[str, Any]]) -> Usage | None:
+def usage_of_trace(steps: Sequence[Mapping[str, Any]]) -> Usage | None:
     """Return what the steps tell; None if they tell nothing."""
     models: dict[str, Counts] = {}
     moments: list[float] = []

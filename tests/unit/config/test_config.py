@@ -164,7 +164,7 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
         ),
         (
             "eval.yml:8: output: unknown key 'dri'; "
-            "did you mean 'dir'?  (known here: dir, durability, bare, step_filter, mask)"
+            "did you mean 'dir'?  (known here: dir, durability, bare, trace_filter, mask)"
         ),
     ]
     assert hint == f"did you mean 'numeric'?  (built in: {BUILT_INS}; your own: module:name)"

@@ -56,7 +56,7 @@ REFUSED = {
     "an unknown key of the output": (
         GOOD + "output: {dri: x}\n",
         "eval.yml:3: output: unknown key 'dri'",
-        "did you mean 'dir'?  (known here: dir, durability, bare, step_filter, mask)",
+        "did you mean 'dir'?  (known here: dir, durability, bare, trace_filter, mask)",
     ),
     "no dataset": (
         "workflow: app:answer\n",

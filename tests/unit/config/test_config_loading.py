@@ -111,7 +111,7 @@ def test_every_option_reaches_evaluate_by_its_name():
         "filter: {deny: {lang: [no, 7, 007, 2026-11-14, null]}}\n"
         "pace: {concurrency: auto, max_concurrency: 64}\n"
         "retry: {max_retries: 2, max_timeouts: 0, backoff: {base: 200ms, cap: 4}}\n"
-        "timeout: 2m\noutput: {dir: x, durability: flush, bare: true, step_filter: [LLM_END]}\n"
+        "timeout: 2m\noutput: {dir: x, durability: flush, bare: true, trace_filter: [LLM_END]}\n"
     )
     assert told == {
         "id": "id",
@@ -131,7 +131,7 @@ def test_every_option_reaches_evaluate_by_its_name():
         "timeout": 120.0,
         "durability": "flush",
         "bare_outputs": True,
-        "step_filter": ["LLM_END"],
+        "trace_filter": ["LLM_END"],
     }
 
 
@@ -240,7 +240,7 @@ def test_set_overrides_what_the_file_says():
         "evaluators.close.tolerance=0.1",
         "evaluators.own.version='2'",
         "retry.backoff.cap=1s",
-        "output.step_filter=[LLM_END, TOOL_END]",
+        "output.trace_filter=[LLM_END, TOOL_END]",
         "filter.lang=en",
         "name=other",
         "name=last",
@@ -256,7 +256,7 @@ def test_set_overrides_what_the_file_says():
         "pace": {"concurrency": 3, "max_concurrency": 8},
         "trials": 3,
         "retry": {"backoff": {"cap": "1s"}},
-        "output": {"step_filter": ["LLM_END", "TOOL_END"]},
+        "output": {"trace_filter": ["LLM_END", "TOOL_END"]},
         "filter": {"lang": "en"},
         "name": "last",
     }

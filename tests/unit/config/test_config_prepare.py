@@ -221,7 +221,7 @@ def test_an_evaluator_that_wants_what_is_not_there_is_refused(folder):
     said, _ = refusal(GOOD + "evaluators:\n  a: judges:grade\n")
     assert said.startswith(
         "eval.yml:4: evaluators.a: judges:grade: a wants 'gold': an evaluator's parameters are "
-        "some of output, expected, input, item, steps, by these names"
+        "some of output, expected, input, item, trace, by these names"
     )
 
 

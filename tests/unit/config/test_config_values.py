@@ -144,8 +144,8 @@ REFUSED = {
         "did you mean 'flush'?",
     ),
     "a text for a list": (
-        GOOD + "output: {step_filter: LLM_END}\n",
-        "eval.yml:3: output.step_filter: must be a list of texts, not 'LLM_END'",
+        GOOD + "output: {trace_filter: LLM_END}\n",
+        "eval.yml:3: output.trace_filter: must be a list of texts, not 'LLM_END'",
         None,
     ),
     "a seed of words": (

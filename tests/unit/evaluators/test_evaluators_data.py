@@ -1,4 +1,4 @@
-"""The evaluators of numbers, JSON and steps; and what all fingerprints have in common."""
+"""The evaluators of numbers, JSON and traces; and what all fingerprints have in common."""
 
 import asyncio
 import contextlib
@@ -128,7 +128,7 @@ def test_numeric(options, output, expected, near):
 def test_an_output_without_a_number_is_wrong_and_says_so(output):
     wrong = score(numeric(tolerance=9), output, 4)
     assert wrong.value is False
-    assert wrong.reason.startswith("there is no number in ")
+    assert wrong.explanation.startswith("there is no number in ")
 
 
 @pytest.mark.parametrize("expected", ["none", "", True, [4], float("inf")])
@@ -138,7 +138,7 @@ def test_an_expected_value_without_a_number_is_an_error(expected):
 
 
 def test_numeric_says_what_it_got():
-    assert score(numeric(), "so 1,000", "999").reason == "got 1000, expected 999"
+    assert score(numeric(), "so 1,000", "999").explanation == "got 1000, expected 999"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_numeric_refuses_options_that_cannot_be(options):
 
 
 @pytest.mark.parametrize(
-    ("options", "output", "expected", "reason"),
+    ("options", "output", "expected", "explanation"),
     [
         ({}, '{"a": 1, "b": [1, 2]}', {"b": [1, 2], "a": 1.0}, None),
         ({}, {"a": (1, 2)}, '{"a":[1,2]}', None),
@@ -199,25 +199,25 @@ def test_numeric_refuses_options_that_cannot_be(options):
         ({"ignore": ["$[0].id"]}, [{"id": 1}, {"id": 2}], [{"id": 3}, {}], "$[1].id: got 2, which"),
     ],
 )
-def test_json_match(options, output, expected, reason):
+def test_json_match(options, output, expected, explanation):
     matched = score(json_match(**options), output, expected)
-    assert matched.value is (reason is None)
-    if reason is None:
-        assert matched.reason is None
+    assert matched.value is (explanation is None)
+    if explanation is None:
+        assert matched.explanation is None
     else:
-        assert matched.reason.startswith(reason)
+        assert matched.explanation.startswith(explanation)
 
 
 @pytest.mark.parametrize("output", ["Sure! {}", "", "{", "NaN", "[1e5, Infinity]", object(), str])
 def test_an_output_that_is_not_json_is_wrong_and_says_why(output):
     wrong = score(json_match(), output, {"a": 1})
     assert wrong.value is False
-    assert wrong.reason.startswith("the output is not JSON: ")
+    assert wrong.explanation.startswith("the output is not JSON: ")
 
 
 def test_no_output_is_json_null():
     assert score(json_match(), None, "null").value is True
-    assert score(json_match(), None, "1").reason == "$: got None, expected 1"
+    assert score(json_match(), None, "1").explanation == "$: got None, expected 1"
 
 
 def test_an_expected_value_that_is_not_json_is_an_error():
@@ -258,7 +258,7 @@ def test_json_match_refuses_options_that_cannot_be():
         json_match(ordered=None)
 
 
-# --- steps ----------------------------------------------------------------------------------
+# --- traces --------------------------------------------------------------------------------
 
 
 def nat(name, event_type="TOOL_END"):
@@ -271,7 +271,7 @@ def nat(name, event_type="TOOL_END"):
 
 
 @pytest.mark.parametrize(
-    ("mode", "taken", "expected", "value", "reason"),
+    ("mode", "taken", "expected", "value", "explanation"),
     [
         ("exact", "abc", "abc", True, None),
         ("exact", "ab", "abc", False, "step 3: 'c' is missing"),
@@ -291,17 +291,17 @@ def nat(name, event_type="TOOL_END"):
         ("any_order", "", "ab", 0.0, "'a' is missing"),
     ],
 )
-def test_trajectory(mode, taken, expected, value, reason):
-    found = score(trajectory(mode=mode), expected=list(expected), steps=list(taken))
+def test_trajectory(mode, taken, expected, value, explanation):
+    found = score(trajectory(mode=mode), expected=list(expected), trace=list(taken))
     assert (found.value, type(found.value)) == (value, type(value))
     if (mode, taken) == ("in_order", "acb"):
-        assert found.reason in ("'b' is missing", "'c' is missing")
+        assert found.explanation in ("'b' is missing", "'c' is missing")
     else:
-        assert found.reason == reason
+        assert found.explanation == explanation
 
 
 @pytest.mark.parametrize(
-    "steps",
+    "trace",
     [
         ["search", "answer"],
         [{"name": "search"}, {"name": "answer", "input": 3}],
@@ -316,17 +316,17 @@ def test_trajectory(mode, taken, expected, value, reason):
         [SimpleNamespace(model_dump=lambda: nat("search")), nat("answer")],
     ],
 )
-def test_a_step_may_be_a_text_a_dict_or_one_of_nats(steps):
-    assert score(trajectory(), expected=["search", "answer"], steps=steps).value is True
-    assert score(trajectory(), expected=steps, steps=["search", "answer"]).value is True
+def test_an_event_may_be_a_text_a_dict_or_one_of_nats(trace):
+    assert score(trajectory(), expected=["search", "answer"], trace=trace).value is True
+    assert score(trajectory(), expected=trace, trace=["search", "answer"]).value is True
 
 
 def test_which_types_and_which_key_count_is_the_users_to_say():
-    steps = [nat("plan", "LLM_END"), nat("search")]
-    assert score(trajectory(types=None), expected=["plan", "search"], steps=steps).value is True
-    assert score(trajectory(types=["LLM_END"]), expected=["plan"], steps=steps).value is True
+    trace = [nat("plan", "LLM_END"), nat("search")]
+    assert score(trajectory(types=None), expected=["plan", "search"], trace=trace).value is True
+    assert score(trajectory(types=["LLM_END"]), expected=["plan"], trace=trace).value is True
     tools = [{"tool": "search"}, {"tool": 2}]
-    assert score(trajectory(key="tool"), expected=["search", "2"], steps=tools).value is True
+    assert score(trajectory(key="tool"), expected=["search", "2"], trace=tools).value is True
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_which_types_and_which_key_count_is_the_users_to_say():
 )
 def test_the_expected_steps_stand_in_the_items_column(column):
     item = Item("q1", "?", "the answer", {"expected_intermediate_steps": column, "way": ["x"]})
-    scored = {"expected": item.expected, "item": item, "steps": ["a", "b"]}
+    scored = {"expected": item.expected, "item": item, "trace": ["a", "b"]}
     assert score(trajectory(), **scored).value is True
     assert score(trajectory(expected_column="way"), **scored).value is False
 
@@ -342,7 +342,7 @@ def test_the_expected_steps_stand_in_the_items_column(column):
 @pytest.mark.parametrize("row", [{}, {"expected_intermediate_steps": None}])
 def test_without_a_column_the_expected_list_counts(row):
     item = Item("q1", "?", ["a"], row)
-    assert score(trajectory(), expected=item.expected, item=item, steps=["a"]).value is True
+    assert score(trajectory(), expected=item.expected, item=item, trace=["a"]).value is True
 
 
 @pytest.mark.parametrize(
@@ -364,12 +364,12 @@ def test_without_a_column_the_expected_list_counts(row):
 def test_steps_that_cannot_be_compared_are_an_error_and_not_a_zero(options, expected, row, message):
     item = Item("q1", "?", expected, row)
     with pytest.raises(PermanentError, match=message):
-        score(trajectory(**options), expected=expected, item=item, steps=["a"])
+        score(trajectory(**options), expected=expected, item=item, trace=["a"])
 
 
 def test_a_step_taken_without_a_name_is_an_error():
     with pytest.raises(PermanentError, match="the output: step 2, {}, has no 'name'"):
-        score(trajectory(), expected=["a"], steps=["a", {}])
+        score(trajectory(), expected=["a"], trace=["a", {}])
 
 
 def test_trajectory_refuses_options_that_cannot_be():

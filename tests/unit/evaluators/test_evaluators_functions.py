@@ -19,7 +19,7 @@ from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 ITEM = Item("q1", "2+2?", "4", {"question": "2+2?", "answer": "4"})
-SCORED = Scored(output="four", expected="4", input="2+2?", item=ITEM, steps=("think",))
+SCORED = Scored(output="four", expected="4", input="2+2?", item=ITEM, trace=("think",))
 
 
 def call(thing, scored=SCORED, **options):
@@ -37,8 +37,8 @@ def returning(value):
 def test_a_function_sees_what_its_parameters_name():
     seen = {}
 
-    def look(steps, item, output, *, expected, input):  # noqa: A002
-        seen.update(steps=steps, item=item, output=output, expected=expected, input=input)
+    def look(trace, item, output, *, expected, input):  # noqa: A002
+        seen.update(trace=trace, item=item, output=output, expected=expected, input=input)
         return 1
 
     assert call(look) == {"score": Score(1)}
@@ -111,7 +111,7 @@ class Unreadable:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda answer, expected: 1, "mine wants 'answer'.*output, expected, input, item, steps"),
+        (lambda answer, expected: 1, "mine wants 'answer'.*output, expected, input, item, trace"),
         (lambda output, expcted: 1, "'expcted'.*did you mean 'expected'"),
         (lambda output, temperature: 1, "'temperature'.*any other needs a default"),
         (lambda inputs: 1, "'inputs'.*did you mean 'input'"),
@@ -191,8 +191,8 @@ class Points(Enum):
         (-0.5, Score(-0.5)),
         (True, Score(value=True)),
         ("good", Score(None, label="good")),
-        (Score(0.5, reason="so so"), Score(0.5, reason="so so")),
-        (Score(0.5, reason=["so", "so"]), Score(0.5, reason=["so", "so"])),
+        (Score(0.5, explanation="so so"), Score(0.5, explanation="so so")),
+        (Score(0.5, explanation=["so", "so"]), Score(0.5, explanation=["so", "so"])),
         (Score(None, label="good"), Score(None, label="good")),
         (np.float64(0.25), Score(0.25)),
         (np.float32(0.25), Score(0.25)),
@@ -214,12 +214,14 @@ def test_numbers_bools_labels_and_scores_are_scores(value, score):
 
 
 def test_a_dict_is_several_scores_in_its_order():
-    scores = returning({"style": 0.5, "correct": True, "tone": "dry", "why": Score(1, reason="x")})
+    scores = returning(
+        {"style": 0.5, "correct": True, "tone": "dry", "why": Score(1, explanation="x")}
+    )
     assert list(scores.items()) == [
         ("style", Score(0.5)),
         ("correct", Score(value=True)),
         ("tone", Score(None, label="dry")),
-        ("why", Score(1, reason="x")),
+        ("why", Score(1, explanation="x")),
     ]
 
 
@@ -246,7 +248,7 @@ def test_a_dict_is_several_scores_in_its_order():
         ({"a": {"b": 1}}, "under 'a', returned a dict"),
         ({"a": math.nan}, "under 'a', returned nan"),
         (Score(None), "without value and label"),
-        (Score(None, reason="because"), "without value and label"),
+        (Score(None, explanation="because"), "without value and label"),
         (Score(math.nan), "returned nan"),
         (Score("good"), "give a text as label="),
         (Score([1]), "returned a list"),

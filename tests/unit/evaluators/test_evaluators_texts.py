@@ -109,9 +109,12 @@ def test_exact_match_forgives_what_it_is_told_to(options, output, expected, equa
 
 
 def test_exact_match_says_what_it_got():
-    assert score(exact_match(), "Rome\u200b", "Rome").reason == r"got 'Rome\u200b', expected 'Rome'"
-    assert score(exact_match(), "Rome", "Rome").reason is None
-    assert len(score(exact_match(), "x" * 10_000, "y").reason) < 200
+    assert (
+        score(exact_match(), "Rome\u200b", "Rome").explanation
+        == r"got 'Rome\u200b', expected 'Rome'"
+    )
+    assert score(exact_match(), "Rome", "Rome").explanation is None
+    assert len(score(exact_match(), "x" * 10_000, "y").explanation) < 200
 
 
 @pytest.mark.parametrize(
@@ -135,7 +138,7 @@ def test_one_of_takes_the_items_list(output, expected, there):
 def test_one_of_takes_its_choices_over_the_items():
     assert value(one_of(["yes", "no"]), "no", "whatever") is True
     assert value(one_of(("yes", "no"), casefold=True), "NO") is True
-    assert score(one_of(["yes", "no"]), "maybe").reason == (
+    assert score(one_of(["yes", "no"]), "maybe").explanation == (
         "got 'maybe', expected one of ['yes', 'no']"
     )
 
@@ -172,11 +175,11 @@ def test_contains(options, output, expected, there):
 
 
 def test_contains_says_what_is_missing():
-    assert score(contains(), "a", ["a", "b", "c"]).reason == "'b' is not in the output"
-    assert score(contains(all=False), "a", ["b", "c"]).reason == (
+    assert score(contains(), "a", ["a", "b", "c"]).explanation == "'b' is not in the output"
+    assert score(contains(all=False), "a", ["b", "c"]).explanation == (
         "none of ['b', 'c'] is in the output"
     )
-    assert score(contains(), None, "a").reason == "there is no output, not a text"
+    assert score(contains(), None, "a").explanation == "there is no output, not a text"
 
 
 @pytest.mark.parametrize("expected", ["", ["a", ""], [], [["a"]], {"a": 1}, True])
@@ -252,16 +255,16 @@ def test_similarity_has_the_measures_of_the_field(method, output, expected, clos
 
 def test_a_threshold_makes_it_a_bool_and_keeps_the_closeness():
     passed = score(similarity(threshold=0.5), "ab", "ac")
-    assert (passed.value, passed.details) == (True, {"similarity": 0.5})
-    assert passed.reason == "similarity 0.500, threshold 0.5"
+    assert (passed.value, passed.metadata) == (True, {"similarity": 0.5})
+    assert passed.explanation == "similarity 0.500, threshold 0.5"
     assert value(similarity(threshold=0.51), "ab", "ac") is False
     assert value(similarity(threshold=0.5), None, "ac") is False
 
 
 def test_an_output_that_is_no_text_is_similar_to_nothing():
     none = score(similarity(), None, "a")
-    assert (none.value, none.reason) == (0.0, "there is no output, not a text")
-    assert score(similarity(), ["a"], "a").reason == "the output is a list, not a text"
+    assert (none.value, none.explanation) == (0.0, "there is no output, not a text")
+    assert score(similarity(), ["a"], "a").explanation == "the output is a list, not a text"
 
 
 @pytest.mark.parametrize("method", ["ratio", "bleu"])

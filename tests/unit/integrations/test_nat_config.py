@@ -78,7 +78,7 @@ def test_the_usual_keys_become_what_evaluate_takes(folder):
     ]
     assert ready.options["concurrency"] == "auto"
     assert ready.options["max_concurrency"] == 3
-    assert ready.options["step_filter"] == ("LLM_END", "TOOL_END")
+    assert ready.options["trace_filter"] == ("LLM_END", "TOOL_END")
     assert ready.options["timeout"] == 300
 
 

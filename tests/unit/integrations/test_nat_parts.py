@@ -56,7 +56,7 @@ def test_a_row_without_a_real_answer_fails_and_is_no_empty_answer(answer_there):
     with pytest.raises(PermanentError, match="no answer in 'generated_answer'"):
         run(workflow.call(asked(generated_answer=answer_there)))
     said = run(workflow.call(asked(generated_answer=0, intermediate_steps=[{"a": 1}])))
-    assert (said.value, said.steps) == (0, [{"a": 1}])
+    assert (said.value, said.trace) == (0, [{"a": 1}])
 
 
 def test_another_answer_in_a_row_is_another_fingerprint():
@@ -252,7 +252,7 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
     assert len(set(toolkit.users)) == 2
     assert toolkit.closed == [True]
     assert result.items[0].output == '{\n  "said": "q0"\n}'  # as in `nat eval`
-    assert result.items[0].steps[0]["payload"]["event_type"] == "TOOL_END"
+    assert result.items[0].trace[0]["payload"]["event_type"] == "TOOL_END"
 
 
 def test_the_toolkit_sets_no_limit_of_its_own(toolkit):

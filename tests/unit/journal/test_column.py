@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from limpet.errors import JournalError, RunIsLocked
+from limpet.errors import JournalError, RunLockedError
 from limpet.fingerprints.keys import digest
 from limpet.journal import (
     Cell,
@@ -451,7 +451,7 @@ def test_a_file_system_in_doubt_is_warned_about(tmp_path, monkeypatch, caplog):
 
 
 def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
-    with Journal(tmp_path), pytest.raises(RunIsLocked, match="this very process") as caught:
+    with Journal(tmp_path), pytest.raises(RunLockedError, match="this very process") as caught:
         Journal(tmp_path)
     assert caught.value.holder["pid"] == os.getpid()
 
@@ -472,7 +472,7 @@ def test_a_journal_that_is_moved_away_while_it_is_being_opened_is_not_the_one_th
         real(fd, path)
 
     monkeypatch.setattr(lock_module, "_take", take_late)
-    with Journal(here), pytest.raises(RunIsLocked):
+    with Journal(here), pytest.raises(RunLockedError):
         Journal(here)
 
 

@@ -74,7 +74,7 @@ def test_evaluate_works_under_a_running_loop(tmp_path):
 
 
 def test_files_are_as_the_peer_writes_them(tmp_path):
-    answering = Answering(lambda q: Output(q, usage=Usage(2, 3), steps=[{"name": "think"}]))
+    answering = Answering(lambda q: Output(q, usage=Usage(2, 3), trace=[{"name": "think"}]))
     answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     answers = read(tmp_path / "run" / "workflow_output.json")
     (step,) = answers[1].pop("intermediate_steps")
@@ -99,6 +99,17 @@ def test_files_are_as_the_peer_writes_them(tmp_path):
     assert live["intermediate_steps"] == [{"name": "think"}]  # in the column, as they are
     del live["intermediate_steps"], live["_limpet"], live["_crc"]
     assert live.items() <= whole.items()
+
+
+def test_metadata_is_kept_with_its_answer_and_no_field_of_the_dataset_is_taken_for_it(tmp_path):
+    told = {"q0": {"model": "m", "at": (1, 2)}, "q1": None}
+    answering = Answering(lambda q: Output(q, metadata=told[f"q{q[-1]}"]))
+    rows = [{**row, "output_metadata": "of the row"} for row in ROWS[:2]]
+    answering.evaluate(rows, tmp_path / "run")
+    first, second = answering.evaluate(rows, tmp_path / "run").items  # read back
+    assert (first.metadata, second.metadata) == ({"model": "m", "at": [1, 2]}, None)
+    final = read(tmp_path / "run" / "workflow_output.json")
+    assert [one["output_metadata"] for one in final] == [{"model": "m", "at": [1, 2]}, None]
 
 
 def test_running_again_runs_nothing(tmp_path):
@@ -238,8 +249,8 @@ def test_a_failing_evaluator_is_a_failure_of_its_class_and_never_zero(tmp_path):
 
 
 def test_several_scores_labels_and_reasons_are_kept(tmp_path):
-    def judge(output, expected, input, item, steps):  # noqa: A002 - the contract's word
-        return {"long": len(output) > 1, "tone": Score(0.5, label="calm", reason=item.id)}
+    def judge(output, expected, input, item, trace):  # noqa: A002 - the contract's word
+        return {"long": len(output) > 1, "tone": Score(0.5, label="calm", explanation=item.id)}
 
     result = Answering().evaluate(ROWS, tmp_path / "run", {"judge": judge, "kind": lambda o: "ok"})
     assert result.items[1].scores["judge"]["scores"]["tone"] == {
@@ -294,13 +305,13 @@ def test_write_output_false_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_step_filter_applies_to_live_lines_and_final_files(tmp_path):
-    steps = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END", "LLM_START")]
-    answering = Answering(lambda q: Output(q, steps=steps))
-    answering.evaluate(ROWS[:1], tmp_path / "run", step_filter=["LLM_END", "TOOL_END"])
+def test_a_trace_filter_applies_to_live_lines_and_final_files(tmp_path):
+    trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END", "LLM_START")]
+    answering = Answering(lambda q: Output(q, trace=trace))
+    answering.evaluate(ROWS[:1], tmp_path / "run", trace_filter=["LLM_END", "TOOL_END"])
     (live,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (final,) = read(tmp_path / "run" / "workflow_output.json")
-    assert live["intermediate_steps"] == final["intermediate_steps"] == steps[:2]
+    assert live["intermediate_steps"] == final["intermediate_steps"] == trace[:2]
 
 
 def test_secrets_are_never_written(tmp_path, monkeypatch):
@@ -310,10 +321,10 @@ def test_secrets_are_never_written(tmp_path, monkeypatch):
     def leak(question):
         if question == "what 1":
             raise PermanentError(f"401 for {secret}")
-        return Output(f"my key is {secret}", steps=[{secret: [secret]}])
+        return Output(f"my key is {secret}", trace=[{secret: [secret]}])
 
     def judge(output):
-        return Score(1, reason=f"because {secret}")
+        return Score(1, explanation=f"because {secret}")
 
     result = Answering(leak).evaluate(ROWS, tmp_path / "run", [judge])
     assert "[redacted]" in result.items[0].output
@@ -586,13 +597,13 @@ def test_the_users_hook_is_told_of_each_answer_on_disk(tmp_path):
     assert seen == [None] * 6
 
 
-def test_a_step_filter_given_later_applies_to_what_is_kept(tmp_path):
-    steps = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END")]
-    answering = Answering(lambda q: Output(q, steps=steps))
+def test_a_trace_filter_given_later_applies_to_what_is_kept(tmp_path):
+    trace = [{"payload": {"event_type": kind}} for kind in ("LLM_END", "TOOL_END")]
+    answering = Answering(lambda q: Output(q, trace=trace))
     answering.evaluate(ROWS[:1], tmp_path / "run")
-    answering.evaluate(ROWS[:1], tmp_path / "run", step_filter=["LLM_END"])
+    answering.evaluate(ROWS[:1], tmp_path / "run", trace_filter=["LLM_END"])
     (final,) = read(tmp_path / "run" / "workflow_output.json")
-    assert final["intermediate_steps"] == steps[:1]
+    assert final["intermediate_steps"] == trace[:1]
 
 
 def test_skipped_rows_are_in_the_summary(tmp_path):
@@ -614,7 +625,7 @@ def test_exit_on_error_stops_every_step(tmp_path):
     assert str(result.stop_reason) == "stop here"
 
 
-@pytest.mark.parametrize("where", ["dataclass", "reason", "slash", "late", "evaluator"])
+@pytest.mark.parametrize("where", ["dataclass", "explanation", "slash", "late", "evaluator"])
 def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
     import dataclasses
     import os
@@ -634,7 +645,7 @@ def test_secrets_stay_out_wherever_they_come_from(tmp_path, monkeypatch, where):
                 os.environ["LATE_TOKEN"] = secret
 
         async def __call__(self, question):
-            if where == "reason":
+            if where == "explanation":
                 raise limpet.QuotaExhaustedError(f"no more for {secret}")
             return Answer(secret) if where == "dataclass" else secret
 

@@ -363,7 +363,7 @@ def test_an_async_iterable_needs_amap():
 
 
 def test_two_maps_cannot_write_to_one_journal(tmp_path):
-    with Journal(tmp_path / "out.jsonl"), pytest.raises(limpet.RunIsLocked):
+    with Journal(tmp_path / "out.jsonl"), pytest.raises(limpet.RunLockedError):
         limpet.map(double, [1], journal=tmp_path / "out.jsonl")
 
 
@@ -567,7 +567,7 @@ def test_a_function_that_changes_its_input_keeps_its_result(tmp_path):
 
 def test_two_names_of_one_file_are_one_journal(tmp_path):
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "real.jsonl")
-    with Journal(tmp_path / "real.jsonl"), pytest.raises(limpet.RunIsLocked):
+    with Journal(tmp_path / "real.jsonl"), pytest.raises(limpet.RunLockedError):
         Journal(tmp_path / "link.jsonl")
 
 

@@ -174,7 +174,7 @@ def test_a_wrong_count_costs_no_right_one(tmp_path):
     assert told[0]["_limpet"]["usage"]["prompt_tokens"] == 3
 
 
-# ---- steps --------------------------------------------------------------------------------------
+# ---- traces -------------------------------------------------------------------------------------
 
 
 def cyclic():
@@ -184,11 +184,11 @@ def cyclic():
 
 
 @pytest.mark.parametrize(
-    "steps",
+    "trace",
     [
         5,
-        "steps",
-        b"steps",
+        "trace",
+        b"trace",
         {"name": "search"},
         {"a", "b"},
         (one for one in "ab"),
@@ -196,26 +196,26 @@ def cyclic():
         Raising(),
     ],
 )
-def test_steps_that_are_no_list_cost_the_steps_and_one_warning(tmp_path, caplog, steps):
-    for line in answered_with(tmp_path, lambda q: Output(q, steps=steps)):
+def test_a_trace_that_is_no_list_costs_the_trace_and_one_warning(tmp_path, caplog, trace):
+    for line in answered_with(tmp_path, lambda q: Output(q, trace=trace)):
         assert line["intermediate_steps"] == []
     (said_once,) = warnings_in(caplog)
-    assert "steps" in said_once.message
+    assert "trace" in said_once.message
 
 
 @pytest.mark.parametrize("odd", [object(), Raising(), cyclic(), lambda: 1, [object()]])
 def test_what_has_no_json_form_in_a_step_is_shown_as_text_and_the_rest_is_kept(
     tmp_path, caplog, odd
 ):
-    steps = [{"name": "search", "odd": odd}, {"name": "answer"}]
-    for line in answered_with(tmp_path, lambda q: Output(q, steps=steps)):
+    trace = [{"name": "search", "odd": odd}, {"name": "answer"}]
+    for line in answered_with(tmp_path, lambda q: Output(q, trace=trace)):
         assert [one["name"] for one in line["intermediate_steps"]] == ["search", "answer"]
     assert len(warnings_in(caplog)) == 1
 
 
 def test_nan_models_and_tuples_in_steps_are_kept(tmp_path, caplog):
-    steps = ({"score": math.nan}, Model(), (1, 2))
-    (line, *_) = answered_with(tmp_path, lambda q: Output(q, steps=steps))
+    trace = ({"score": math.nan}, Model(), (1, 2))
+    (line, *_) = answered_with(tmp_path, lambda q: Output(q, trace=trace))
     assert line["intermediate_steps"][0] == {"score": "~float:nan"}
     assert line["intermediate_steps"][1]["prompt_tokens"] == 10
     assert not warnings_in(caplog)
@@ -225,15 +225,19 @@ def test_nan_models_and_tuples_in_steps_are_kept(tmp_path, caplog):
 
 
 class Late(Output):
-    """Whose usage and steps raise."""
+    """Whose usage, trace and metadata raise."""
 
     @property
     def usage(self):
         raise KeyError("usage")
 
     @property
-    def steps(self):
-        raise SystemExit("steps")
+    def trace(self):
+        raise SystemExit("trace")
+
+    @property
+    def metadata(self):
+        raise ValueError("metadata")
 
     def __init__(self, value):
         object.__setattr__(self, "value", value)
@@ -241,13 +245,13 @@ class Late(Output):
 
 def test_an_output_subclass_whose_parts_raise_keeps_its_answer(tmp_path, caplog):
     answered_with(tmp_path, Late)
-    assert len(warnings_in(caplog)) == 2
+    assert len(warnings_in(caplog)) == 3
 
 
 def test_an_output_in_an_output_is_one_output(tmp_path):
     told = answered_with(
         tmp_path,
-        lambda q: Output(Output(q, usage={"prompt_tokens": 2}, steps=[{"name": "in"}]), steps=[]),
+        lambda q: Output(Output(q, usage={"prompt_tokens": 2}, trace=[{"name": "in"}]), trace=[]),
     )
     assert told[0]["_limpet"]["usage"]["prompt_tokens"] == 2
     assert told[0]["intermediate_steps"] == [{"name": "in"}]
@@ -351,11 +355,11 @@ def test_a_record_that_cannot_be_made_is_a_failure_and_never_nothing(tmp_path, m
 @pytest.mark.parametrize(
     "score",
     [
-        Score(0.5, reason=["because"]),
-        Score(0.5, reason=object()),
-        Score(0.5, details=object()),
-        Score(0.5, details={"why": Raising(), "n": 1}),
-        Score(0.5, details=math.nan),
+        Score(0.5, explanation=["because"]),
+        Score(0.5, explanation=object()),
+        Score(0.5, metadata=object()),
+        Score(0.5, metadata={"why": Raising(), "n": 1}),
+        Score(0.5, metadata=math.nan),
     ],
 )
 def test_what_is_wrong_beside_a_score_costs_no_score(tmp_path, score):

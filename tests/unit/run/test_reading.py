@@ -54,16 +54,20 @@ def test_items_are_those_that_evaluate_returned_in_the_same_order(tmp_path):
     def workflow(question):
         if question == "Say 2":
             raise ValueError("two is too much")
-        return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
+        return limpet.Output(
+            last_word(question), limpet.Usage(3, 4), [{"type": "think"}], {"by": "m"}
+        )
 
     result = evaluate(tmp_path / "run", workflow=workflow, evaluators=[correct, two_values])
     items = read(tmp_path / "run")
     for one, other in zip(items, result.items, strict=True):
         for name in ("id", "trial", "input", "expected", "output", "status", "scores", "error"):
             assert getattr(one, name) == getattr(other, name), (one.id, name)
-        assert list(one.steps) == list(other.steps)
+        assert list(one.trace) == list(other.trace)
+        assert one.metadata == other.metadata
         assert one.score_errors == other.score_errors
     assert items[0].usage["total_tokens"] == 7
+    assert (items[0].metadata, items[2].metadata) == ({"by": "m"}, None)
     assert items[0].attempts == 1
     assert items[2].error["message"] == "two is too much"
 

@@ -242,12 +242,12 @@ def test_what_is_hardly_a_secret_is_never_masked_in_a_result(tmp_path, monkeypat
     row = {"id": value, "question": f"say {value}", "answer": value}
 
     def judge(output):
-        return Score(1, reason=f"it is {value}", details={value: value})
+        return Score(1, explanation=f"it is {value}", metadata={value: value})
 
     result = evaluate(value, tmp_path / "run", [exact_match(), judge], row)
     (item,) = result.items
     assert (item.output, item.scores["exact_match"]["score"]) == (value, True)
-    assert (item.scores["judge"]["reasoning"], item.scores["judge"]["details"]) == (
+    assert (item.scores["judge"]["reasoning"], item.scores["judge"]["metadata"]) == (
         f"it is {value}",
         {value: value},
     )
@@ -262,21 +262,22 @@ def test_evaluators_see_the_original_and_the_disk_does_not(tmp_path, monkeypatch
     monkeypatch.setenv("MY_API_KEY", KEY)
     seen = []
 
-    def judge(output, steps):
-        seen.append((output, steps))
-        return Score(output == f"my key: {KEY}", reason=f"saw {KEY}", details={KEY: [KEY]})
+    def judge(output, trace):
+        seen.append((output, trace))
+        return Score(output == f"my key: {KEY}", explanation=f"saw {KEY}", metadata={KEY: [KEY]})
 
     with caplog.at_level(logging.WARNING, "limpet"):
         result = evaluate(
-            Output(f"my key: {KEY}", steps=[{"said": KEY}]), tmp_path / "run", [judge]
+            Output(f"my key: {KEY}", None, [{"said": KEY}], {"key": KEY}), tmp_path / "run", [judge]
         )
     assert seen == [(f"my key: {KEY}", [{"said": KEY}])]
     assert result.summary["evaluators"]["judge"]["mean"] == 1.0
     assert found_in(tmp_path, "Planted") == []
     (answer,) = lines(tmp_path / "run" / "workflow_output.jsonl")
     (score,) = lines(tmp_path / "run" / "judge_output.jsonl")
-    assert (answer["generated_answer"], answer["_limpet"]["masked"]) == (f"my key: {MASK}", 2)
-    assert (score["details"], score["_limpet"]["masked"]) == ({MASK: [MASK]}, 3)
+    assert (answer["generated_answer"], answer["_limpet"]["masked"]) == (f"my key: {MASK}", 3)
+    assert answer["output_metadata"] == {"key": MASK}
+    assert (score["metadata"], score["_limpet"]["masked"]) == ({MASK: [MASK]}, 3)
     assert score["_limpet"]["of"] == answer["_limpet"]["output"]
     assert result.summary["masked"] == 2
     assert json.loads((tmp_path / "run" / "summary.json").read_bytes())["masked"] == 2
@@ -375,7 +376,7 @@ def test_a_repr_of_what_has_no_json_form_holds_no_secret(tmp_path, monkeypatch, 
 
 def test_steps_without_a_json_form_hold_no_secret(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("MY_API_KEY", KEY)
-    result = evaluate(Output("fine", steps=[Unkept(), KEY]), tmp_path / "run")
+    result = evaluate(Output("fine", trace=[Unkept(), KEY]), tmp_path / "run")
     assert result.items[0].output == "fine"
     assert found_in(tmp_path, "Planted", KEY[:9]) == []
     assert "Planted" not in caplog.text

@@ -12,7 +12,7 @@ from limpet.transport.failures import StatusError, refused, wanted_fields
 from limpet.types import Usage
 from limpet.workflows import Workflow, http, nat
 from limpet.workflows.template import render, render_url
-from limpet.workflows.usage import usage_of_body, usage_of_steps
+from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 ITEM = Item("q 1/2", "Wie geht's?", "gut", {"question": "Wie geht's?", "n": 7, "tags": ["a", None]})
 
@@ -61,7 +61,7 @@ def llm(kind, at, uuid, name="big", **tokens):
 
 
 def test_usage_is_added_up_by_model_with_times_as_the_toolkit_does():
-    usage = usage_of_steps(
+    usage = usage_of_trace(
         [
             {"payload": {"event_type": "WORKFLOW_START", "event_timestamp": 10.0}},
             llm("LLM_START", 11.0, "a"),
@@ -93,11 +93,11 @@ def test_usage_is_added_up_by_model_with_times_as_the_toolkit_does():
 
 
 def test_usage_without_tokens_times_or_sense_is_none_or_zero():
-    assert usage_of_steps([]) is None
-    assert usage_of_steps([{"payload": {"event_type": "LLM_START"}}]) is None
+    assert usage_of_trace([]) is None
+    assert usage_of_trace([{"payload": {"event_type": "LLM_START"}}]) is None
     odd = llm("LLM_END", float("nan"), ["u"], prompt_tokens="7", completion_tokens=-3,
               total_tokens=True, cached_tokens=1e300, reasoning_tokens=2.0)  # fmt: skip
-    usage = usage_of_steps([odd])
+    usage = usage_of_trace([odd])
     assert usage.models == {"big": {"prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0,
                                     "reasoning_tokens": 2, "total_tokens": 0}}  # fmt: skip
     assert (usage.total_tokens, usage.times) == (0, None)

@@ -21,7 +21,7 @@ def read(raw, framed=True, sizes=()):
         stream.feed(raw[at : at + size])
         at += size
     stream.feed(raw[at:])
-    return stream.answer(framed=framed), stream.steps
+    return stream.answer(framed=framed), stream.trace
 
 
 def step(kind, **payload):

@@ -55,7 +55,7 @@ def test_a_function_gets_the_input_or_the_columns_it_names(function, value, seen
 
 
 def test_a_function_may_say_more_than_a_value():
-    output = Output("x", usage=Usage(3, 4), steps=[{"name": "search"}])
+    output = Output("x", usage=Usage(3, 4), trace=[{"name": "search"}])
     assert call(as_workflow(lambda _: output)) is output
 
 

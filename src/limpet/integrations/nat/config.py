@@ -100,7 +100,7 @@ class NatConfig:
         told: dict[str, Any] = {
             "concurrency": "auto",
             "max_concurrency": wanted.max_concurrency,
-            "step_filter": wanted.output.steps,
+            "trace_filter": wanted.output.steps,
             "bare_outputs": wanted.dataset.structure.disable,
             # An agent that fails or hangs costs more than a call of a model does.
             "max_retries": _RETRIES if flags.max_retries is None else flags.max_retries,

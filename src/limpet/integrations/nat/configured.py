@@ -1,6 +1,7 @@
 """A workflow as the configuration and the command line describe it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError, PermanentError
@@ -90,4 +91,4 @@ class ConfiguredWorkflow(LookedAt, Workflow):
             except ValueError as error:
                 shown = one_line(output.value)
                 raise PermanentError(f"{_FLAG}: the answer is {error}: {shown}") from None
-        return Output(self._path.find(value, _FLAG, one_line), output.usage, output.steps)
+        return replace(output, value=self._path.find(value, _FLAG, one_line))

@@ -66,4 +66,4 @@ class RowAnswers(Workflow):
         if not is_answer(answer):
             column = self._structure.generated_answer
             raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
-        return Output(answer, steps=steps if isinstance(steps, list) else ())
+        return Output(answer, trace=steps if isinstance(steps, list) else ())

@@ -20,7 +20,7 @@ from limpet.integrations.nat.wanted import Structure
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.json_values import encode
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.scoring import ANSWER, TRACE
 
 
 def write_question_files(run: Path, config: Path, original: str, data: Any, flags: Flags) -> None:
@@ -89,7 +89,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 def _renamed(row: dict[str, Any], structure: Structure, id_column: str) -> dict[str, Any]:
     made = {**row, id_column: row["id"]}  # with `_rep<N>`, which its readers tell rows apart by
-    for ours, theirs in ((ANSWER, structure.generated_answer), (STEPS, structure.trajectory)):
+    for ours, theirs in ((ANSWER, structure.generated_answer), (TRACE, structure.trajectory)):
         if ours != theirs and ours in made:
             made[theirs] = made.pop(ours)
     made.setdefault(structure.expected_trajectory, [])

@@ -21,8 +21,8 @@ from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
 from limpet.run.executing.masked import masked_record
 from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.records import answer_record, kept_steps
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.records import answer_record, kept_trace
+from limpet.run.executing.scoring import ANSWER, TRACE
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
@@ -46,7 +46,7 @@ class Target:
         question: The column of what was asked.
         structure: What the other columns are called.
         id: The column of the ids.
-        step_filter: Which types of steps are kept; None: all.
+        trace_filter: Which types of events are kept; None: all.
     """
 
     run: Path
@@ -56,7 +56,7 @@ class Target:
     question: str
     structure: Structure = field(default_factory=Structure)
     id: str = "id"
-    step_filter: tuple[str, ...] | None = None
+    trace_filter: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True)
@@ -190,11 +190,11 @@ async def _append(
     mask, columns = by_environment().certain, target.structure
     waiting = []
     for key, (asked, row) in chosen.items():
-        steps = _first(row, columns.trajectory, STEPS)
-        kept = kept_steps(steps if isinstance(steps, list) else [], target.step_filter)
+        steps = _first(row, columns.trajectory, TRACE)
+        kept = kept_trace(steps if isinstance(steps, list) else [], target.trace_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
         record = kept_form(answer_record(asked, answer, kept))
-        record, said = masked_record(mask, record, (ANSWER, STEPS))
+        record, said = masked_record(mask, record, (ANSWER, TRACE))
         cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
         facts = {"imported": name, **said}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))

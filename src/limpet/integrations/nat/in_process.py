@@ -21,7 +21,7 @@ from limpet.errors import ConfigError, LimpetError, PermanentError
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.usage import usage_of_steps
+from limpet.workflows.usage import usage_of_trace
 
 
 def is_installed() -> bool:
@@ -167,7 +167,7 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
     except ValueError:
         if isinstance(value, BaseModel):
             value = value.model_dump_json(indent=2)  # the text that `nat eval` scores
-    return Output(value, usage_of_steps(steps), steps)
+    return Output(value, usage_of_trace(steps), steps)
 
 
 def _put(data: Any, path: list[str], value: Any) -> None:

@@ -94,7 +94,7 @@ class PreProcessed(LookedAt, Evaluator):
                 output=made.output_obj,
                 expected=getattr(made, "expected_output_obj", scored.expected),
                 input=getattr(made, "input_obj", scored.input),
-                steps=getattr(made, "trajectory", scored.steps),
+                trace=getattr(made, "trajectory", scored.trace),
             )
         )
 
@@ -106,6 +106,6 @@ class PreProcessed(LookedAt, Evaluator):
             expected_output_obj=scored.expected,
             output_obj=scored.output,
             expected_trajectory=row.get(self._expected_steps) or [],
-            trajectory=list(scored.steps),
+            trajectory=list(scored.trace),
             full_dataset_entry=row,
         )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from limpet.errors import ConfigError, JournalError, RunIsLocked
+from limpet.errors import ConfigError, JournalError, RunLockedError
 from limpet.integrations.nat.wanted import WantedOutput
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
@@ -52,7 +52,7 @@ def is_taken(path: Path) -> bool:
     """Tell whether somebody works on a run just now."""
     try:
         Lock(directory_at(path).lock).release()
-    except RunIsLocked:
+    except RunLockedError:
         return True
     return False
 
@@ -129,7 +129,7 @@ def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool])
 
     Raises:
         ConfigError: It cannot be moved.
-        RunIsLocked: Somebody writes there.
+        RunLockedError: Somebody writes there.
     """
     real = path.resolve()  # where it is a link, the link stays where it is
     within = next((one for one in needed if one.resolve().is_relative_to(real)), None)

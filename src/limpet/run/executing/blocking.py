@@ -32,7 +32,7 @@ _REST_S, _LOOK_S = 0.05, 0.02
 _LATE_S = 0.03
 _LOOKS, _BLOCKED_S = 5, 0.1
 _AGAIN_AND_AGAIN = 3
-_OURS = str(Path(__file__).parents[1])
+_OURS = str(Path(__file__).parents[2])
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 logger = logging.getLogger("limpet.run")

@@ -9,6 +9,8 @@ from limpet.secrets.masking import Mask
 
 MASKED, ORIGINAL = "masked", "output"
 """Our facts about such a line: how many secrets it held, and the digest of what was returned."""
+METADATA = "output_metadata"
+"""An answer's metadata in its record: evaluators do not see it, so the digest leaves it out."""
 
 
 def masked_record(
@@ -28,7 +30,8 @@ def masked_record(
         plain = fields if plain_size(fields) is not None else kept_form(fields)
         masked = {name: mask.data(value) for name, value in plain.items()}
         found = sum(count for _, count in masked.values())
-        facts = {MASKED: found, ORIGINAL: digest(*plain.values())} if found else {}
+        seen = [value for name, value in plain.items() if name != METADATA]
+        facts = {MASKED: found, ORIGINAL: digest(*seen)} if found else {}
     except (NotPlainError, RecursionError):
         return record, {}  # it is not written as it is: what is shown of it is masked by the column
     if not found:

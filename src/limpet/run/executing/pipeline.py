@@ -40,6 +40,7 @@ from limpet.run.executing.guards import (
     Repetition,
     Spent,
 )
+from limpet.run.executing.masked import METADATA
 from limpet.run.executing.mistakes import mistakes_once
 from limpet.run.executing.pace_events import fixed_pace, tell_pace
 from limpet.run.executing.recorder import Keeping
@@ -48,12 +49,12 @@ from limpet.run.executing.records import (
     Call,
     answer_record,
     item_told,
-    kept_steps,
+    kept_trace,
     score_record,
     secrets_of,
 )
 from limpet.run.executing.remarks import Remarks
-from limpet.run.executing.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
+from limpet.run.executing.scoring import ANSWER, SAW_MASKED, TRACE, Scoring, scoring_of
 from limpet.run.executing.step_queue import Belt
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.taking import taken_output, taken_scores
@@ -87,7 +88,7 @@ class Pipeline:
         workflow: What answers.
         evaluators: What scores, each with its fingerprint.
         options: For the executors.
-        step_filter: Which types of steps are kept; None: all.
+        trace_filter: Which types of events are kept; None: all.
         watcher: Told of what happens.
         stop_grace_s: How long calls in flight may go on once it is asked to stop.
         on_item_complete: Told of each item when its answer or failure is on disk.
@@ -111,7 +112,7 @@ class Pipeline:
         workflow: Workflow,
         evaluators: Sequence[tuple[Evaluator, str]],
         options: ExecutorOptions,
-        step_filter: Sequence[str] | None = None,
+        trace_filter: Sequence[str] | None = None,
         watcher: Watcher | None = None,
         stop_grace_s: float = STOP_GRACE_S,
         on_item_complete: OnItem | None = None,
@@ -140,7 +141,7 @@ class Pipeline:
         # The run hears the signals itself: its steps have to stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._options["classify"] = mistakes_once(options.get("classify"))
-        self._step_filter = step_filter
+        self._trace_filter = trace_filter
         self.left: Mapping[tuple[str, str], int] = {}
         self.redos = Redos({})
         self.counting: Callable[[Call], Call] = lambda call: call
@@ -260,7 +261,7 @@ class Pipeline:
             self._record_of,
             facts_of=self._usage_of,
             mask=self._masking.results,
-            returned=(ANSWER, STEPS),
+            returned=(ANSWER, TRACE, METADATA),
             watcher=self._watcher,
             guards=self._guards,
             generation_of=lambda cell, call: self._generation(cell, call[0]),
@@ -287,8 +288,9 @@ class Pipeline:
         asked, _ = finished.input
         if finished.error is not None or not isinstance(finished.output, Output):
             return {"id": asked.public_id}
-        steps = kept_steps(finished.output.steps, self._step_filter)
-        return answer_record(asked, finished.output.value, steps)
+        output = finished.output
+        trace = kept_trace(output.trace, self._trace_filter)
+        return answer_record(asked, output.value, trace, output.metadata)
 
     async def _pass_on_new(self, asked: Asked, entry: Entry) -> None:
         """Put on the belts what was just answered, for those who have not scored it as it is."""

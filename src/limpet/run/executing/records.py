@@ -6,36 +6,43 @@ from typing import Any
 from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scores
 from limpet.executors.attempts import Finished
-from limpet.run.executing.scoring import ANSWER, STEPS, Scoring
+from limpet.run.executing.masked import METADATA
+from limpet.run.executing.scoring import ANSWER, TRACE, Scoring
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import text_of
 from limpet.types import Cell, Output, Score
 
-SCORED = ("score", "scores", "reasoning", "label", "details")
+SCORED = ("score", "scores", "reasoning", "label", "metadata")
 """The fields of a score's record that the evaluator gave."""
 Call = tuple[Asked, Cell]
 """An item in a trial, and the cell of its answer."""
 
 
-def answer_record(asked: Asked, value: Any, steps: list[Any]) -> dict[str, Any]:
-    """Return the public record of an answer: the row, the answer and the steps."""
-    record = {**asked.item.row, "id": asked.public_id}
-    return {"id": asked.public_id, **record, ANSWER: value, STEPS: steps}
+def answer_record(
+    asked: Asked, value: Any, trace: list[Any], metadata: Any = None
+) -> dict[str, Any]:
+    """Return the public record of an answer: the row, the answer, its trace and its metadata."""
+    row = {**asked.item.row, "id": asked.public_id}
+    record = {"id": asked.public_id, **row, ANSWER: value, TRACE: trace}
+    # A field of the dataset by that name must not be read as the answer's metadata.
+    if metadata is not None or METADATA in record:
+        record[METADATA] = metadata
+    return record
 
 
-def kept_steps(steps: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
-    """Return the steps whose type is one of these; those that name no type are kept."""
+def kept_trace(trace: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
+    """Return the events whose type is one of these; those that name no type are kept."""
     if types is None:
-        return list(steps)
-    return [one for one in steps if (kind := _type_of(one)) is None or kind in types]
+        return list(trace)
+    return [event for event in trace if (kind := _type_of(event)) is None or kind in types]
 
 
-def _type_of(step: Any) -> str | None:
-    if not isinstance(step, Mapping):
+def _type_of(event: Any) -> str | None:
+    if not isinstance(event, Mapping):
         return None
-    payload = step.get("payload")
-    inner = payload if isinstance(payload, Mapping) else step
+    payload = event.get("payload")
+    inner = payload if isinstance(payload, Mapping) else event
     kind = inner.get("event_type", inner.get("type"))
     return kind if isinstance(kind, str) else None
 
@@ -48,7 +55,8 @@ def item_told(finished: Finished[Call, Output]) -> ItemResult:
     item.seconds = finished.details.execution_seconds
     if finished.error is None and isinstance(finished.output, Output):
         item.status, item.output = "completed", own_copy(finished.output.value)
-        item.steps = own_copy(finished.output.steps)
+        item.trace = own_copy(finished.output.trace)
+        item.metadata = own_copy(finished.output.metadata)
     else:
         error = finished.error
         item.status = "failed"
@@ -76,9 +84,9 @@ def score_record(finished: Finished[Scoring, Scores]) -> dict[str, Any]:
 
 
 def _plain_score(score: Score) -> dict[str, Any]:
-    plain: dict[str, Any] = {"score": score.value, "reasoning": score.reason or {}}
+    plain: dict[str, Any] = {"score": score.value, "reasoning": score.explanation or {}}
     if score.label is not None:
         plain["label"] = score.label
-    if score.details is not None:
-        plain["details"] = score.details
+    if score.metadata is not None:
+        plain["metadata"] = score.metadata
     return plain

@@ -9,7 +9,7 @@ from limpet.run.executing.masked import MASKED, ORIGINAL
 from limpet.run.planning.work_items import Asked
 from limpet.types import Cell
 
-ANSWER, STEPS = "generated_answer", "intermediate_steps"
+ANSWER, TRACE = "generated_answer", "intermediate_steps"
 """Where the workflow's public record holds what came out: the peer's names."""
 SAW_MASKED = "saw_masked"
 """Our fact about a score whose evaluator saw an answer without the secrets it had."""
@@ -35,11 +35,11 @@ class Scoring(NamedTuple):
 def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
     """Return what an evaluator has to do about an output that is on disk.
 
-    The key covers all that it may look at: the output and its steps, the item's input, expected
+    The key covers all that it may look at: the output and its trace, the item's input, expected
     answer and id. What else the row holds counts only for those who ask for the whole item.
     """
     item, record = asked.item, entry.record
-    scored = Scored(record[ANSWER], item.expected, item.input, item, record[STEPS])
+    scored = Scored(record[ANSWER], item.expected, item.input, item, record[TRACE])
     wanted = getattr(evaluator, "wanted", None)
     whole = wanted is None or "item" in wanted
     seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
@@ -55,4 +55,4 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
 def output_digest(entry: Entry) -> str:
     """Return the digest of an answer as the workflow gave it, also if it is masked on disk."""
     original = entry.facts.get(ORIGINAL)
-    return str(original or digest(entry.record[ANSWER], entry.record[STEPS]))
+    return str(original or digest(entry.record[ANSWER], entry.record[TRACE]))

@@ -131,7 +131,7 @@ class Evaluation:
         self._note_what_is_asked(about, self._columns)
         reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
-        shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
+        shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
         items = request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
@@ -152,7 +152,7 @@ class Evaluation:
                 request.workflow,
                 self._scores,
                 request.options,
-                request.step_filter,
+                request.trace_filter,
                 request.watcher,
                 request.stop_grace_s,
                 request.on_item_complete,
@@ -436,7 +436,7 @@ class Evaluation:
                 [one.name for one in self._request.evaluators],
                 summarise,
                 bare=self._request.bare_outputs,
-                step_filter=self._request.step_filter,
+                trace_filter=self._request.trace_filter,
             )
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError

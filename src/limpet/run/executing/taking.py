@@ -23,22 +23,27 @@ _MOST_NAMED = 3
 
 
 def taken_output(returned: Any, remarks: Remarks) -> Output:
-    """Return an answer with its usage and steps, whatever shape they had."""
+    """Return an answer with its usage, trace and metadata, whatever shape they had."""
     usage: Any = None
-    steps: Any = None
+    trace: Any = None
+    metadata: Any = None
     for _ in range(_MOST_NESTED):  # an Output whose value is one: a wrapper around a workflow
         if not issubclass(type(returned), Output):
             break
         usage = _beside(returned, "usage", remarks) if usage is None else usage
-        steps = _beside(returned, "steps", remarks) if _is_empty(steps) else steps
+        trace = _beside(returned, "trace", remarks) if _is_empty(trace) else trace
+        metadata = _beside(returned, "metadata", remarks) if metadata is None else metadata
         returned = returned.value
     return Output(
-        _taken_value(returned), _taken_usage(usage, remarks), _taken_steps(steps, remarks)
+        _taken_value(returned),
+        _taken_usage(usage, remarks),
+        _taken_trace(trace, remarks),
+        _taken_part(metadata, "workflow's metadata", remarks),
     )
 
 
 def taken_scores(returned: Any, name: str, remarks: Remarks) -> Scores:
-    """Return scores; of a reason or details without a JSON form, what can be shown.
+    """Return scores; of an explanation or metadata without a JSON form, what can be shown.
 
     Raises:
         PermanentError: What was returned is no score.
@@ -77,38 +82,40 @@ def _taken_usage(said: Any, remarks: Remarks) -> Usage | None:
     return usage
 
 
-def _taken_steps(steps: Any, remarks: Remarks) -> list[Any]:
-    if _is_empty(steps):
+def _taken_trace(trace: Any, remarks: Remarks) -> list[Any]:
+    if _is_empty(trace):
         return []
     try:
-        if isinstance(steps, (str, bytes, bytearray)) or not isinstance(steps, Sequence):
-            remarks.say("the workflow's steps", f"of type {type(steps).__name__}, they are no list")
+        if isinstance(trace, (str, bytes, bytearray)) or not isinstance(trace, Sequence):
+            remarks.say("the workflow's trace", f"of type {type(trace).__name__}, it is no list")
             return []
-        steps = list(steps)
+        trace = list(trace)
     except BaseException as error:  # noqa: BLE001 - as above
-        remarks.say("the workflow's steps", f"reading them raised {type(error).__name__}")
+        remarks.say("the workflow's trace", f"reading it raised {type(error).__name__}")
         return []
-    kept, odd = _readable(steps)
-    if odd:
-        remarks.say("what has no JSON form in the workflow's steps", odd)
-    return list(kept)
+    return list(_taken_part(trace, "workflow's trace", remarks))
 
 
-def _is_empty(steps: Any) -> bool:
+def _is_empty(trace: Any) -> bool:
     # Not by its truth: that of an array raises.
-    return steps is None or (type(steps) in (list, tuple) and not steps)
+    return trace is None or (type(trace) in (list, tuple) and not trace)
+
+
+def _taken_part(told: Any, what: str, remarks: Remarks) -> Any:
+    if type(told) in _ATOMS:
+        return told
+    kept, odd = _readable(told)
+    if odd:
+        remarks.say(f"what has no JSON form in the {what}", odd)
+    return kept
 
 
 def _taken_score(score: Score, name: str, remarks: Remarks) -> Score:
-    for part in ("reason", "details"):
-        told = getattr(score, part)
-        if type(told) in _ATOMS:
-            continue
-        kept, odd = _readable(told)
-        if odd:
-            remarks.say(f"what has no JSON form in the {part} of {name}", odd)
-        score = replace(score, **{part: kept})
-    return score
+    return replace(
+        score,
+        explanation=_taken_part(score.explanation, f"explanation of {name}", remarks),
+        metadata=_taken_part(score.metadata, f"metadata of {name}", remarks),
+    )
 
 
 def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:

@@ -36,7 +36,7 @@ _LIBRARIES = tuple(
     sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
 _INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
-_PACKAGE = str(Path(__file__).parents[1]) + os.sep
+_PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _LITERALS = (
     # api_key="…", headers["Authorization"] = '…', ("password", "…")
     re.compile(

@@ -9,8 +9,9 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
+from limpet.run.executing.masked import METADATA
 from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.scoring import ANSWER, STEPS, scoring_of
+from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone
@@ -268,6 +269,7 @@ def _answered(whole: WholeItem) -> Entry | None:
 def _edited(asked: Asked, before: Entry) -> list[str]:
     """Name the fields of a row that differ from those that were answered."""
     row, record = dict(asked.item.row), before.record
-    was = {name: one for name, one in record.items() if name not in (ANSWER, STEPS, "id")}
+    ours = (ANSWER, TRACE, METADATA, "id")
+    was = {name: value for name, value in record.items() if name not in ours}
     row.pop("id", None)
     return sorted(name for name in {*row, *was} if row.get(name) != was.get(name))

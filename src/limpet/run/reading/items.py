@@ -6,7 +6,8 @@ from typing import Any
 
 from limpet.datasets.columns import Roles
 from limpet.journal.lines import Entry
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.masked import METADATA
+from limpet.run.executing.scoring import ANSWER, TRACE
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
@@ -125,7 +126,8 @@ class ItemsReader:
         item.usage = entry.facts.get("usage") or {}
         item.note_masked(self.step, entry.facts)
         if ANSWER in record:
-            item.output, item.steps = record[ANSWER], record.get(STEPS) or ()
+            item.output, item.trace = record[ANSWER], record.get(TRACE) or ()
+            item.metadata = record.get(METADATA)
             self._asked(item, row_of(record) if row is None else row)
         else:  # of a map
             item.output, item.input = record.get("output"), record.get("input")

@@ -16,9 +16,10 @@ import orjson
 from limpet.datasets.columns import Roles, find_roles
 from limpet.errors import DatasetError
 from limpet.journal.files import open_to_read
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.masked import METADATA
+from limpet.run.executing.scoring import ANSWER, TRACE
 
-_OURS = (ANSWER, STEPS, "_limpet", "_crc")
+_OURS = (ANSWER, TRACE, METADATA, "_limpet", "_crc")
 
 
 class Naming(NamedTuple):
@@ -104,7 +105,7 @@ class RowsAsked:
 
 def _row_in(line: bytes) -> dict[str, Any] | None:
     text = line.rstrip(b",\n")
-    # The steps stand last and may be long: the row is read without them where that gives JSON.
+    # The trace stands last and may be long: the row is read without it where that gives JSON.
     head, found, _ = text.partition(b',"%b":' % ANSWER.encode())
     for candidate in ([head + b"}"] if found else []) + [text]:
         with suppress(orjson.JSONDecodeError):

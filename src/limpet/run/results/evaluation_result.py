@@ -26,7 +26,8 @@ class ItemResult:
         input: What was asked.
         expected: What the answer should be.
         output: The answer; None if there is none.
-        steps: What happened on the way.
+        trace: What happened on the way.
+        metadata: What the workflow gave besides.
         scores: What each evaluator said: its record, with `score`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
@@ -44,7 +45,8 @@ class ItemResult:
     input: Any
     expected: Any
     output: Any = None
-    steps: Sequence[Any] = ()
+    trace: Sequence[Any] = ()
+    metadata: Any = None
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     error: dict[str, Any] | None = None
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)

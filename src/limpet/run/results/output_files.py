@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
-from limpet.run.executing.records import answer_record, kept_steps
+from limpet.run.executing.records import answer_record, kept_trace
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.results.nat_steps import as_nat_step
@@ -24,7 +24,7 @@ def write_outputs(
     summarise: Callable[[], dict[str, Any]],
     *,
     bare: bool = False,
-    step_filter: Sequence[str] | None = None,
+    trace_filter: Sequence[str] | None = None,
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
@@ -35,7 +35,7 @@ def write_outputs(
         results: What was asked, and what came out.
         evaluators: The names of what scored.
         summarise: Returns the numbers, once all results were gone through.
-        step_filter: Which types of steps are kept; None: all.
+        trace_filter: Which types of events are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
     """
     with ExitStack() as stack:
@@ -46,7 +46,7 @@ def write_outputs(
             for number, (asked, item) in enumerate(results):
                 for name, file in scores.items():
                     file.write((b",\n" if number else b"\n") + encode(_score(name, item))[0])
-                yield item.output if bare else _answer(asked, item, step_filter)
+                yield item.output if bare else _answer(asked, item, trace_filter)
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
         summary = summarise()
@@ -58,10 +58,11 @@ def write_outputs(
     replace_file(layout.home / "summary.json", [pretty])
 
 
-def _answer(asked: Asked, item: ItemResult, step_filter: Sequence[str] | None) -> dict[str, Any]:
+def _answer(asked: Asked, item: ItemResult, trace_filter: Sequence[str] | None) -> dict[str, Any]:
     if item.status == "completed":
-        steps = enumerate(kept_steps(item.steps, step_filter))
-        return answer_record(asked, item.output, [as_nat_step(one, n) for n, one in steps])
+        events = enumerate(kept_trace(item.trace, trace_filter))
+        steps = [as_nat_step(event, number) for number, event in events]
+        return answer_record(asked, item.output, steps, item.metadata)
     ours: dict[str, Any] = {"status": item.status}
     if item.error is not None:  # the traceback stands in failures.jsonl
         ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from limpet.evaluators.protocol import Evaluator
 from limpet.journal.column import ColumnReader
 from limpet.journal.lines import Entry
-from limpet.run.executing.scoring import ANSWER, STEPS, scoring_of
+from limpet.run.executing.masked import METADATA
+from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
@@ -64,7 +65,8 @@ class ReadBack:
             items.append(item)
         for key, entry in self._columns[WORKFLOW].read_many(list(left)):
             item = left.pop(key)
-            item.output, item.steps = entry.record[ANSWER], entry.record[STEPS]
+            item.output, item.trace = entry.record[ANSWER], entry.record[TRACE]
+            item.metadata = entry.record.get(METADATA)
             item.status, item.entry = "completed", entry
             item.seconds = entry.facts.get("seconds", 0.0)
             item.note_masked(WORKFLOW, entry.facts)

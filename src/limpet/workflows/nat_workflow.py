@@ -25,7 +25,7 @@ from limpet.types import Item, Output
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import RemoteWorkflow
-from limpet.workflows.usage import usage_of_body, usage_of_steps
+from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 _STREAM, _JSON = "text/event-stream", "application/json"
 
@@ -141,7 +141,7 @@ class NatWorkflow(RemoteWorkflow):
         stream = AgentStream(self._where, self._client.show)
         await reply.pour(stream.feed)
         value = stream.answer(framed=reply.framed)
-        return Output(value, usage_of_steps(stream.steps), stream.steps)
+        return Output(value, usage_of_trace(stream.trace), stream.trace)
 
     def _read_whole(self, raw: bytes) -> Output:
         try:

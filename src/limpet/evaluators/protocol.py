@@ -5,7 +5,7 @@ built-in ones, a user's function and a class of the user's own all look like thi
 """
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
@@ -60,7 +60,7 @@ class Evaluator(Protocol):
     name: str
     fingerprint: Mapping[str, str]
     endpoint: str | None = None
-    reads: Iterable[str] = ("id", "input", "expected", "output", "trace", "row")
+    reads: Collection[str] = ("id", "input", "expected", "output", "trace", "row")
     secrets: Iterable[str] = ()
 
     async def open(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Self, TextIO
 
 from limpet.report.jsonl import json_line
 from limpet.report.live import View
-from limpet.run.executing.pipeline import WORKFLOW
+from limpet.run.executing.cells import WORKFLOW
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.secrets.masking import by_environment

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from limpet.errors import EarlyStopError, LimpetError
 from limpet.journal.journal import Journal
-from limpet.run.executing.alike import alike
+from limpet.run.executing.failure_kinds import alike
 from limpet.text import harmless, one_line
 from limpet.types import CellStatus, Failure, Outcome
 

@@ -20,8 +20,8 @@ from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.json_values import kept_form
-from limpet.run.executing.pipeline import WORKFLOW, Pipeline
-from limpet.run.executing.records import secrets_of
+from limpet.run.executing.cells import WORKFLOW
+from limpet.run.executing.pipeline import Pipeline, secrets_of
 from limpet.run.executing.session_log import (
     begin_session,
     close_session,
@@ -70,8 +70,8 @@ class Evaluation:
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
         self._is_done = False
-        steps = (request.workflow, *request.evaluators)
-        self._masking = Masking([*request.secrets, *secrets_of(*steps)], results=request.mask)
+        declared = secrets_of(request.workflow, *request.evaluators)
+        self._masking = Masking([*request.secrets, *declared], results=request.mask)
         self._pipeline: Pipeline | None = None
         self._watched: WatchedFiles | None = None
         self._files: Project | None = None
@@ -190,7 +190,7 @@ class Evaluation:
         """Make a request that is refused for its form a matter of its item, not of the run."""
         workflow = self._request.workflow
         goes_on = self.plan.workflow.kept or not self._request.early_stop
-        if goes_on and hasattr(workflow, "answered_before"):
+        if goes_on:
             workflow.answered_before = True
 
     def _project(self, layout: Layout) -> Project:
@@ -259,6 +259,8 @@ class Evaluation:
         about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
+        # With both, whoever has only the files can tell which score belongs to which answer.
+        about["reads"] = {one.name: sorted(one.reads) for one in self._request.evaluators}
 
     def _note_what_is_asked(
         self, about: dict[str, Any], columns: Mapping[str, ColumnReader]

@@ -14,9 +14,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.fingerprints.project import Project
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
-from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.records import Call
-from limpet.run.executing.scoring import scoring_of
+from limpet.run.executing.cells import WORKFLOW, Call, scoring_of
 from limpet.run.planning.cells import Calls, Keys
 from limpet.run.planning.code_change import Fingerprint, OnChange, settle_change
 from limpet.run.planning.files_read import FilesRead

@@ -6,7 +6,7 @@ from typing import Any
 
 from limpet.datasets.choosing import Selection
 from limpet.errors import LimpetError
-from limpet.run.executing.pipeline import WORKFLOW
+from limpet.run.executing.cells import WORKFLOW
 from limpet.text import did_you_mean, one_line
 from limpet.types import Item
 

@@ -9,9 +9,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE, WORKFLOW, scoring_of
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone

@@ -10,7 +10,7 @@ from limpet.errors import LimpetError
 from limpet.fingerprints.differences import Difference, differences
 from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
-from limpet.run.executing.pipeline import WORKFLOW
+from limpet.run.executing.cells import WORKFLOW
 from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptIdentity, KeptStep, read_identity

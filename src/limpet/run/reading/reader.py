@@ -170,9 +170,16 @@ class RunReader(RunFiles):
     @cached_property
     def scores(self) -> list[ScoresReader]:
         """The scores of each evaluator."""
-        known = self.about.get("evaluators", {})
+        known, reads = self.about.get("evaluators", {}), self.about.get("reads", {})
         return [
-            ScoresReader(name, self.columns[name], self.failures, known.get(name), self.naming)
+            ScoresReader(
+                name,
+                self.columns[name],
+                self.failures,
+                known.get(name),
+                reads.get(name, ()),
+                self.naming,
+            )
             for name in self.evaluators
         ]
 

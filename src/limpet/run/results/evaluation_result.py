@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import MASKED
-from limpet.run.executing.scoring import SAW_MASKED
+from limpet.run.executing.cells import MASKED, SAW_MASKED
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.secrets.masking import by_environment

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from limpet.evaluators.protocol import Evaluator
 from limpet.journal.column import ColumnReader
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult

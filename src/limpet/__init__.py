@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     )
     from limpet.evaluators.contains import contains
     from limpet.evaluators.exact_match import exact_match, one_of
+    from limpet.evaluators.functions import evaluator
     from limpet.evaluators.json_match import json_match
     from limpet.evaluators.numeric import numeric
+    from limpet.evaluators.protocol import Evaluator, Scored
     from limpet.evaluators.regex import regex
     from limpet.evaluators.similarity import similarity
     from limpet.evaluators.trajectory import trajectory
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from limpet.run import EvaluationResult, MapResult, Plan, aevaluate, evaluate, plan
     from limpet.run.map import amap, map  # noqa: A004 - it is one
     from limpet.types import Item, Output, Score, Usage
+    from limpet.workflows.protocol import Workflow
 
 __all__ = [
     "UNSET",
@@ -62,6 +65,7 @@ __all__ = [
     "EarlyStopError",
     "EndpointDownError",
     "EvaluationResult",
+    "Evaluator",
     "ExecutionDetails",
     "ExecutionStatus",
     "Executor",
@@ -81,15 +85,18 @@ __all__ = [
     "RecordNotWrittenError",
     "RunLockedError",
     "Score",
+    "Scored",
     "SetupError",
     "SyncExecutor",
     "TransientError",
     "Unset",
     "Usage",
+    "Workflow",
     "aevaluate",
     "amap",
     "contains",
     "evaluate",
+    "evaluator",
     "exact_match",
     "get_executor_on_sync_context",
     "json_match",
@@ -106,10 +113,14 @@ __all__ = [
 
 _ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
 _NAMES = {
-    "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
+    "evaluators": (
+        "Evaluator Scored contains evaluator exact_match json_match numeric one_of regex "
+        "similarity trajectory"
+    ),
     "pacing": "Pacer observe",
     "run": "EvaluationResult MapResult Plan aevaluate amap evaluate map plan",
     "types": "Item Output Score Usage",
+    "workflows": "Workflow",
 }
 _NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}
 

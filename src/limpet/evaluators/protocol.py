@@ -7,7 +7,7 @@ built-in ones, a user's function and a class of the user's own all look like thi
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from limpet.types import Item, Output, Score
 
@@ -40,6 +40,7 @@ class Scored:
         raise AttributeError(f"the evaluator does not declare that it reads {name!r}")
 
 
+@runtime_checkable
 class Evaluator(Protocol):
     """Scores one output at a time.
 

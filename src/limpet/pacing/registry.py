@@ -64,7 +64,7 @@ def pacing_with(registry: PacerRegistry) -> Iterator[None]:
 
 @asynccontextmanager
 async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
-    """Wait for leave to make one call, as in `async with endpoint("judge"): …`, and pace it.
+    """Wait for leave to make one call, and pace it: what is done within is that call.
 
     For a workflow or an evaluator that calls several endpoints, and therefore says `endpoint=None`:
     each of its calls is paced, and not the cell. Whoever in the run names the same endpoint shares

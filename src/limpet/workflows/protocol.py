@@ -2,11 +2,12 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from limpet.types import Item, Output
 
 
+@runtime_checkable
 class Workflow(Protocol):
     """What is evaluated.
 

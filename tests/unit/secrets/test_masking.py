@@ -494,13 +494,13 @@ def test_a_long_secret_ends_nothing_and_is_masked(tmp_path, monkeypatch, value):
 def test_a_fingerprint_of_a_users_own_holds_no_secret_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
 
-    class Judge:
+    class Judge(limpet.Evaluator):
         name, endpoint, fingerprint = "judge", None, {"key": KEY}
 
         async def call(self, scored):
             return {"score": Score(1)}
 
-    class Flow:
+    class Flow(limpet.Workflow):
         name, endpoint, fingerprint = "flow", "flow", {"key": KEY}
 
         def seen(self, item):

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -80,7 +80,11 @@ class Answering:
         self._prices = prices
         self._on_complete = on_complete
         self._on_item_complete = on_item_complete
-        self._recorder = runner.recorder(
+        self._lost: Mapping[int, Exception] = {}
+
+    async def run(self, calls: Sequence[Call]) -> None:
+        """Answer them all."""
+        recorder = self._runner.recorder(
             WORKFLOW,
             lambda call: call[1],
             lambda call: call[0],
@@ -88,13 +92,9 @@ class Answering:
             facts_of=self._usage_of,
             returned=(ANSWER, TRACE, METADATA),
         )
-
-    async def run(self, calls: Sequence[Call]) -> None:
-        """Answer them all."""
-        self.executor = self._runner.executor(
-            self._recorder, self._answer, self.target.endpoint, self._completed
-        )
-        await self._runner.run(self._recorder, self.executor, calls)
+        self._lost, endpoint = recorder.lost, self.target.endpoint
+        self.executor = self._runner.executor(recorder, self._answer, endpoint, self._completed)
+        await self._runner.run(recorder, self.executor, calls)
 
     async def _answer(self, call: Call) -> Output:
         item = own_copy(call[0].item)  # its own: the next attempt sees none of what it changes
@@ -104,7 +104,7 @@ class Answering:
         return taken_output(returned, self._remarks)
 
     async def _completed(self, finished: Finished[Call, Output]) -> None:
-        lost = self._recorder.lost.get(finished.index)
+        lost = self._lost.get(finished.index)
         entry = None
         if finished.error is None and lost is None:
             # As it is, not yet masked; and before anybody else sees it: what they do to it is not

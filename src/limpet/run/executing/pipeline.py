@@ -277,7 +277,10 @@ class Pipeline:
 
 def secrets_of(*steps: Workflow | Evaluator) -> list[str]:
     """Return what workflows and evaluators declare to be secret: the values of headers, say."""
-    return [text for step in steps for text in step.secrets]
+    lists = (step.secrets for step in steps)
+    # A string would be taken for its letters, and mask everything.
+    several = (one for one in lists if isinstance(one, (list, tuple, set, frozenset)))
+    return [text for one in several for text in one if isinstance(text, str)]
 
 
 def _the_only(error: BaseException) -> BaseException:

@@ -168,8 +168,7 @@ class ItemsReader:
             if self.redos and (keys := evaluator.keys_of(scored)):
                 self._note_redo(item, evaluator.name, evaluator.column, keys[-1], keys[-1])
             if entry is not None:
-                item.scores[evaluator.name] = entry.record
-                item.note_masked(evaluator.name, entry.facts)
+                item.note_score(evaluator.name, entry)
             elif (failed := evaluator.failure(scored)) is not None:
                 error = self.failures.entry(failed).record.get("error") or {}
                 item.score_errors[evaluator.name] = error

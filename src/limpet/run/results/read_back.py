@@ -92,8 +92,7 @@ class ReadBack:
                 left[key] = item
         for key, entry in self._columns[name].read_many(list(left)):
             item = left.pop(key)
-            item.scores[name] = entry.record
-            item.note_masked(name, entry.facts)
+            item.note_score(name, entry)
         for key, item in left.items():
             failed = self._failures.get((name, key))
             if failed is not None:

@@ -80,7 +80,7 @@ KINDS = [
         limpet.trajectory(expected_column="topic", types=None),
         {"topic", "answer", "trace", "output"},
     ),
-    (limpet.json_match(), {"answer", "output"}),
+    (limpet.similarity(), {"answer", "output"}),
     (of_output, {"output"}),
     (of_expected, {"answer", "output"}),
     (of_expected_alone, {"answer", "output"}),

@@ -132,6 +132,7 @@ class Evaluation:
         reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
+        shape += [sorted(one.reads) for one in request.evaluators]
         items = request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]

@@ -169,7 +169,7 @@ class World:
             due()
             return str(self.serial)
 
-        class Correct:
+        class Correct(limpet.Evaluator):
             name = "correct"
             endpoint = None
             fingerprint = {"version": "1"}  # noqa: RUF012

@@ -18,6 +18,7 @@ from limpet.foreign import itself
 from limpet.text import one_line
 from limpet.types import Output, Score
 
+_LABELS = (str, type(None))
 _DO = "return a number, a bool, a label, a dict of scores or a Score"
 
 
@@ -49,6 +50,8 @@ def _scores(value: Any, name: str) -> Scores:
 
 
 def _as_score(value: Any, who: str) -> Score:
+    if type(value) is Score and type(value.value) is bool and type(value.label) in _LABELS:
+        return value  # as most are
     value = _unfolded(value)
     if isinstance(value, Score):
         return _checked(value, who)

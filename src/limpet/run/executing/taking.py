@@ -146,6 +146,8 @@ def _taken_part(told: Any, what: str, remarks: Remarks) -> Any:
 
 
 def _taken_score(score: Score, name: str, remarks: Remarks) -> Score:
+    if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
+        return score
     return replace(
         score,
         explanation=_taken_part(score.explanation, f"explanation of {name}", remarks),

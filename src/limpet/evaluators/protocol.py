@@ -6,7 +6,7 @@ built-in ones, a user's function and a class of the user's own all look like thi
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
 from limpet.types import Item, Output, Score
@@ -37,7 +37,14 @@ class Scored:
 
     def __getattr__(self, name: str) -> NoReturn:
         # Only asked for what is not there: the run leaves out what is not declared.
-        raise AttributeError(f"the evaluator does not declare that it reads {name!r}")
+        raise not_given(self, name)
+
+
+def not_given(thing: Scored | Item, name: str) -> AttributeError:
+    """Return the error of an attribute that was not given."""
+    if any(field.name == name for field in fields(thing)):
+        return AttributeError(f"the evaluator does not declare that it reads {name!r}")
+    return AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}")
 
 
 @runtime_checkable

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from limpet.copies import own_copy
-from limpet.evaluators.protocol import Scored
+from limpet.evaluators.protocol import Scored, not_given
 from limpet.fingerprints.keys import digest
 from limpet.types import Item
 
@@ -36,8 +36,8 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
         raise TypeError(f"{who}: reads={reads!r} must be a list, such as ['output', 'expected']")
     parts = frozenset(reads)
     for part in parts:
-        known = part in ALL or (isinstance(part, str) and len(part) > len(_FIELD))
-        if not known or (part not in ALL and not part.startswith(_FIELD)):
+        is_field = isinstance(part, str) and part.startswith(_FIELD) and part != _FIELD
+        if part not in ALL and not is_field:
             raise ValueError(
                 f"{who}: reads names {part!r}; there are {', '.join(PARTS)} and row.<field>"
             )
@@ -111,7 +111,7 @@ class _ItemPart(Item):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"the evaluator does not declare that it reads {name!r}")
+        raise not_given(self, name)
 
 
 class _Fields(dict[str, Any]):

@@ -181,16 +181,19 @@ def test_an_evaluator_is_closed_when_its_calls_fail(tmp_path, raised):
     assert judge.story[-1] == "close"
 
 
-def test_an_evaluator_is_closed_after_an_interrupt(tmp_path):
+@pytest.mark.parametrize("when", ["opening", "scoring"])
+def test_an_evaluator_is_closed_after_an_interrupt(tmp_path, when):
+    sent = []
+
     async def interrupt():
-        os.kill(os.getpid(), signal.SIGTERM)
+        if not sent:  # a third signal would end the process
+            sent.append(os.kill(os.getpid(), signal.SIGTERM))
         await asyncio.sleep(600)
 
-    for judge in (Judge(scoring=interrupt), Judge(opening=interrupt)):
-        result = evaluate(tmp_path / judge.name, [judge], stop_grace_s=0.01)
-        assert isinstance(result.stop_reason, limpet.InterruptedRunError)
-        assert judge.story[-1] == "close"
-        judge.name = "other"
+    judge = Judge(**{when: interrupt})
+    result = evaluate(tmp_path / "run", [judge], stop_grace_s=0.01)
+    assert isinstance(result.stop_reason, limpet.InterruptedRunError)
+    assert judge.story[-1] == "close"
 
 
 def test_a_closing_that_fails_is_logged_and_costs_nothing(tmp_path, caplog):

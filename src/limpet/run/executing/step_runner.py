@@ -54,7 +54,6 @@ class StepRunner:
 
     Attributes:
         redos: What is to be run again whatever is there.
-        recorders: Those of all steps that ran: what each could not record.
         pacers: One for each endpoint.
     """
 
@@ -73,7 +72,6 @@ class StepRunner:
     ) -> None:
         self.journal = journal
         self.redos = Redos({})
-        self.recorders: list[Keeping] = []
         self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
         self._callers = Counter(one.endpoint for one in steps)
         # The run hears the signals itself: its steps have to stop together.
@@ -166,7 +164,6 @@ class StepRunner:
         inputs: Iterable[Any] | AsyncIterable[Any],
     ) -> None:
         """Run all cells of a step; stop the others if that is wanted and it stopped early."""
-        self.recorders.append(recorder)
         self._stopping.executors.append(executor)
         if recorder.step in self._early_stop:
             executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)

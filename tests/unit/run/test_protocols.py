@@ -196,6 +196,27 @@ def test_an_evaluator_is_closed_after_an_interrupt(tmp_path, when):
     assert judge.story[-1] == "close"
 
 
+def test_every_evaluator_is_closed_when_the_run_is_cancelled(tmp_path):
+    async def main():
+        begun = asyncio.Event()
+
+        async def wait():
+            begun.set()
+            await asyncio.sleep(600)
+
+        judges = [Judge(scoring=wait), Judge(closing=lambda: asyncio.sleep(0))]
+        judges[1].name = "second"
+        run = limpet.aevaluate(ROWS, answer, judges, tmp_path / "run", version="1")
+        task = asyncio.create_task(run)
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [judge.story[-1] for judge in judges] == ["close", "close"]
+
+    asyncio.run(main())
+
+
 def test_a_closing_that_fails_is_logged_and_costs_nothing(tmp_path, caplog):
     result = evaluate(tmp_path / "run", [Judge(closing=fail)])
     assert result.summary["evaluators"]["judge"]["mean"] == 1.0

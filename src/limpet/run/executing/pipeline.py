@@ -159,8 +159,15 @@ class Pipeline:
                 if await self._opened(asks=bool(calls)):
                     await self._run_steps(calls, kept)
         finally:
-            while self._held:
-                await self._held.pop().close()
+            await self._close()
+
+    async def _close(self) -> None:
+        if self._held:
+            held = self._held.pop()
+            try:
+                await held.close()
+            finally:  # whatever one does, the others are closed, too
+                await self._close()
 
     async def _opened(self, *, asks: bool) -> bool:
         """Open the steps; tell whether that was not interrupted.

@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     )
     from limpet.evaluators.contains import contains
     from limpet.evaluators.exact_match import exact_match, one_of
+    from limpet.evaluators.functions import evaluator
     from limpet.evaluators.json_match import json_match
     from limpet.evaluators.numeric import numeric
+    from limpet.evaluators.protocol import Evaluator, Scored
     from limpet.evaluators.regex import regex
     from limpet.evaluators.similarity import similarity
     from limpet.evaluators.trajectory import trajectory
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from limpet.run.results.evaluation_result import EvaluationResult
     from limpet.run.results.map_result import MapResult
     from limpet.types import Item, Output, Score, Usage
+    from limpet.workflows.protocol import Workflow
 
 __all__ = [
     "UNSET",
@@ -69,6 +72,7 @@ __all__ = [
     "EarlyStopError",
     "EndpointDownError",
     "EvaluationResult",
+    "Evaluator",
     "ExecutionDetails",
     "ExecutionStatus",
     "Executor",
@@ -92,16 +96,19 @@ __all__ = [
     "Run",
     "RunLockedError",
     "Score",
+    "Scored",
     "SetupError",
     "SyncExecutor",
     "TransientError",
     "Unset",
     "Usage",
     "Watcher",
+    "Workflow",
     "aevaluate",
     "amap",
     "contains",
     "evaluate",
+    "evaluator",
     "exact_match",
     "get_executor_on_sync_context",
     "json_match",
@@ -119,7 +126,10 @@ __all__ = [
 _ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
 _NAMES = {
     "datasets": "Dataset",
-    "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
+    "evaluators": (
+        "Evaluator Scored contains evaluator exact_match json_match numeric one_of regex "
+        "similarity trajectory"
+    ),
     "pacing": "Pacer observe",
     "run.api": "aevaluate evaluate plan",
     "run.map": "amap map",
@@ -129,6 +139,7 @@ _NAMES = {
     "run.results.evaluation_result": "EvaluationResult",
     "run.results.map_result": "MapResult",
     "types": "Item Output Score Usage",
+    "workflows": "Workflow",
 }
 _NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}
 

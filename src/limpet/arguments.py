@@ -4,9 +4,10 @@ Each check takes one keyword, whose name is the argument's: `whole_number_from(1
 raises `ValueError: concurrency=0: must be a whole number, 1 or more`.
 """
 
+import inspect
 import math
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
@@ -86,3 +87,23 @@ def _number(argument: dict[str, Any], fits: Callable[[float], bool], allowed: st
 def _only(argument: dict[str, Any]) -> tuple[str, Any]:
     ((name, value),) = argument.items()
     return name, value
+
+
+_NOTHING = object()
+
+
+def members_missing(thing: object, members: Mapping[str, str]) -> dict[str, str]:
+    """Return which members an object lacks, each with what it is for.
+
+    They are not read: a property may do a lot, and a mock has whatever it is asked for.
+    """
+    return {
+        name: purpose
+        for name, purpose in members.items()
+        if inspect.getattr_static(thing, name, _NOTHING) is _NOTHING
+    }
+
+
+def members_text(missing: Mapping[str, str]) -> str:
+    """Say what is missing, for a message."""
+    return "it has no " + " and no ".join(f"{name} ({why})" for name, why in missing.items())

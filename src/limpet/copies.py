@@ -7,7 +7,6 @@ a memo of everything. What cannot change is handed over as it is.
 import copy
 import datetime as dt
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -68,8 +67,10 @@ def _deep(value: Any) -> Any:
 
 def _own_item(item: Item) -> Item:
     row = own_copy(item.row)
+    if type(item.input) in _UNCHANGING and type(item.expected) in _UNCHANGING:
+        return Item(item.id, item.input, item.expected, row)
     # The input mostly is a value of the row: then it is the same one in the copy, too.
     same = {id(one): row[name] for name, one in item.row.items()} if type(row) is dict else {}
     parts = {"input": item.input, "expected": item.expected}
     own = {name: same[id(one)] if id(one) in same else own_copy(one) for name, one in parts.items()}
-    return replace(item, row=row, **own)
+    return Item(item.id, own["input"], own["expected"], row)

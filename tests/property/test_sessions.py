@@ -172,7 +172,7 @@ class World:
             due()
             return costly(str(self.serial), COST)
 
-        class Correct:
+        class Correct(limpet.Evaluator):
             name = "correct"
             endpoint = None
             fingerprint = {"version": "1"}  # noqa: RUF012

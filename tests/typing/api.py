@@ -1,6 +1,6 @@
 """Never run, only type-checked: the public types are what a user may rely on."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, assert_type
 
 from limpet import (
@@ -9,22 +9,29 @@ from limpet import (
     ConcurrencyController,
     Dataset,
     EvaluationResult,
+    Evaluator,
     ExecutionDetails,
     Executor,
     Finished,
+    Item,
     MapResult,
+    Output,
     Pace,
     Pacer,
     Plan,
     Redo,
     Retry,
     Run,
+    Score,
+    Scored,
     SyncExecutor,
     Unset,
     Watcher,
+    Workflow,
     aevaluate,
     amap,
     evaluate,
+    evaluator,
     get_executor_on_sync_context,
     map,  # noqa: A004 - it is one
     plan,
@@ -93,3 +100,40 @@ async def check_map() -> None:
     assert_type(await amap(length, questions(), on_change="redo"), MapResult[str, int])
     assert_type(map(length, ["a"]).outputs, list[int | Unset])
     assert_type(map(length, ["a"]).failures, list[Finished[str, Any]])
+
+
+class Flow(Workflow):
+    name = "flow"
+    endpoint = None
+
+    def __init__(self, secret: str) -> None:
+        self.fingerprint = {"model": "m"}
+        self.secrets = [secret]
+
+    async def call(self, item: Item) -> Output:
+        return Output(item.input)
+
+
+class Judge(Evaluator):
+    name = "judge"
+    reads = frozenset({"output"})
+    fingerprint: Mapping[str, str] = {}
+
+    async def call(self, scored: Scored) -> Output:
+        return Output({"score": Score(bool(scored.output))}, usage={"total_tokens": 3})
+
+
+@evaluator
+def short(output: str) -> bool:
+    return len(output) < 80
+
+
+@evaluator(name="topic", reads=["output", "row.topic"], endpoint=None)
+async def on_topic(output: str, item: Item) -> bool:
+    return item.row["topic"] in output
+
+
+def check_protocols() -> None:
+    workflow: Workflow = Flow("k")
+    judges: list[Evaluator] = [Judge(), short, on_topic]
+    evaluate([{"question": "what?"}], workflow, judges)

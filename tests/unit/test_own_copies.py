@@ -78,7 +78,7 @@ class Spoiler:
         return OwnWorkflow(self)
 
 
-class OwnWorkflow:
+class OwnWorkflow(limpet.Workflow):
     name, endpoint = "own", "own"
     fingerprint = {"own": "1"}  # noqa: RUF012 - as users write it
 
@@ -146,7 +146,7 @@ def test_what_a_workflow_changes_after_it_returned_is_not_recorded_or_scored(tmp
 # ---- evaluators ---------------------------------------------------------------------------------
 
 
-class OwnEvaluator:
+class OwnEvaluator(limpet.Evaluator):
     name, endpoint = "own", None
     fingerprint = {"own": "1"}  # noqa: RUF012 - as users write it
 

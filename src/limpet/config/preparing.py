@@ -15,9 +15,11 @@ from limpet.config.model import DatasetShape, DependsOnShape, PythonScorer, Work
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
+from limpet.executors.details import UNSET
 from limpet.fingerprints.declared import DependsOn
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
+from limpet.workflows.python import is_workflow
 
 _ARGUMENT = re.compile(r"(\w+)(=[^:]*)?: ")
 
@@ -56,7 +58,7 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
     if found is None:
         return None
     version = asked.version
-    if version is not None and isinstance(found, Workflow) and not isinstance(found, type):
+    if version is not None and is_workflow(found):
         text = f"{_shown(asked.python)} is a Workflow, which says itself what it is"
         findings.add(("workflow", "version"), text, "leave version out")
     try:
@@ -148,12 +150,12 @@ def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) ->
     if version is None:
         declared = _declared(asked.depends_on, ("evaluators", name, "depends_on"), folder, findings)
     try:
-        made = as_evaluator(found, name, version, endpoint=endpoint, depends_on=declared)
+        paced = UNSET if endpoint is None else endpoint
+        made = as_evaluator(found, name, version, endpoint=paced, depends_on=declared)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
         return findings.add(path, text, cause=error)
-    # A function goes on as it is, so that it runs in the threads of the run.
-    return found if version is None and endpoint is None and declared is None else made
+    return made
 
 
 def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:

@@ -3,6 +3,7 @@
 from limpet.evaluators.coerce import as_evaluator, as_evaluators
 from limpet.evaluators.contains import contains
 from limpet.evaluators.exact_match import exact_match, one_of
+from limpet.evaluators.functions import evaluator
 from limpet.evaluators.json_match import json_match
 from limpet.evaluators.numeric import numeric
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
@@ -17,6 +18,7 @@ __all__ = [
     "as_evaluator",
     "as_evaluators",
     "contains",
+    "evaluator",
     "exact_match",
     "json_match",
     "numeric",

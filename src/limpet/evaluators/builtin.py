@@ -11,33 +11,36 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from limpet.evaluators.naming import checked_name
-from limpet.evaluators.protocol import Scored, Scores
+from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.keys import digest
 from limpet.types import Score
 
 
 @dataclass(frozen=True)
-class BuiltIn:
+class BuiltIn(Evaluator):
     """An evaluator that needs nothing but its options.
 
     Attributes:
         name: What its column is called.
         kind: Which of the built-in ones it is.
         version: Raised when it scores anything differently: then all of its scores are made again.
-        endpoint: None: it calls no provider.
     """
 
     name: str
     kind: ClassVar[str]
     version: ClassVar[int] = 1
-    endpoint: ClassVar[str | None] = None
+    endpoint = None
 
     def __post_init__(self) -> None:
         checked_name(self.name)
         check_flags(self)
+        object.__setattr__(self, "reads", self._reads())
+
+    def _reads(self) -> frozenset[str]:
+        return frozenset({"output", "expected"})
 
     @cached_property
-    def fingerprint(self) -> dict[str, str]:
+    def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read
         """Return what its scores depend on: which one it is, its options and its version."""
         return {self.kind: digest(self.kind, self._options, self.version)}
 

@@ -8,15 +8,18 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.functions import FunctionEvaluator
-from limpet.evaluators.naming import checked_name, name_of
-from limpet.evaluators.protocol import Evaluator, Scored, Scores
-from limpet.executors.threads import Threads
+from limpet.evaluators.naming import checked_name
+from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores
+from limpet.evaluators.reads import checked_reads
+from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.fingerprints.walk.looked import digest_of
 from limpet.text import one_line
+from limpet.types import Output
 
 
 def as_evaluator(
@@ -24,18 +27,17 @@ def as_evaluator(
     name: str | None = None,
     version: str | None = None,
     *,
-    endpoint: str | None = None,
-    threads: Threads | None = None,
+    endpoint: str | Unset | None = UNSET,
     depends_on: Any = None,
 ) -> Evaluator:
     """Return an evaluator for whatever the user gave.
 
     Args:
-        thing: An `Evaluator`, or a function over some of output, expected, input, item, steps.
+        thing: An `Evaluator`, or a function over some of output, expected, input, item, trace.
         name: What to call it; None: as it calls itself.
         version: Declares what its scores depend on, in place of its code.
-        endpoint: The provider a function calls; None: none.
-        threads: Where a plain function runs. None: each call has a thread of its own.
+        endpoint: Whom its calls are paced with; None: it calls nobody; not given: as it says, or
+            a function with no other step's.
         depends_on: What else its scores depend on, as for `evaluate`.
 
     Raises:
@@ -43,28 +45,24 @@ def as_evaluator(
         ValueError: It may not be called so.
     """
     known = _Known(version, as_declared(depends_on))
-    # Asking the protocol first would look at all the code of one that is looked at.
-    is_ours = isinstance(thing, LookedAt) and hasattr(thing, "call")
-    if is_ours or (not isinstance(thing, type) and isinstance(thing, Evaluator)):
+    if not isinstance(thing, type) and not members_missing(thing, MEMBERS):
         return _renamed(cast("Evaluator", thing), name, known, endpoint)
     if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
         raise TypeError(_refusal(thing))
-    name = checked_name(name_of(thing) if name is None else name)
-    return FunctionEvaluator(thing, name, version, endpoint, threads, known.depends_on)
+    return FunctionEvaluator(thing, name, version, endpoint, known.depends_on)
 
 
-def as_evaluators(things: Any, *, threads: Threads | None = None) -> list[Evaluator]:
+def as_evaluators(things: Any) -> list[Evaluator]:
     """Return an evaluator for each of a list, or for each of a dict under its key as its name.
 
     Args:
         things: Evaluators and functions; None: there are none.
-        threads: Where plain functions run, as for `as_evaluator`.
 
     Raises:
         TypeError: They are not in a list or a dict, or one of them is no evaluator.
         ValueError: Two have the same name, or one has a name that none may have.
     """
-    evaluators = [as_evaluator(thing, name, threads=threads) for name, thing in _named(things)]
+    evaluators = [as_evaluator(thing, name) for name, thing in _named(things)]
     seen: dict[str, str] = {}
     for one in evaluators:
         # Some file systems do not tell capitals from small letters, and a name is a file's.
@@ -101,7 +99,7 @@ class _Known:
     depends_on: DependsOn | None = None
 
 
-class _Renamed(LookedAt):
+class _Renamed(LookedAt, Evaluator):
     """An evaluator under another name, or with another fingerprint."""
 
     def __init__(
@@ -114,6 +112,7 @@ class _Renamed(LookedAt):
         self.name = name
         self._known = known
         self.endpoint = endpoint
+        self.reads = inner.reads
         self._inner = inner
 
     def __repr__(self) -> str:
@@ -139,32 +138,48 @@ class _Renamed(LookedAt):
             return None
         return self._known.depends_on or declared_of(self._inner)
 
-    async def call(self, scored: Scored) -> Scores:
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+        return self._inner.secrets
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def call(self, scored: Scored) -> Scores | Output:
         return await self._inner.call(scored)
 
+    async def close(self) -> None:
+        await self._inner.close()
 
-def _renamed(thing: Evaluator, name: str | None, known: _Known, endpoint: str | None) -> Evaluator:
+
+def _renamed(
+    thing: Evaluator, name: str | None, known: _Known, endpoint: str | Unset | None
+) -> Evaluator:
     if not isinstance(thing, LookedAt) and not isinstance(thing.fingerprint, Mapping):
         raise TypeError(
             f"{one_line(thing)}: its fingerprint is {one_line(thing.fingerprint)}; make it a dict "
             "of texts, or a property that returns one"
         )
+    checked_reads(thing.reads, thing.name)
     wanted = checked_name(thing.name if name is None else name)
-    if wanted == thing.name and known == _Known() and endpoint in (None, thing.endpoint):
+    called = thing.endpoint if endpoint is UNSET else endpoint
+    if wanted == thing.name and known == _Known() and called == thing.endpoint:
         return thing
-    if isinstance(thing, BuiltIn) and known == _Known() and endpoint is None:
-        return dataclasses.replace(thing, name=wanted)  # still one that calls no provider
-    return _Renamed(thing, wanted, known, endpoint or thing.endpoint)
+    if isinstance(thing, BuiltIn) and known == _Known() and called is None:
+        return dataclasses.replace(thing, name=wanted)
+    return _Renamed(thing, wanted, known, called)
 
 
 def _refusal(thing: Any) -> str:
     if isinstance(thing, type):
         return f"{thing.__name__} is a class: give an instance of it, {thing.__name__}(…)"
-    wanted = ("name", "fingerprint", "endpoint", "call")
-    lacks = [part for part in wanted if not hasattr(thing, part)]
-    if len(lacks) < len(wanted):
-        return f"{one_line(thing)} is no evaluator yet: it has no {' and no '.join(lacks)}"
+    missing = members_missing(thing, MEMBERS)
+    if len(missing) < len(MEMBERS):
+        return (
+            f"{one_line(thing)} is no evaluator yet: {members_text(missing)}; a subclass of "
+            "limpet.Evaluator has defaults for all but name, fingerprint and call"
+        )
     return (
         f"{one_line(thing)} is no evaluator: give a function over some of output, expected, "
-        "input, item, steps, or one of limpet.evaluators"
+        "input, item, trace, or one of limpet.evaluators"
     )

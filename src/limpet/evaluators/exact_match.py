@@ -86,6 +86,9 @@ class _OneOf(BuiltIn):
     normal: Normalisation
     choices: tuple[Any, ...] | None
 
+    def _reads(self) -> frozenset[str]:
+        return super()._reads() if self.choices is None else frozenset({"output"})
+
     def score(self, scored: Scored) -> Score:
         choices = expected_several(scored) if self.choices is None else self.choices
         if any(_are_equal(scored.output, one, self.normal) for one in choices):

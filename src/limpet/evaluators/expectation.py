@@ -64,6 +64,8 @@ def unusable(scored: Scored, why: str) -> NoReturn:
 
 def item_of(scored: Scored) -> str:
     """Return what a message calls the item."""
+    if scored.where:
+        return scored.where
     return "the item" if scored.item is None else f"item {scored.item.id!r}"
 
 

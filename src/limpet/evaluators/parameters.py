@@ -8,16 +8,17 @@ the evaluator is made, not a thousand failures later.
 import difflib
 import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from typing import Any, NamedTuple
 
-from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scored
+from limpet.evaluators.reads import ITEM, checked_reads, reads_item
 from limpet.text import one_line
 
 FIELDS = ("output", "expected", "input", "item", "trace")
 """What a function may ask for."""
+_READS = {"item": ITEM}
 _BY_POSITION = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -33,22 +34,53 @@ class Wanted(NamedTuple):
     by_name: Mapping[str, str]
 
     def call(self, function: Any, scored: Scored) -> Any:
-        """Call the function with what it wants, each a copy of its own."""
-        given = [own_copy(getattr(scored, field)) for field in self.in_order]
-        named = {name: own_copy(getattr(scored, field)) for name, field in self.by_name.items()}
+        """Call the function with what it wants."""
+        given = [getattr(scored, field) for field in self.in_order]
+        named = {name: getattr(scored, field) for name, field in self.by_name.items()}
         return function(*given, **named)
 
+    @property
+    def reads(self) -> frozenset[str]:
+        """All that it could read of what it is given."""
+        fields = {*self.in_order, *self.by_name.values()}
+        return frozenset().union(*(_READS.get(field, {field}) for field in fields))
 
-def wanted_by(function: Any, name: str) -> Wanted:
-    """Read off the function's parameters what it wants.
+
+def wanted_by(
+    function: Any, name: str, reads: Iterable[str] | None = None
+) -> tuple[Wanted, frozenset[str]]:
+    """Read off the function's parameters what it wants, and what it reads.
 
     Args:
         function: Any callable.
         name: What messages call it.
+        reads: What it declares to read; None: all that it is given.
 
     Raises:
-        TypeError: It wants something that is not among the five, or none of them.
+        TypeError: It wants something that is not among the five, or not among what it reads, or
+            none of them.
+        ValueError: `reads` names something unknown.
     """
+    wanted = _wanted_by(function, name)
+    if reads is None:
+        return wanted, wanted.reads
+    declared = checked_reads(reads, name)
+    takes_rest = any(one.kind is Parameter.VAR_KEYWORD for one in _open_parameters(function, name))
+    by_name = dict(wanted.by_name)
+    for parameter, field in wanted.by_name.items():
+        if takes_rest and not _is_given(field, declared):
+            del by_name[parameter]
+    for field in (*wanted.in_order, *by_name.values()):
+        if not _is_given(field, declared):
+            raise TypeError(f"{name} takes {field!r}, and reads={sorted(declared)} leaves it out")
+    return wanted._replace(by_name=by_name), declared
+
+
+def _is_given(field: str, reads: frozenset[str]) -> bool:
+    return reads_item(reads) if field == "item" else _READS.get(field, {field}) <= reads
+
+
+def _wanted_by(function: Any, name: str) -> Wanted:
     parameters = _open_parameters(function, name)
     if (alone := _only_one(parameters)) is not None:
         _refuse_a_slip(alone.name, name)

@@ -47,6 +47,9 @@ class _Regex(BuiltIn):
     fullmatch: bool
     flags: int
 
+    def _reads(self) -> frozenset[str]:
+        return super()._reads() if self.pattern is None else frozenset({"output"})
+
     def score(self, scored: Scored) -> Score:
         pattern = self.pattern
         compiled = self._expected(scored) if pattern is None else re.compile(pattern, self.flags)

@@ -16,13 +16,14 @@ from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scores
 from limpet.foreign import itself
 from limpet.text import one_line
-from limpet.types import Score
+from limpet.types import Output, Score
 
+_LABELS = (str, type(None))
 _DO = "return a number, a bool, a label, a dict of scores or a Score"
 
 
-def as_scores(value: Any, name: str) -> Scores:
-    """Return what an evaluator returned as scores.
+def as_scores(value: Any, name: str) -> Scores | Output:
+    """Return what an evaluator returned as scores; what it returned in an `Output`, in one.
 
     Args:
         value: What it returned.
@@ -31,6 +32,13 @@ def as_scores(value: Any, name: str) -> Scores:
     Raises:
         PermanentError: It is no score.
     """
+    if issubclass(type(value), Output):
+        output: Output = dataclasses.replace(value, value=_scores(value.value, name))
+        return output
+    return _scores(value, name)
+
+
+def _scores(value: Any, name: str) -> Scores:
     if not isinstance(value, Mapping):
         return {"score": _as_score(value, name)}
     if not value:
@@ -42,6 +50,8 @@ def as_scores(value: Any, name: str) -> Scores:
 
 
 def _as_score(value: Any, who: str) -> Score:
+    if type(value) is Score and type(value.value) is bool and type(value.label) in _LABELS:
+        return value  # as most are
     value = _unfolded(value)
     if isinstance(value, Score):
         return _checked(value, who)

@@ -58,6 +58,9 @@ class _Trajectory(BuiltIn):
     kinds: tuple[str, ...] | None
     expected_column: str
 
+    def _reads(self) -> frozenset[str]:
+        return frozenset({"trace", "expected", f"row.{self.expected_column}"})
+
     def score(self, scored: Scored) -> Score:
         expected = self._expected(scored)
         taken = self._names(scored.trace or (), "the trace")

@@ -40,16 +40,19 @@ def output_key(seen: Any, workflow: str, trial: int, occurrence: int = 0) -> str
     return digest("output", KEY_VERSION, seen, workflow, trial, occurrence)
 
 
-def score_key(output: str, expected: Any, evaluator: str, trial: int) -> str:
+def score_key(output: str, seen: str, evaluator: str, trial: int, item: str) -> str:
     """Return the key of an evaluator's cell.
 
     Args:
-        output: The digest of the output that is scored: a score cannot outlive its answer.
-        expected: What the item says the answer should be.
+        output: The digest of the output that is scored, with its trace if the evaluator reads that:
+            a score cannot outlive its answer.
+        seen: The digest of what the evaluator reads of the item.
         evaluator: The evaluator's fingerprint.
         trial: Which repetition.
+        item: Tells items apart of which it reads the same: each has a score of its own. It does
+            not change with what neither the workflow nor the evaluator reads.
     """
-    return digest("score", KEY_VERSION, output, expected, evaluator, trial)
+    return digest("score", KEY_VERSION, output, seen, evaluator, trial, item)
 
 
 class Occurrences:

@@ -7,7 +7,7 @@ code says where that code is, and is looked at when a run is planned and when it
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.explaining.shown import Showing, Shown, shown_data
@@ -40,10 +40,14 @@ class LookedAt(ABC):
         """What was declared that its code does not show."""
         return None
 
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        """What its results depend on, part by part, as it is now."""
-        return Look(self).identity.parts
+    if TYPE_CHECKING:  # one that may be set has an attribute: see the protocols
+        fingerprint: Mapping[str, str]
+    else:
+
+        @property
+        def fingerprint(self) -> Mapping[str, str]:
+            """What its results depend on, part by part, as it is now."""
+            return Look(self).identity.parts
 
 
 class OwnCode(LookedAt):

@@ -4,7 +4,7 @@ from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.limits import Limit
 from limpet.pacing.observation import observe
 from limpet.pacing.pacer import Pacer, Ticket
-from limpet.pacing.registry import PacerRegistry
+from limpet.pacing.registry import PacerRegistry, endpoint
 from limpet.pacing.signals import FailureKind, Signal, classify
 from limpet.pacing.state import PaceEvent, PacerState
 
@@ -19,5 +19,6 @@ __all__ = [
     "Signal",
     "Ticket",
     "classify",
+    "endpoint",
     "observe",
 ]

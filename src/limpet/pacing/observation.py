@@ -4,7 +4,8 @@ A client's successful response rarely reaches the executor: the user's function 
 not headers. `observe` lets it pass on what it saw.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -44,3 +45,13 @@ def observe(*, headers: Any = None, usage: Mapping[str, float] | None = None) ->
 def begin(observation: Observation) -> None:
     """Have what is observed from here on, in this context, go to `observation`."""
     _current.set(observation)
+
+
+@contextmanager
+def observing() -> Iterator[Observation]:
+    """Have what is observed within go to an observation of its own."""
+    token = _current.set(observed := Observation())
+    try:
+        yield observed
+    finally:
+        _current.reset(token)

@@ -4,10 +4,15 @@ There is one limit for each provider, account and model, so there must be one pa
 calls. A registry hands it out by that key and can carry what all of them learned to a later run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
+from limpet.pacing import observation
+from limpet.pacing.observation import Observation
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
+from limpet.pacing.signals import FailureKind, classify
 
 
 class PacerRegistry:
@@ -42,3 +47,60 @@ class PacerRegistry:
     def memory(self) -> dict[str, Any]:
         """What all of them learned, by key, as plain JSON; also of those not asked for yet."""
         return {**self._memory, **{key: pacer.memory for key, pacer in self._pacers.items()}}
+
+
+_current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default=None)
+
+
+@contextmanager
+def pacing_with(registry: PacerRegistry) -> Iterator[None]:
+    """Have `endpoint` ask these pacers, in this context."""
+    token = _current.set(registry)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@asynccontextmanager
+async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
+    """Wait for leave to make one call, and pace it: what is done within is that call.
+
+    For a workflow or an evaluator that calls several endpoints, and therefore says `endpoint=None`:
+    each of its calls is paced, and not the cell. Whoever in the run names the same endpoint shares
+    its pacer. What the call raises goes on to the run, which tries the cell again, and tells the
+    pacer, as `observe` within it does. Outside a run it does nothing.
+
+    Args:
+        key: The endpoint: a provider, an account and a model.
+        cost: What the call is expected to cost: a number of tokens, or a mapping by dimension.
+    """
+    registry = _current.get()
+    if registry is None:
+        yield
+        return
+    ticket = await registry.get(key).acquire(cost)
+    with observation.observing() as seen:
+        try:
+            yield
+        except Exception as error:
+            _settle(ticket, error, seen)
+            raise
+        except BaseException:
+            ticket.void()
+            raise
+        ticket.ok(headers=seen.headers, usage=seen.usage)
+
+
+def _settle(ticket: Ticket, error: Exception, seen: Observation) -> None:
+    if isinstance(error, TimeoutError):
+        ticket.failed(timeout=True)
+        return
+    signal = classify(error)
+    if signal.pushback:
+        wait_s = signal.retry_after_s
+        ticket.refused(retry_after=wait_s, limits=signal.limits, at_once=signal.at_once)
+    elif signal.outage and signal.kind is FailureKind.TRANSIENT:
+        ticket.failed()
+    else:  # the endpoint did its part
+        ticket.ok(headers=seen.headers, usage=seen.usage)

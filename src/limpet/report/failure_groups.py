@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.report.items import failures_of
 from limpet.report.tables import Indented
-from limpet.run.executing.alike import alike
+from limpet.run.executing.failure_kinds import alike
 from limpet.run.reading.items import ReadItem
 from limpet.text import harmless, one_line
 

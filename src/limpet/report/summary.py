@@ -57,11 +57,12 @@ def note_of(numbers: Mapping[str, Any]) -> str:
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     """Return what else there is to say of a run that has ended, a line each."""
     said = [f"took {duration(seconds)}"]
-    usage = summary["workflow"].get("usage", {})
-    if usage.get("total_tokens"):
-        said.append(count(usage["total_tokens"], "token"))
-    if usage.get("cost"):
-        said.append(f"cost {usage['cost']:,.4g}")
+    steps = {"workflow": summary["workflow"], **summary["evaluators"]}
+    used = [step.get("usage", {}) for step in steps.values()]
+    if tokens := sum(usage.get("total_tokens", 0) for usage in used):
+        said.append(count(tokens, "token"))
+    if cost := sum(usage.get("cost", 0) for usage in used):
+        said.append(f"cost {cost:,.4g}")
     lines = [" · ".join(said)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
@@ -73,7 +74,6 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
     lines += masked_words(summary)
-    steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     for name, numbers in steps.items():
         if numbers["failed"]:
             lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")

@@ -182,7 +182,7 @@ def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
 
 async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationResult:
     threads = Threads()
-    evaluation = Evaluation(_request(prepared, threads, view))
+    evaluation = Evaluation(_request(prepared, view))
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
         with evaluation.hearing_signals():
@@ -206,13 +206,11 @@ def _ended(evaluation: Evaluation) -> EvaluationResult:
 
 @contextmanager
 def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[Evaluation]:
-    threads = Threads()
-    evaluation = Evaluation(_request(prepared, threads, view))
+    evaluation = Evaluation(_request(prepared, view))
     try:
         yield evaluation
     finally:
         evaluation.close()
-        threads.close()
 
 
 @contextmanager
@@ -226,7 +224,7 @@ def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
         yield view
 
 
-def _request(prepared: Prepared, threads: Threads, view: Watcher | None) -> Request:
+def _request(prepared: Prepared, view: Watcher | None) -> Request:
     """Check everything that was asked, and read the dataset."""
     options = prepared.options
     check_options(options, RunOptions.__annotations__, "evaluate")
@@ -237,7 +235,7 @@ def _request(prepared: Prepared, threads: Threads, view: Watcher | None) -> Requ
     watcher, on_item_complete = as_watcher(options.get("watcher"))
     flow = as_workflow(prepared.workflow, version=version)
     dataset, selection = _dataset(prepared.dataset, prepared.limit)
-    evaluators = as_evaluators(prepared.evaluators, threads=threads)
+    evaluators = as_evaluators(prepared.evaluators)
     redo = as_redo(options.get("redo"))
     names = [evaluator.name for evaluator in evaluators]
     redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)

@@ -9,7 +9,7 @@ from limpet.executors.attempts import Finished
 from limpet.executors.details import ExecutionDetails
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
-from limpet.run.executing.mistakes import mistakes_once
+from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.results.map_result import MapResult
 
 

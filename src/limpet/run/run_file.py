@@ -139,6 +139,8 @@ class RunFile:
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
         decided: By fingerprint of the workflow, what to do about the answers of other versions.
         evaluators: The parts of each evaluator's fingerprint.
+        reads: What each evaluator reads of an item. With both, whoever has only the files can tell
+            which score belongs to which answer.
         state: By step, the names of what changed by itself while the run went on.
         files_last: The number of the last line of `files.jsonl`.
         files_decided: By the name of a file that changed, and by what it says, what to do about
@@ -158,6 +160,7 @@ class RunFile:
     functions: dict[str, dict[str, str]] = field(default_factory=dict)
     decided: dict[str, OnChange] = field(default_factory=dict)
     evaluators: dict[str, dict[str, str]] = field(default_factory=dict)
+    reads: dict[str, list[str]] = field(default_factory=dict)
     state: dict[str, list[str]] = field(default_factory=dict)
     files_last: int = 0
     files_decided: dict[str, dict[str, OnChange]] = field(default_factory=dict)

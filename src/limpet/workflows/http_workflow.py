@@ -116,7 +116,7 @@ class HttpWorkflow(RemoteWorkflow):
         self._place = "" if one_path else quoted_url(address.relative)
 
     @functools.cached_property
-    def fingerprint(self) -> Mapping[str, str]:
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
         """The method, the templates, the path to the answer; the host unless a version is given."""
         return {name: digest(one) for name, one in self._counted.items()}
 

@@ -95,7 +95,7 @@ class NatWorkflow(RemoteWorkflow):
         self._url = URL(address.url)
 
     @functools.cached_property
-    def fingerprint(self) -> Mapping[str, str]:
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
         """The path, the parameter's name, and the version; where there is none, the address."""
         counted = {**self.described}
         if "endpoint" in counted:

@@ -5,14 +5,13 @@ import functools
 import importlib
 import inspect
 import logging
-from collections.abc import Mapping
 from typing import Any, cast
 
-from limpet.copies import own_copy
+from limpet.arguments import members_missing, members_text
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
 from limpet.fingerprints.files.listening import importing
-from limpet.fingerprints.steps import LookedAt, OwnCode
+from limpet.fingerprints.steps import OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
@@ -22,7 +21,7 @@ from limpet.workflows.arguments import (
     value_for,
     wants_input_alone,
 )
-from limpet.workflows.protocol import Workflow
+from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
 
@@ -41,18 +40,26 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
     """
     if isinstance(thing, str):
         thing = _imported(thing)
-    # Asking the protocol first would look at all the code of one that is looked at.
-    if isinstance(thing, LookedAt) and hasattr(thing, "seen"):
-        return cast("Workflow", thing)
-    if isinstance(thing, Workflow) and not isinstance(thing, type):
-        return thing
     if isinstance(thing, type):
         return ClassWorkflow(thing, version)
-    if not callable(thing):
+    if is_workflow(thing):
+        return cast("Workflow", thing)
+    missing = members_missing(thing, MEMBERS)
+    if callable(thing):
+        return FunctionWorkflow(thing, version)
+    if len(missing) < len(MEMBERS):
         raise LimpetError(
-            f"workflow={thing!r}: must be a function, a class, a Workflow or 'module:name'"
+            f"workflow={thing!r}: {members_text(missing)}",
+            hint="a subclass of limpet.Workflow has defaults for all but name, fingerprint, call",
         )
-    return FunctionWorkflow(thing, version)
+    raise LimpetError(
+        f"workflow={thing!r}: must be a function, a class, a Workflow or 'module:name'"
+    )
+
+
+def is_workflow(thing: Any) -> bool:
+    """Tell whether an object has all that the run asks of a workflow."""
+    return not isinstance(thing, type) and not members_missing(thing, MEMBERS)
 
 
 def _imported(reference: str) -> Any:
@@ -79,7 +86,7 @@ def _imported(reference: str) -> Any:
     return found
 
 
-class FunctionWorkflow(OwnCode):
+class FunctionWorkflow(OwnCode, Workflow):
     """A function, or an object that can be called. A plain one runs in threads.
 
     An object may have `setup` and `teardown`, plain or async: called before the first call and
@@ -88,7 +95,6 @@ class FunctionWorkflow(OwnCode):
 
     def __init__(self, function: Any, version: str | None = None) -> None:
         self.name = _name_of(function)
-        self.endpoint = "workflow"
         super().__init__(function, version)
         self._function = function
         self._names = names_wanted(function)
@@ -100,8 +106,9 @@ class FunctionWorkflow(OwnCode):
     def seen(self, item: Item) -> Any:
         if self._gets_input_alone(item):
             return item.input
+        whole = super().seen
         return {
-            name: _whole(item) if name == "item" else value_for(name, item)
+            name: whole(item) if name == "item" else value_for(name, item)
             for name in names_given(self._function, item)
         }
 
@@ -117,13 +124,12 @@ class FunctionWorkflow(OwnCode):
         self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
-        # What it is given is its own: it may change it, and the next attempt sees none of that.
         if self._gets_input_alone(item):
-            value = await self._run(lambda: self._function(own_copy(item.input)))
+            value = await self._run(lambda: self._function(item.input))
         else:
             names = names_given(self._function, item)
             arguments = {name: value_for(name, item) for name in names}
-            value = await self._run(lambda: self._function(**_own(arguments)))
+            value = await self._run(lambda: self._function(**arguments))
         return value if isinstance(value, Output) else Output(value)
 
     async def _run(self, function: Any) -> Any:
@@ -137,7 +143,7 @@ class FunctionWorkflow(OwnCode):
             await _maybe(self._function, "teardown")
 
 
-class ClassWorkflow(OwnCode):
+class ClassWorkflow(OwnCode, Workflow):
     """A class: one instance for all items, or a fresh one for each if it says `per_item = True`.
 
     An instance may have `setup` and `teardown`, plain or async; what is called is its `__call__`.
@@ -148,7 +154,6 @@ class ClassWorkflow(OwnCode):
             raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
         _check_no_arguments(cls)
         self.name = cls.__name__
-        self.endpoint = "workflow"
         super().__init__(cls, version)
         self._cls = cls
         self._per_item = bool(getattr(cls, "per_item", False))
@@ -209,14 +214,6 @@ def _check_no_arguments(cls: type) -> None:
             f"workflow={cls.__name__}: the class needs arguments: {error}",
             hint=f"give an instance, {cls.__name__}(…), or defaults for all of them",
         ) from error
-
-
-def _whole(item: Item) -> list[Any]:
-    return [item.id, item.input, item.expected, dict(item.row)]
-
-
-def _own(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: own_copy(one) for name, one in arguments.items()}
 
 
 async def _maybe(instance: Any, method: str) -> None:

@@ -4,7 +4,7 @@ They make a request of an item, and an answer of the response: that is the seam.
 two is the client's.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from yarl import URL
@@ -23,11 +23,12 @@ from limpet.transport.failures import (
 from limpet.transport.parsing import encode_json, parse_json
 from limpet.transport.reply import MOST_SAID, Reply
 from limpet.types import Item, Output, Usage
+from limpet.workflows.protocol import Workflow
 
 _MANY_REFUSALS = 5
 
 
-class RemoteWorkflow:
+class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
     A kind of its own has `seen`, `_request` and `_read`.
@@ -37,9 +38,6 @@ class RemoteWorkflow:
         address: Where the server is.
         client: What makes the calls.
         method: How they are made.
-
-    Attributes:
-        answered_before: Whether requests of this form were answered in an earlier session.
     """
 
     def __init__(self, name: str, address: Address, client: Client, method: str) -> None:
@@ -49,23 +47,16 @@ class RemoteWorkflow:
         self._client = client
         self._method = method
         self._where = f"{method} {address.origin}{address.path}"
-        self._answered = self.answered_before = False
+        self._answered = False
         self._refusals = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
 
     @property
-    def secrets(self) -> Iterable[str]:
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """The values of its headers and the credentials in its address."""
         return self._client.secrets
-
-    @property
-    def fingerprint(self) -> Mapping[str, str]:
-        raise NotImplementedError
-
-    def seen(self, item: Item) -> Any:
-        raise NotImplementedError
 
     def _request(self, item: Item) -> tuple[URL, Any]:
         """Return where an item is sent, and what is sent, as plain data, or NOTHING."""

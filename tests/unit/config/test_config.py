@@ -225,7 +225,7 @@ def test_what_is_nested_too_deep_is_refused(text):
 def test_every_evaluator_of_the_package_can_be_asked_for():
     from limpet.config.evaluators import BUILT_INS as KNOWN
 
-    others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators"}
+    others = {"Evaluator", "Scored", "Scores", "as_evaluator", "as_evaluators", "evaluator"}
     assert set(KNOWN) == set(limpet.evaluators.__all__) - others
 
 

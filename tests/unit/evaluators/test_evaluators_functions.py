@@ -14,7 +14,6 @@ import pytest
 
 from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
-from limpet.executors.threads import Threads
 from limpet.types import Item, Score
 
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
@@ -146,18 +145,17 @@ def test_a_plain_function_runs_in_a_thread_and_leaves_none_behind():
     assert threading.active_count() == before
 
 
-def test_threads_that_are_lent_are_used_again():
-    threads, where = Threads(), set()
-    evaluator = as_evaluator(
-        lambda output: where.add(threading.get_ident()) or 1, "mine", threads=threads
-    )
+def test_while_it_is_open_its_threads_are_used_again():
+    where = set()
+    evaluator = as_evaluator(lambda output: where.add(threading.get_ident()) or 1, "mine")
 
     async def one_by_one():
+        await evaluator.open()
         for _ in range(5):
             await evaluator.call(SCORED)
+        await evaluator.close()
 
     asyncio.run(one_by_one())
-    threads.close()
     assert len(where) == 1
 
 
@@ -336,7 +334,7 @@ def test_evaluators_are_a_list_or_a_dict(things):
 # --- an evaluator of the user's own ---------------------------------------------------------
 
 
-class Judge:
+class Judge(Evaluator):
     name = "judge"
     fingerprint = {"model": "x"}  # noqa: RUF012
     endpoint = "https://api.example/v1"
@@ -373,7 +371,10 @@ def test_an_evaluator_under_another_name_is_otherwise_the_same():
         (3, "3 is no evaluator: give a function"),
         ("exact_match", "is no evaluator"),
         (Judge, r"Judge is a class: give an instance of it, Judge\(…\)"),
-        (type("Half", (), {"name": "h", "call": None})(), "no fingerprint and no endpoint"),
+        (
+            type("Half", (), {"name": "h", "call": None})(),
+            r"no fingerprint \(a dict of strings: .*no reads \(what it looks at.*limpet.Evaluator",
+        ),
         (type("Odd", (Judge,), {"fingerprint": lambda self: {}})(), "make it a dict"),
     ],
 )
@@ -383,7 +384,8 @@ def test_what_is_no_evaluator_is_refused_with_the_reason(thing, message):
 
 
 def test_a_function_may_say_which_provider_it_calls():
-    assert as_evaluator(my_score).endpoint is None
+    assert as_evaluator(my_score).endpoint == "my_score"  # its own
+    assert as_evaluator(my_score, endpoint=None).endpoint is None
     assert as_evaluator(my_score, endpoint="https://api.example").endpoint == "https://api.example"
 
 

@@ -21,15 +21,16 @@ def test_an_output_depends_on_input_workflow_trial_and_occurrence():
 
 
 def test_a_score_depends_on_the_output_and_not_on_how_it_came_about():
-    base = score_key(digest("Paris"), "Paris", "exact", 0)
-    assert base == score_key(digest("Paris"), "Paris", "exact", 0)
+    base = score_key(digest("Paris"), "Paris", "exact", 0, "q1")
+    assert base == score_key(digest("Paris"), "Paris", "exact", 0, "q1")
     others = [
-        score_key(digest("Rome"), "Paris", "exact", 0),
-        score_key(digest("Paris"), "Rome", "exact", 0),
-        score_key(digest("Paris"), "Paris", "exact-2", 0),
-        score_key(digest("Paris"), "Paris", "exact", 1),
+        score_key(digest("Rome"), "Paris", "exact", 0, "q1"),
+        score_key(digest("Paris"), "Rome", "exact", 0, "q1"),
+        score_key(digest("Paris"), "Paris", "exact-2", 0, "q1"),
+        score_key(digest("Paris"), "Paris", "exact", 1, "q1"),
+        score_key(digest("Paris"), "Paris", "exact", 0, "q2"),
     ]
-    assert len({base, *others}) == 5
+    assert len({base, *others}) == 6
 
 
 def test_equal_inputs_are_told_apart_by_their_order():

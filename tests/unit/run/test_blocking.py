@@ -14,7 +14,7 @@ import pytest
 
 import limpet
 from limpet.evaluators import as_evaluator
-from limpet.run.executing import blocking
+from limpet.run.executing import answering, blocking
 
 FEW = [{"id": f"q{n}", "question": f"Say {n}", "answer": "x"} for n in range(8)]
 MANY = [{"id": f"q{n}", "question": f"Say {n}", "answer": "x"} for n in range(200)]
@@ -123,14 +123,14 @@ def test_a_block_or_two_are_not_said(tmp_path, caplog):
 
 
 def test_code_of_ours_that_is_slow_is_nobodys_fault(tmp_path, caplog, monkeypatch):
-    real = limpet.run.executing.pipeline.Pipeline._record_of
+    real = answering.Answering._record_of
 
     def slow(self, finished):
         time.sleep(0.2)
         return real(self, finished)
 
     monkeypatch.setattr(slow, "__code__", slow.__code__.replace(co_filename=blocking.__file__))
-    monkeypatch.setattr(limpet.run.executing.pipeline.Pipeline, "_record_of", slow)
+    monkeypatch.setattr(answering.Answering, "_record_of", slow)
     limpet.evaluate(FEW, lambda question: "x", run=tmp_path / "run", version="1")
     assert said_in(caplog) == []
 

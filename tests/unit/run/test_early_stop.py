@@ -10,7 +10,7 @@ from virtual_time import in_virtual_time
 import limpet
 from limpet.executors.retry import Backoff
 from limpet.run.api import Prepared, evaluate_prepared
-from limpet.run.executing.guards import Repetition
+from limpet.run.executing.guards import Guards, Repetition, Spent
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
 AT_ONCE = Backoff(base_s=0)
@@ -366,3 +366,19 @@ def test_an_evaluation_begins_so_unless_early_stop_is_off(tmp_path, early_stop, 
     result = evaluated(tmp_path, workflow, 40, pace=32, early_stop=early_stop)
     assert result.summary["workflow"]["completed"] == 40
     assert seen == many
+
+
+def test_any_guard_sees_what_each_outcome_used_and_may_say_why_to_stop():
+    class Budget:
+        left = 1.0
+
+        def see(self, outcome):
+            self.left -= (outcome.facts or {}).get("usage", {}).get("cost", 0)
+            return limpet.EarlyStopError(f"over by {-self.left:.1f}") if self.left < 0 else None
+
+    stopped = []
+    guards = Guards([Budget()], spent := Spent(), stopped.append)
+    for n in range(3):
+        guards.see(Outcome(Cell("judge", str(n), 0, "0" * 32), facts={"usage": {"cost": 0.4}}))
+    assert [str(one) for one in stopped] == ["over by 0.2"]
+    assert str(spent) == "0 calls, cost 1.2"

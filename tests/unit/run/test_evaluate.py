@@ -534,15 +534,15 @@ def test_a_disk_that_fails_stops_the_run_and_the_next_one_goes_on(tmp_path, monk
 
 def test_evaluators_with_one_endpoint_share_a_pacer(tmp_path, monkeypatch):
     from limpet.evaluators import as_evaluator
-    from limpet.run.executing import pipeline
+    from limpet.pacing import registry
 
-    made, real = [], pipeline.Pacer
+    made, real = [], registry.Pacer
 
     def make(endpoint, **options):
         made.append(endpoint)
         return real(endpoint, **options)
 
-    monkeypatch.setattr(pipeline, "Pacer", make)
+    monkeypatch.setattr(registry, "Pacer", make)
     judges = [as_evaluator(lambda o: 1, name=n, endpoint="judge") for n in ("a", "b")]
     result = Answering().evaluate(ROWS, tmp_path / "run", judges, pace="auto")
     assert sorted(made) == ["judge", "workflow"]

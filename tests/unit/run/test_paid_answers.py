@@ -257,7 +257,7 @@ def test_an_output_in_an_output_is_one_output(tmp_path):
     assert told[0]["intermediate_steps"] == [{"name": "in"}]
 
 
-class Own:
+class Own(limpet.Workflow):
     """A workflow of the user's own that returns plain values, as functions may."""
 
     name, endpoint = "own", "own"
@@ -344,7 +344,7 @@ def test_a_record_that_cannot_be_made_is_a_failure_and_never_nothing(tmp_path, m
     def broken(*_):
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("limpet.run.executing.pipeline.answer_record", broken)
+    monkeypatch.setattr("limpet.run.executing.answering.answer_record", broken)
     result = limpet.evaluate(FEW, same, run=tmp_path / "run", version="1")
     assert result.summary["workflow"]["failed"] == {"encoding": len(FEW)}
     messages = [one["error"]["message"] for one in lines(tmp_path / "run", "failures")]
@@ -378,7 +378,7 @@ def test_what_is_wrong_beside_a_score_costs_no_score(tmp_path, score):
     ("returned", "completed"), [(0.5, 4), ({"score": 0.5}, 4), (None, 0), (object(), 0)]
 )
 def test_an_evaluator_of_ones_own_gives_a_score_or_fails(tmp_path, returned, completed):
-    class Mine:
+    class Mine(limpet.Evaluator):
         name, endpoint = "mine", None
         fingerprint = {"mine": "1"}  # noqa: RUF012 - as users write it
 

@@ -39,7 +39,7 @@ class Bench:
 
     @property
     def correct(self):
-        class Correct:
+        class Correct(limpet.Evaluator):
             name = "correct"
             endpoint = None
             fingerprint = {"version": "1"}  # noqa: RUF012

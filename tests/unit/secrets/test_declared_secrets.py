@@ -116,7 +116,7 @@ def test_the_keys_of_a_configuration_of_the_toolkit_are_masked_in_answers(
 
 
 def test_a_users_own_workflow_may_have_anything_called_secrets(folder):
-    class Flow:
+    class Flow(limpet.Workflow):
         name, endpoint, fingerprint = "flow", "flow", {"x": "1"}
 
         def __init__(self, secrets):

@@ -278,7 +278,7 @@ def test_evaluators_see_the_original_and_the_disk_does_not(tmp_path, monkeypatch
     assert (answer["generated_answer"], answer["_limpet"]["masked"]) == (f"my key: {MASK}", 3)
     assert answer["output_metadata"] == {"key": MASK}
     assert (score["metadata"], score["_limpet"]["masked"]) == ({MASK: [MASK]}, 3)
-    assert score["_limpet"]["of"] == answer["_limpet"]["output"]
+    assert score["_limpet"]["of"] == answer["_limpet"]["output"][1]  # it reads the trace, too
     assert result.summary["masked"] == 2
     assert json.loads((tmp_path / "run" / "summary.json").read_bytes())["masked"] == 2
     assert "workflow: what came out for a holds a secret" in caplog.text
@@ -492,13 +492,13 @@ def test_a_long_secret_ends_nothing_and_is_masked(tmp_path, monkeypatch, value):
 def test_a_fingerprint_of_a_users_own_holds_no_secret_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", KEY)
 
-    class Judge:
+    class Judge(limpet.Evaluator):
         name, endpoint, fingerprint = "judge", None, {"key": KEY}
 
         async def call(self, scored):
             return {"score": Score(1)}
 
-    class Flow:
+    class Flow(limpet.Workflow):
         name, endpoint, fingerprint = "flow", "flow", {"key": KEY}
 
         def seen(self, item):

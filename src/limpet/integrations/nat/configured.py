@@ -18,7 +18,7 @@ from limpet.workflows.protocol import Workflow
 _FLAG = "--result-json-path"
 
 
-class ConfiguredWorkflow(LookedAt):
+class ConfiguredWorkflow(LookedAt, Workflow):
     """Another workflow, which the configuration is part of.
 
     Args:
@@ -26,14 +26,9 @@ class ConfiguredWorkflow(LookedAt):
         blocks: What counts of the configuration's blocks.
         result_json_path: Where in its answer the answer is.
 
-    Attributes:
-        answered_before: Whether it answered in an earlier session.
-
     Raises:
         ConfigError: That is no path.
     """
-
-    answered_before = False
 
     def __init__(self, inner: Workflow, blocks: Mapping[str, Any], result_json_path: str) -> None:
         self.name = inner.name
@@ -49,9 +44,9 @@ class ConfiguredWorkflow(LookedAt):
             self._blocks["result_json_path"] = result_json_path
 
     @property
-    def secrets(self) -> Iterable[str]:
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
         """What the inner one declares to be secret."""
-        return getattr(self._inner, "secrets", ())
+        return self._inner.secrets
 
     @property
     def code(self) -> Mapping[str, Any]:
@@ -79,8 +74,7 @@ class ConfiguredWorkflow(LookedAt):
             self._inner.check()
 
     async def open(self) -> None:
-        if hasattr(self._inner, "answered_before"):
-            self._inner.answered_before = self.answered_before
+        self._inner.answered_before = self.answered_before
         await self._inner.open()
 
     async def close(self) -> None:

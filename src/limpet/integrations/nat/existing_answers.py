@@ -8,6 +8,7 @@ from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.wanted import Structure
 from limpet.types import Item, Output
 from limpet.workflows.nat_trace import trace_of
+from limpet.workflows.protocol import Workflow
 
 _HINT = "run it without --skip-workflow to have it answered"
 
@@ -17,7 +18,7 @@ def is_answer(value: Any) -> bool:
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
-class KeptAnswers:
+class KeptAnswers(Workflow):
     """Has the answers that are in the run's column, and no others.
 
     Args:
@@ -25,7 +26,7 @@ class KeptAnswers:
     """
 
     name = "recorded"
-    endpoint = "recorded"
+    endpoint = None
 
     def __init__(self, fingerprint: Mapping[str, str]) -> None:
         self.fingerprint = fingerprint
@@ -33,17 +34,11 @@ class KeptAnswers:
     def seen(self, item: Item) -> Any:
         return item.input
 
-    async def open(self) -> None:
-        """Nothing is needed."""
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
     async def call(self, item: Item) -> Output:
         raise PermanentError(f"{item.id}: this run holds no answer of it", hint=_HINT)
 
 
-class RowAnswers:
+class RowAnswers(Workflow):
     """Has the answers that stand in the rows of the dataset.
 
     Args:
@@ -53,12 +48,12 @@ class RowAnswers:
     """
 
     name = "recorded"
-    endpoint = "recorded"
+    endpoint = None
 
     def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
         self._structure = structure
         answers = [self._recorded(item) for item in items]
-        self.fingerprint: Mapping[str, str] = {"recorded": digest(answers)}
+        self.fingerprint = {"recorded": digest(answers)}
 
     def seen(self, item: Item) -> Any:
         return item.input
@@ -66,12 +61,6 @@ class RowAnswers:
     def _recorded(self, item: Item) -> list[Any]:
         columns = self._structure
         return [item.row.get(columns.generated_answer), item.row.get(columns.trajectory)]
-
-    async def open(self) -> None:
-        """Nothing is needed."""
-
-    async def close(self) -> None:
-        """Nothing is held."""
 
     async def call(self, item: Item) -> Output:
         answer, steps = self._recorded(item)

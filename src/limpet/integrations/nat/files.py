@@ -18,7 +18,7 @@ from limpet.integrations.nat.wanted import Structure
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.json_values import encode
-from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.run.executing.cells import ANSWER, TRACE
 from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 

@@ -19,9 +19,7 @@ from limpet.integrations.nat.wanted import Structure
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.run.executing.masked import masked_record
-from limpet.run.executing.records import answer_record
-from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.run.executing.cells import ANSWER, TRACE, answer_record, masked_record
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.secrets.masking import by_environment

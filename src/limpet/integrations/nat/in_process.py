@@ -6,7 +6,7 @@ evaluators that the toolkit does not know.
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
@@ -21,6 +21,7 @@ from limpet.errors import ConfigError, LimpetError, PermanentError
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
 from limpet.workflows.nat_trace import trace_of
+from limpet.workflows.protocol import Workflow
 from limpet.workflows.usage import usage_of_trace
 
 
@@ -46,7 +47,7 @@ def check_installed(shown: str) -> None:
         )
 
 
-class InProcessWorkflow:
+class InProcessWorkflow(Workflow):
     """The workflow of a configuration.
 
     Args:
@@ -67,7 +68,7 @@ class InProcessWorkflow:
         per_input_user_id: bool = True,
     ) -> None:
         self.name = name
-        self.fingerprint: Mapping[str, str] = {}  # the configuration's blocks say it all
+        self.fingerprint = {}  # the configuration's blocks say it all
         self._file = file
         self._overrides = overrides
         self._per_input = per_input_user_id

@@ -5,7 +5,7 @@ and has the function's code in its fingerprint: edit the function, and the score
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
 from limpet.text import one_line
+from limpet.types import Output
 from limpet.workflows.nat_trace import nat_steps, trace_of
 
 
@@ -34,7 +35,7 @@ class EvalInputItem:
         return replace(self, **updates)
 
 
-class PreProcessed(LookedAt):
+class PreProcessed(LookedAt, Evaluator):
     """An evaluator that sees what a function has made of the answer.
 
     Args:
@@ -71,7 +72,17 @@ class PreProcessed(LookedAt):
     def described(self) -> Mapping[str, Any]:
         return described_by(self._inner)
 
-    async def call(self, scored: Scored) -> Scores:
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+        return self._inner.secrets
+
+    async def open(self) -> None:
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def call(self, scored: Scored) -> Scores | Output:
         made = await asyncio.to_thread(self._function, self._item(scored))
         if not hasattr(made, "output_obj"):
             raise PermanentError(

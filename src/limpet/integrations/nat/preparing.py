@@ -9,6 +9,7 @@ from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import PythonScorer
 from limpet.config.yaml_file import KeyPath
 from limpet.evaluators import as_evaluator
+from limpet.executors.details import UNSET
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.wanted import Wanted
 from limpet.text import one_line, text_of
@@ -60,11 +61,10 @@ def _scorer(name: str, asked: PythonScorer, file: Path, findings: Findings) -> A
     if found is None:
         return None
     try:
-        made = as_evaluator(found, name, asked.version, endpoint=asked.endpoint)
+        paced = UNSET if asked.endpoint is None else asked.endpoint
+        return as_evaluator(found, name, asked.version, endpoint=paced)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         return findings.add(path, f"{one_line(asked.python)}: {one_line(text_of(error))}")
-    # A function goes on as it is, so that it runs in the threads of the run.
-    return found if asked.version is None and asked.endpoint is None else made
 
 
 def _found(reference: str, path: KeyPath, file: Path, findings: Findings) -> Any:

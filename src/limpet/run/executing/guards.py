@@ -11,7 +11,7 @@ from typing import Protocol
 
 from limpet.errors import EarlyStopError, LimpetError
 from limpet.journal.journal import Journal
-from limpet.run.executing.alike import alike
+from limpet.run.executing.failure_kinds import alike
 from limpet.text import harmless, one_line
 from limpet.types import CellStatus, Failure, Outcome
 
@@ -27,10 +27,15 @@ logger = logging.getLogger("limpet.run")
 
 
 class Guard(Protocol):
-    """Looks on, and may stop the run."""
+    """Looks on, and may stop the run: a budget, an early stop, a mistake that repeats itself."""
 
     def see(self, outcome: Outcome) -> LimpetError | None:
-        """Return why the run has to stop; None: it goes on."""
+        """Return why the run has to stop; None: it goes on.
+
+        Args:
+            outcome: What is on disk now: which cell of which step, how it ended, how long it took,
+                and among its facts the `usage` with its `cost`, where that is known.
+        """
 
 
 class Spent:

@@ -23,8 +23,8 @@ from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.listening import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.run.executing.cells import MASKED, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.masked import MASKED, masked_record
 from limpet.run.executing.tracebacks import told_safely, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher

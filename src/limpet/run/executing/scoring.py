@@ -1,58 +1,119 @@
-"""What does a score depend on, and what does an evaluator get to see?"""
+"""How does an evaluator score the answers that have no score of its yet?"""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.fingerprints.keys import digest, score_key
+from limpet.evaluators.protocol import Evaluator
+from limpet.evaluators.reads import given
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.attempts import Finished
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import MASKED, ORIGINAL
+from limpet.run.executing.cells import (
+    SAW_MASKED,
+    SCORED,
+    Scoring,
+    score_record,
+    scoring_of,
+)
+from limpet.run.executing.step_queue import Belt
+from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
+from limpet.run.executing.taking import Remarks, taken_scores
 from limpet.run.planning.work_items import Asked
-from limpet.types import Cell
+from limpet.run.results.costs import Prices, usage_facts
+from limpet.text import one_line
+from limpet.types import Output
 
-ANSWER, TRACE = "generated_answer", "intermediate_steps"
-"""Where the workflow's public record holds what came out: the peer's names."""
-SAW_MASKED = "saw_masked"
-"""Our fact about a score whose evaluator saw an answer without the secrets it had."""
+_BELT = 256
 
 
-class Scoring(NamedTuple):
-    """One output for one evaluator to score.
+class ScoringStep:
+    """The step of one evaluator.
+
+    Args:
+        runner: Runs it.
+        evaluator: What scores.
+        fingerprint: Its fingerprint.
+        remarks: Says what was left out.
+        is_left: Tells whether a cell failed before and is not to be tried again, given its step,
+            its key and the generation that is needed.
+        prices: What a million tokens cost, by model.
 
     Attributes:
-        asked: The item, in a trial.
-        cell: The cell of the score.
-        scored: What the evaluator sees.
-        facts: Of which output the score is, and by which evaluator: how a reader of the files
-            finds the score of an answer.
+        name: The step's.
+        who: What messages call it.
+        target: The evaluator.
+        belt: What is to be scored.
+        executor: What runs it; None before.
     """
 
-    asked: Asked
-    cell: Cell
-    scored: Scored
-    facts: dict[str, Any]
+    def __init__(
+        self,
+        runner: StepRunner,
+        evaluator: Evaluator,
+        fingerprint: str,
+        remarks: Remarks,
+        is_left: Callable[[str, str, int], bool],
+        prices: Prices | None = None,
+    ) -> None:
+        self.name = evaluator.name
+        self.who = f"the evaluator {one_line(evaluator.name)}"
+        self.belt: Belt[Scoring] = Belt(_BELT)
+        self.executor: AsyncExecutor[Any, Any] | None = None
+        self._runner = runner
+        self.target = evaluator
+        self._fingerprint = fingerprint
+        self._remarks = remarks
+        self._is_left = is_left
+        self._prices = prices
+        self._column = runner.journal.column(evaluator.name)
+
+    def missing(self, asked: Asked, entry: Entry) -> Scoring | None:
+        """Return what is to be done about an answer; None: nothing."""
+        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+        key = scoring.cell.key
+        needed = self._runner.redos.needed(self.name, asked.item.id, key)
+        if self._is_left(self.name, key, needed) or self._column.reaches(key, needed):
+            return None
+        return scoring
+
+    def scored_masked(self, asked: Asked, entry: Entry) -> Scoring | None:
+        """Return what is to be scored again: its score is of masked text, here is the original."""
+        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+        lines: Iterable[tuple[str, Entry]] = self._column.read_many([scoring.cell.key])
+        return scoring if any(one.facts.get(SAW_MASKED) for _, one in lines) else None
+
+    async def run(self) -> None:
+        """Score what comes along the belt, until its end."""
+        recorder = self._runner.recorder(
+            self.name,
+            lambda scoring: scoring.cell,
+            lambda scoring: scoring.asked,
+            _record_of,
+            permanent="evaluator",
+            facts_of=self._facts_of,
+            returned=SCORED,
+            costs=self.target.endpoint is not None,
+        )
+        endpoint = self.target.endpoint
+        self.executor = self._runner.executor(recorder, self._score, endpoint)
+        try:
+            await self._runner.run(recorder, self.executor, self.belt)
+        finally:
+            self.belt.stop()
+
+    async def _score(self, scoring: Scoring) -> Output:
+        reads = self.target.reads
+        scored = given(scoring.asked.item, scoring.output, scoring.trace, reads)
+        return await run_cell("the evaluator", self.target.call, scored, self._taken)
+
+    def _taken(self, returned: Any) -> Output:
+        return taken_scores(returned, self.name, self._remarks)
+
+    def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
+        used = usage_facts(output_of(done), self._prices)
+        return {**done.input.facts, **(used or {})}
 
 
-def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
-    """Return what an evaluator has to do about an output that is on disk.
-
-    The key covers all that it may look at: the output and its trace, the item's input, expected
-    answer and id. What else the row holds counts only for those who ask for the whole item.
-    """
-    item, record = asked.item, entry.record
-    scored = Scored(record[ANSWER], item.expected, item.input, item, record[TRACE])
-    wanted = getattr(evaluator, "wanted", None)
-    whole = wanted is None or "item" in wanted
-    seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
-    output = output_digest(entry)
-    key = score_key(output, seen, fingerprint, asked.trial)
-    cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
-    facts: dict[str, Any] = {"of": output, "by": fingerprint}
-    if entry.facts.get(MASKED):
-        facts[SAW_MASKED] = True
-    return Scoring(asked, cell, scored, facts)
-
-
-def output_digest(entry: Entry) -> str:
-    """Return the digest of an answer as the workflow gave it, also if it is masked on disk."""
-    original = entry.facts.get(ORIGINAL)
-    return str(original or digest(entry.record[ANSWER], entry.record[TRACE]))
+def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
+    output = output_of(done)
+    return score_record(done.input.asked, None if output is None else output.value)

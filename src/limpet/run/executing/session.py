@@ -135,8 +135,7 @@ class Evaluation:
             logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
         self._pipeline = self._made_pipeline(journal, self._lookup)
         # A request that is refused for its form is a matter of its item, not of the run.
-        goes_on = self.plan.workflow.kept or not request.early_stop
-        if goes_on and hasattr(request.workflow, "answered_before"):
+        if self.plan.workflow.kept or not request.early_stop:
             request.workflow.answered_before = True
         return self._lookup.there
 

@@ -10,7 +10,7 @@ from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.executing.workflow_task import HeldOpen
+from limpet.run.executing.step_task import HeldOpen
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -31,7 +31,7 @@ class Stopping:
         reason: Why it stopped before all cells were done; None if it did not.
         loop: The event loop of the session, once it runs.
         executors: Those of the steps.
-        opening: The workflow, while it is being opened.
+        opening: The step that is being opened.
     """
 
     def __init__(

@@ -4,14 +4,16 @@ The answer is what was paid for. It is taken as it will be read back, so that no
 any more; whatever is wrong beside it costs that part and a remark, and never the answer.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from limpet.evaluators.protocol import Scores
+from limpet.errors import JournalError
 from limpet.evaluators.score_values import as_scores
+from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.run.executing.remarks import Remarks
+from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
 from limpet.workflows.token_counts import usage_told
@@ -20,6 +22,34 @@ _ATOMS = frozenset({str, int, float, bool, type(None)})
 _MOST_NESTED = 10
 _DEEPEST = 8
 _MOST_NAMED = 3
+
+logger = logging.getLogger("limpet.run")
+
+
+class Remarks:
+    """Says what was left out of results, once for each kind, in the log and in the story.
+
+    Args:
+        journal: Whose story it is.
+        masking: Takes secrets out of a text.
+    """
+
+    def __init__(self, journal: Journal, masking: Masking) -> None:
+        self._journal = journal
+        self._masking = masking
+        self._said: set[str] = set()
+
+    def say(self, what: str, why: str) -> None:
+        """Say that something is left out, and why, unless that was said before."""
+        if what in self._said:
+            return
+        self._said.add(what)
+        why = self._masking.ours.text(why)
+        logger.warning("%s: left out, and the result kept: %s. Said once", what, why)
+        try:
+            self._journal.tell("left_out", what=what, why=why)
+        except JournalError:  # the disk: whoever waits for a record hears of it
+            logger.debug("the story could not be told", exc_info=True)
 
 
 def taken_output(returned: Any, remarks: Remarks) -> Output:
@@ -36,21 +66,26 @@ def taken_output(returned: Any, remarks: Remarks) -> Output:
         returned = returned.value
     return Output(
         _taken_value(returned),
-        _taken_usage(usage, remarks),
+        _taken_usage(usage, remarks, "the workflow's usage"),
         _taken_trace(trace, remarks),
         _taken_part(metadata, "workflow's metadata", remarks),
     )
 
 
-def taken_scores(returned: Any, name: str, remarks: Remarks) -> Scores:
-    """Return scores; of an explanation or metadata without a JSON form, what can be shown.
+def taken_scores(returned: Any, name: str, remarks: Remarks) -> Output:
+    """Return scores, and what the call used; of what has no JSON form, what can be shown.
 
     Raises:
         PermanentError: What was returned is no score.
     """
-    return {
-        part: _taken_score(one, name, remarks) for part, one in as_scores(returned, name).items()
-    }
+    scores: Any = as_scores(returned, name)
+    usage = None
+    if issubclass(type(scores), Output):
+        usage = _taken_usage(scores.usage, remarks, f"the usage of {name}")
+        if not (_is_empty(scores.trace) and scores.metadata is None):
+            remarks.say(f"the trace and metadata of {name}", "of its Output, only the usage counts")
+        scores = scores.value
+    return Output({part: _taken_score(one, name, remarks) for part, one in scores.items()}, usage)
 
 
 def _beside(output: Output, part: str, remarks: Remarks) -> Any:
@@ -70,7 +105,7 @@ def _taken_value(value: Any) -> Any:
         return value
 
 
-def _taken_usage(said: Any, remarks: Remarks) -> Usage | None:
+def _taken_usage(said: Any, remarks: Remarks, what: str) -> Usage | None:
     if said is None:
         return None
     try:
@@ -78,7 +113,7 @@ def _taken_usage(said: Any, remarks: Remarks) -> Usage | None:
     except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
         usage, wrong = None, [f"reading it raised {type(error).__name__}"]
     if wrong:
-        remarks.say("the workflow's usage", "; ".join(wrong[:_MOST_NAMED]))
+        remarks.say(what, "; ".join(wrong[:_MOST_NAMED]))
     return usage
 
 
@@ -111,6 +146,8 @@ def _taken_part(told: Any, what: str, remarks: Remarks) -> Any:
 
 
 def _taken_score(score: Score, name: str, remarks: Remarks) -> Score:
+    if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
+        return score
     return replace(
         score,
         explanation=_taken_part(score.explanation, f"explanation of {name}", remarks),

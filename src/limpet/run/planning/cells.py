@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from limpet.journal.index import KEY_BYTES
-from limpet.run.executing.records import Call
+from limpet.run.executing.cells import Call
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.types import Cell
 

@@ -15,8 +15,7 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
-from limpet.run.executing.records import Call
-from limpet.run.executing.scoring import scoring_of
+from limpet.run.executing.cells import Call, scoring_of
 from limpet.run.planning.cells import Calls, Keys
 from limpet.run.planning.code_change import (
     Fingerprint,

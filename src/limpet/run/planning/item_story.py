@@ -10,8 +10,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone

@@ -13,7 +13,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.json_values import kept_form
-from limpet.run.executing.records import secrets_of
+from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
 from limpet.run.planning.completion import asked_hash
 from limpet.run.planning.diff import Lookup
@@ -142,6 +142,7 @@ class Planner:
             items = [items[place] for place in reported]
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
+        shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
         return asked_hash(items, self.looks.versions, request.trials, shape)
 
     def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
@@ -166,6 +167,7 @@ class Planner:
         evaluators = (run_file.evaluators | now).items()
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
+        run_file.reads = {step.name: sorted(step.reads) for step in request.evaluators}
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         made_by = request.made_by  # whoever ran it last knows how it is run

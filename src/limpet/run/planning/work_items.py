@@ -31,6 +31,11 @@ class Asked(NamedTuple):
     occurrence: int
     public_id: str
 
+    @property
+    def identity(self) -> str:
+        """Which item it is, whatever it is called and whatever else its row holds."""
+        return f"{self.seen}-{self.occurrence}"
+
     def key(self, fingerprint: str) -> str:
         """Return the key of the workflow's cell, if the workflow has this fingerprint."""
         return output_key(self.seen, fingerprint, self.trial, self.occurrence)

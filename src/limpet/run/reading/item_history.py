@@ -8,7 +8,6 @@ from typing import Any
 from limpet.journal.event_log import Started, failed_attempts
 from limpet.journal.lines import Entry
 from limpet.run.reading.items import ItemsReader, ReadItem
-from limpet.run.reading.scores import output_of
 
 GONE = "no longer asked"
 """The status of an item that has answers on disk, and is not in the dataset any more."""
@@ -107,9 +106,7 @@ def _earlier(items: ItemsReader, item: ReadItem, keys: Iterable[bytes]) -> Itera
     for key in keys:
         entry = items.column.entry(key)
         if entry is not None:
-            scores = {
-                one.name: one.any_score(item.id, output_of(entry)) for one in items.evaluators
-            }
+            scores = {one.name: one.any_score(item.id, entry) for one in items.evaluators}
             yield Earlier(entry, {name: one for name, one in scores.items() if one is not None})
 
 

@@ -6,13 +6,12 @@ from typing import Any
 
 from limpet.datasets.columns import Roles
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming, RowsAsked, roles_of, row_of
-from limpet.run.reading.scores import Scored, ScoresReader, output_of
+from limpet.run.reading.scores import Scored, ScoresReader
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import Item
 
@@ -158,7 +157,7 @@ class ItemsReader:
 
     def scored(self, item: ReadItem) -> Scored:
         """Return what the scores of an item refer to."""
-        return Scored(item.as_item, item.id, item.trial, output_of(item.entry))
+        return Scored(item.as_item, item.id, item.trial, item.entry)
 
     def _score(self, item: ReadItem) -> None:
         if not self.evaluators:
@@ -169,8 +168,7 @@ class ItemsReader:
             if self.redos and (keys := evaluator.keys_of(scored)):
                 self._note_redo(item, evaluator.name, evaluator.column, keys[-1], keys[-1])
             if entry is not None:
-                item.scores[evaluator.name] = entry.record
-                item.note_masked(evaluator.name, entry.facts)
+                item.note_score(evaluator.name, entry)
             elif (failed := evaluator.failure(scored)) is not None:
                 error = self.failures.entry(failed).record.get("error") or {}
                 item.score_errors[evaluator.name] = error

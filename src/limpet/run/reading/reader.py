@@ -170,9 +170,16 @@ class RunReader(RunFiles):
     @cached_property
     def scores(self) -> list[ScoresReader]:
         """The scores of each evaluator."""
-        known = self.run_file.evaluators
+        known, reads = self.run_file.evaluators, self.run_file.reads
         return [
-            ScoresReader(name, self.columns[name], self.failures, known.get(name), self.naming)
+            ScoresReader(
+                name,
+                self.columns[name],
+                self.failures,
+                known.get(name),
+                reads.get(name, ()),
+                self.naming,
+            )
             for name in self.evaluators
         ]
 

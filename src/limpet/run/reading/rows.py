@@ -16,8 +16,7 @@ import orjson
 from limpet.datasets.columns import Roles, find_roles
 from limpet.errors import DatasetError
 from limpet.journal.files import open_to_read
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.scoring import ANSWER, TRACE
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE
 from limpet.run.run_file import Session
 
 _OURS = (ANSWER, TRACE, METADATA, "_limpet", "_crc")

@@ -2,17 +2,18 @@
 
 A score says in its facts of which output it is (`of`) and by which evaluator (`by`). It belongs to
 an answer of the same item, with that output, under the evaluator as it is now; of several, because
-the row's expectation was edited, the one whose key fits the row, or else the last.
+the row was edited, the one that saw of the row what is there now, or else the last.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from limpet.fingerprints.keys import digest, score_key
+from limpet.evaluators.reads import seen_digest
+from limpet.fingerprints.keys import digest
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError
-from limpet.run.executing.scoring import output_digest
+from limpet.run.executing.cells import SAW, output_digest
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.failures import Failed, FailuresReader
 from limpet.run.reading.rows import Naming
@@ -23,18 +24,18 @@ _Place = tuple[str, str | None, str | None]
 
 
 class Scored(NamedTuple):
-    """An answer that was scored: its item, its trial, and the digest of its output."""
+    """An answer that was scored, its item and its trial."""
 
     item: Item
     public_id: str
     trial: int
-    output: str | None
+    answer: Entry
 
 
-def output_of(entry: Entry) -> str | None:
+def output_of(entry: Entry, reads: Collection[str]) -> str | None:
     """Return the digest of an answer, as its scores name it; None if it has none."""
     try:
-        return output_digest(entry)
+        return output_digest(entry, reads)
     except (KeyError, TypeError, NotPlainError):
         return None
 
@@ -47,6 +48,7 @@ class ScoresReader:
         column: Its column.
         failures: Of all steps.
         fingerprint: What it is now; None: nobody wrote it down, and every score counts.
+        reads: What it looks at.
         naming: How ids are written.
     """
 
@@ -56,8 +58,10 @@ class ScoresReader:
         column: FactsReader,
         failures: FailuresReader,
         fingerprint: Mapping[str, Any] | None,
+        reads: Collection[str],
         naming: Naming,
     ) -> None:
+        self._reads = frozenset(reads)
         self.name = name
         self.column = column
         self._by = None if fingerprint is None else digest(dict(fingerprint))
@@ -87,31 +91,24 @@ class ScoresReader:
 
     def keys_of(self, scored: Scored) -> list[bytes]:
         """Return the keys of the scores that fit an answer, the one that counts last."""
-        exact = self._scores.get((scored.public_id, scored.output, self._by), [])
+        output = output_of(scored.answer, self._reads)
+        exact = self._scores.get((scored.public_id, output, self._by), [])
         if len(exact) > 1:
-            key = next((one for one in self._keys_by_row(scored) if one in exact), exact[-1])
+            seen = seen_digest(scored.item, self._reads)
+            fitting = [one for one in exact if (self.column.facts(one) or {}).get(SAW) == seen]
+            key = (fitting or exact)[-1]
             return [*(one for one in exact if one != key), key]
         # An older run's scores say nothing of what they score.
         return exact or self._scores.get((scored.public_id, None, None), [])
-
-    def _keys_by_row(self, scored: Scored) -> list[bytes]:
-        """Return which key the score has if the row is as it is now: see `run.scoring`."""
-        item = scored.item
-        if scored.output is None or self._by is None:
-            return []
-        seen = [item.id, item.expected, item.input]
-        return [
-            bytes.fromhex(score_key(scored.output, [*seen, row], self._by, scored.trial))
-            for row in (dict(item.row), None)
-        ]
 
     def score(self, scored: Scored) -> Entry | None:
         """Return the score of an answer; None if it has none."""
         keys = self.keys_of(scored)
         return self.column.entry(keys[-1]) if keys else None
 
-    def any_score(self, public_id: str, output: str | None) -> Entry | None:
-        """Return the last score of an output of an item, by whichever evaluator of this name."""
+    def any_score(self, public_id: str, answer: Entry) -> Entry | None:
+        """Return the last score of an answer to an item, by whichever evaluator of this name."""
+        output = output_of(answer, self._reads)
         fitting = [
             keys[-1] for place, keys in self._scores.items() if place[:2] == (public_id, output)
         ]
@@ -119,7 +116,8 @@ class ScoresReader:
 
     def failure(self, scored: Scored) -> Failed | None:
         """Return why an answer without a score has none; None if it was not tried."""
-        places = [(scored.public_id, scored.output, self._by), (scored.public_id, None, None)]
+        output = output_of(scored.answer, self._reads)
+        places = [(scored.public_id, output, self._by), (scored.public_id, None, None)]
         for place in places:
             if place in self._failures and not self.column.has(self._failures[place][0]):
                 return self._failures[place][

@@ -8,7 +8,7 @@ from collections.abc import Mapping, MutableMapping
 from math import isfinite
 from typing import Any
 
-from limpet.types import Usage
+from limpet.types import Output, Usage
 
 Prices = Mapping[str, Mapping[str, float]]
 """By model, what a million tokens cost: `prompt`, `completion`, and `cached` where that is less."""
@@ -49,9 +49,10 @@ def check_prices(prices: Prices) -> None:
                 )
 
 
-def usage_facts(usage: Usage | None, prices: Prices | None) -> dict[str, Any] | None:
+def usage_facts(output: Output | None, prices: Prices | None) -> dict[str, Any] | None:
     """Return what is known of a cell's usage, to stand among its facts; None if nothing is."""
-    if usage is None:
+    usage = None if output is None else output.usage
+    if not isinstance(usage, Usage):
         return None
     counts = {name: getattr(usage, name) for name in _COUNTS}
     if counts["total_tokens"] is None:

@@ -8,8 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import MASKED
-from limpet.run.executing.scoring import SAW_MASKED
+from limpet.run.executing.cells import MASKED, SAW_MASKED
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.secrets.masking import by_environment
@@ -31,6 +30,7 @@ class ItemResult:
         scores: What each evaluator said: its record, with `score`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
+        score_usage: What the evaluators used for their scores, where they say: `usage`, `models`.
         status: "completed", "failed" or "not run": the workflow's.
         seconds: How long the workflow took.
         masked: The steps whose line on disk had a secret, which is masked there.
@@ -50,6 +50,7 @@ class ItemResult:
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     error: dict[str, Any] | None = None
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
+    score_usage: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     status: str = "not run"
     seconds: float = 0.0
     masked: tuple[str, ...] = ()
@@ -57,6 +58,13 @@ class ItemResult:
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry = field(default=Entry({}, {}), repr=False)
+
+    def note_score(self, name: str, entry: Entry) -> None:
+        """Note what the line of an evaluator says."""
+        self.scores[name] = entry.record
+        if "usage" in entry.facts:
+            self.score_usage[name] = entry.facts
+        self.note_masked(name, entry.facts)
 
     def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
         """Note what the line of a step says of secrets."""

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from limpet.evaluators.protocol import Evaluator
 from limpet.journal.column import ColumnReader
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import METADATA
-from limpet.run.executing.scoring import ANSWER, TRACE, scoring_of
+from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
@@ -93,8 +92,7 @@ class ReadBack:
                 left[key] = item
         for key, entry in self._columns[name].read_many(list(left)):
             item = left.pop(key)
-            item.scores[name] = entry.record
-            item.note_masked(name, entry.facts)
+            item.note_score(name, entry)
         for key, item in left.items():
             failed = self._failures.get((name, key))
             if failed is not None:

@@ -4,7 +4,7 @@ import math
 import platform
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
@@ -33,8 +33,7 @@ class Numbers:
         self._failed: Counter[str] = Counter()
         self._standing = _Standing("workflow")
         self._seconds = array("d")
-        self._usage: dict[str, float] = {}
-        self._models: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        self._used = _Used()
         self._latencies = array("d")
         self._evaluators = {name: _Scores(name) for name in evaluators}
 
@@ -55,16 +54,13 @@ class Numbers:
 
     def _add_facts(self, item: ItemResult) -> None:
         facts = item.entry.facts
-        add_counts(self._usage, facts.get("usage", {}))
-        for model, counts in facts.get("models", {}).items():
-            add_counts(self._models[model], counts)
+        self._used.add(facts)
         latency = facts.get("times", {}).get("llm_latency")
         if isinstance(latency, (int, float)) and is_bounded(latency):
             self._latencies.append(latency)
 
     def summary(self) -> dict[str, Any]:
         """Return all of it."""
-        models = {model: bounded(counts) for model, counts in self._models.items()}
         return {
             "n": self.items,
             "workflow": {
@@ -73,8 +69,7 @@ class Numbers:
                 "not_run": self._not_run,
                 **self._standing.told(),
                 "seconds": math.fsum(self._seconds),
-                "usage": bounded(self._usage),
-                **({"models": models} if models else {}),
+                **self._used.told(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
             },
             "evaluators": {
@@ -88,6 +83,23 @@ class Numbers:
         """Return the 95th percentile of the items' own, as each of them tells only that."""
         known = sorted(self._latencies)
         return known[math.ceil(0.95 * len(known)) - 1] if known else None
+
+
+class _Used:
+    """Adds up what the calls of a step used."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, float] = {}
+        self._models: defaultdict[str, dict[str, float]] = defaultdict(dict)
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        add_counts(self._usage, facts.get("usage", {}))
+        for model, counts in facts.get("models", {}).items():
+            add_counts(self._models[model], counts)
+
+    def told(self) -> dict[str, Any]:
+        models = {model: bounded(counts) for model, counts in self._models.items()}
+        return {"usage": bounded(self._usage), **({"models": models} if models else {})}
 
 
 class _Standing:
@@ -127,6 +139,7 @@ class _Scores:
         self._failed: Counter[str] = Counter()
         self._standing = _Standing(name)
         self._completed = self._saw_masked = 0
+        self._used: _Used | None = None
 
     def add(self, item: ItemResult) -> None:
         if self._name in item.score_errors:
@@ -137,6 +150,9 @@ class _Scores:
             return
         self._completed += 1
         self._standing.add(item)
+        if (facts := item.score_usage.get(self._name)) is not None:
+            self._used = self._used or _Used()
+            self._used.add(facts)
         for part, value in values_of(score):
             if value is not None:
                 self._values[part].append(float(value))
@@ -156,6 +172,8 @@ class _Scores:
             summary["means"] = means
         if self._labels:
             summary["labels"] = dict(self._labels)
+        if self._used is not None:
+            summary |= self._used.told()
         if self._saw_masked:
             summary["saw_masked"] = self._saw_masked
         return summary

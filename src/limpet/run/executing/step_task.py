@@ -1,4 +1,4 @@
-"""Which task opens a workflow, holds it open while it is asked, and closes it?
+"""Which task opens a step, holds it open while it is called, and closes it?
 
 One and the same. What a set-up enters and leaves open, such as a task group or a cancel scope of
 anyio, belongs to the task that entered it: it can be left in no other, and where something in it
@@ -10,25 +10,26 @@ import logging
 from collections.abc import Callable
 
 from limpet.errors import LimpetError, SetupError
+from limpet.evaluators.protocol import Evaluator
 from limpet.run.executing.tracebacks import told_safely
 from limpet.text import one_line, text_of
 from limpet.workflows.protocol import Workflow
-
-_UNCLOSED = "the workflow failed as it was closed; what is finished stays"
 
 logger = logging.getLogger("limpet.run")
 
 
 class HeldOpen:
-    """A workflow, and the task that it belongs to from its opening to its closing.
+    """A workflow or an evaluator, and the task that it belongs to from opening to closing.
 
     Args:
-        workflow: The workflow.
+        step: The workflow, or the evaluator.
+        who: What messages call it.
         on_broken: Called when what its set-up started has failed, before it is closed for that.
     """
 
-    def __init__(self, workflow: Workflow, on_broken: Callable[[], None]) -> None:
-        self._workflow = workflow
+    def __init__(self, step: Workflow | Evaluator, who: str, on_broken: Callable[[], None]) -> None:
+        self._step = step
+        self._who = who
         self._on_broken = on_broken
         self._task: asyncio.Task[None] | None = None
         self._is_opening = False
@@ -69,7 +70,7 @@ class HeldOpen:
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            _say_unclosed(error)  # its own: of a task that it cancelled and awaited, say
+            self._say_unclosed(error)  # its own: of a task that it cancelled and awaited, say
 
     async def _hold(self, opened: asyncio.Future[None]) -> None:
         try:
@@ -91,12 +92,12 @@ class HeldOpen:
 
     async def _open(self) -> None:
         try:
-            await self._workflow.open()
+            await self._step.open()
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, LimpetError):
             raise
         except BaseException as error:  # in a task, SystemExit would end the event loop
             raise SetupError(
-                f"{self._workflow.name} could not be set up: "
+                f"{self._step.name} could not be set up: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
                 hint="the traceback says where; what is finished stays",
             ) from error
@@ -111,15 +112,15 @@ class HeldOpen:
 
     async def _close(self) -> None:
         try:
-            await self._workflow.close()
+            await self._step.close()
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - in a task, SystemExit would end the event loop
-            _say_unclosed(error)
+            self._say_unclosed(error)
 
-
-def _say_unclosed(error: BaseException) -> None:
-    logger.error("%s: %s", _UNCLOSED, told_safely(error))
+    def _say_unclosed(self, error: BaseException) -> None:
+        said = "%s failed as it was closed; what is finished stays: %s"
+        logger.error(said, self._who, told_safely(error))
 
 
 def _is_cancelled() -> bool:

@@ -1,0 +1,224 @@
+"""How are the cells of a step run: where, at what pace, and until when?
+
+What all steps of a session share is here: the journal, the pacers, the guards, the stop.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+from limpet.errors import PermanentError
+from limpet.evaluators.protocol import Evaluator
+from limpet.executors.async_executor import AsyncExecutor
+from limpet.executors.attempts import Finished
+from limpet.executors.options import ExecutorOptions
+from limpet.foreign import is_interrupt, readable
+from limpet.journal.journal import Journal
+from limpet.pacing.pacer import MAX_IN_FLIGHT
+from limpet.pacing.registry import PacerRegistry
+from limpet.run.executing.failure_kinds import mistakes_once
+from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
+from limpet.run.executing.pace_events import fixed_pace, tell_pace
+from limpet.run.executing.recorder import Keeping
+from limpet.run.executing.stopping import Stopping
+from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.planning.redo import Redos
+from limpet.run.planning.work_items import Asked
+from limpet.run.progress.watcher import Watcher
+from limpet.run.run_file import WORKFLOW
+from limpet.secrets.masking import Masking
+from limpet.text import text_of
+from limpet.types import Cell, Output
+from limpet.workflows.protocol import Workflow
+
+_FREE_CONCURRENCY = 32  # of a step that calls nobody
+
+GivenT = TypeVar("GivenT")
+TakenT = TypeVar("TakenT")
+
+
+class StepRunner:
+    """Runs steps, each in an executor of its own.
+
+    Args:
+        journal: Where everything goes.
+        steps: Every workflow and evaluator of the session.
+        options: For the executors.
+        stopping: Stops all steps together.
+        guards: See each outcome.
+        masking: What keeps secrets from being written.
+        watcher: Told of what happens.
+        files: Notes which files the calls read.
+        early_stop: The steps that begin with a few cells, which show whether they work at all.
+
+    Attributes:
+        redos: What is to be run again whatever is there.
+        pacers: One for each endpoint.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        steps: Iterable[Workflow | Evaluator],
+        options: ExecutorOptions,
+        *,
+        stopping: Stopping,
+        guards: Guards,
+        masking: Masking,
+        watcher: Watcher | None = None,
+        files: WatchedFiles | None = None,
+        early_stop: Iterable[str] = (),
+    ) -> None:
+        self.journal = journal
+        self.redos = Redos()
+        self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
+        self._callers = Counter(one.endpoint for one in steps)
+        # The run hears the signals itself: its steps have to stop together.
+        self._options: ExecutorOptions = {**options, "termination_signal": None}
+        self._options["classify"] = mistakes_once(options.get("classify"))
+        self._stopping = stopping
+        self._guards = guards
+        self._masking = masking
+        self._watcher = watcher
+        self._files = files
+        self._early_stop = frozenset(early_stop)
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    def recorder(
+        self,
+        step: str,
+        cell_of: Callable[[Any], Cell],
+        asked_of: Callable[[Any], Asked],
+        record_of: Callable[[Any], dict[str, Any]],
+        **more: Any,
+    ) -> Keeping:
+        """Return what records the outcomes of a step.
+
+        Args:
+            step: Its name.
+            cell_of: Returns the cell of an input.
+            asked_of: Returns the item of an input, in its trial.
+            record_of: Makes the public record of what finished.
+            more: For `Keeping`.
+        """
+        return Keeping(
+            self.journal,
+            step,
+            lambda _, given: cell_of(given),
+            record_of,
+            mask=self._masking.results,
+            watcher=self._watcher,
+            guards=self._guards,
+            generation_of=lambda cell, given: self._generation(cell, asked_of(given)),
+            files=self._files,
+            call_of=lambda given: (cell_of(given).key, _row(asked_of(given))),
+            **more,
+        )
+
+    def _generation(self, cell: Cell, asked: Asked) -> int:
+        """Return the generation of a cell's next record: it wins over whatever was there."""
+        needed = self.redos.needed(cell.step, asked.item.id, cell.key)
+        return max(needed, self.journal.column(cell.step).next_generation(cell.key))
+
+    def executor(
+        self,
+        recorder: Keeping,
+        function: Callable[[Any], Awaitable[Any]],
+        endpoint: str | None,
+        on_complete: Callable[[Any], Any] | None = None,
+    ) -> AsyncExecutor[Any, Any]:
+        """Return the executor of a step.
+
+        Args:
+            recorder: What records its outcomes.
+            function: What is done to each of its inputs.
+            endpoint: Whom its calls are paced with.
+            on_complete: Told of each input that is done, when that is on disk.
+        """
+        options: ExecutorOptions = {**self._options, "on_complete": on_complete}
+        is_auto = options.get("concurrency") == "auto"
+        if recorder.step != WORKFLOW:
+            options["pacer"] = None  # the workflow's
+        if endpoint is None:
+            options["pacer"] = None
+            if is_auto or recorder.step != WORKFLOW:
+                options["concurrency"] = _FREE_CONCURRENCY
+        elif options.get("pacer") is None and (is_auto or self._callers[endpoint] > 1):
+            options["pacer"] = self.pacers.get(endpoint)
+        executor = recorder.executor(function, options)
+        if endpoint is not None or recorder.step == WORKFLOW:
+            self._watch_pace(recorder.step, executor)
+        return executor
+
+    def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
+        pace = executor.pacer or fixed_pace(executor)
+        self._unsubscribe.append(tell_pace(self.journal, step, pace, self._masking.ours.text))
+        if self._watcher is not None:
+            self._watcher.paced(step, pace)
+
+    async def run(
+        self,
+        recorder: Keeping,
+        executor: AsyncExecutor[Any, Any],
+        inputs: Iterable[Any] | AsyncIterable[Any],
+    ) -> None:
+        """Run all cells of a step; stop the others if that is wanted and it stopped early."""
+        self._stopping.executors.append(executor)
+        if recorder.step in self._early_stop:
+            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
+        async for _ in executor.stream(inputs):
+            pass
+        reason = recorder.error or executor.stop_reason
+        if reason is None or not self._stopping.because(reason):
+            return
+        if self._options.get("exit_on_error"):
+            for other in self._stopping.executors:
+                other.stop(reason)
+
+    def close(self) -> None:
+        """Watch the pace no longer."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+
+
+async def run_cell(
+    who: str,
+    call: Callable[[GivenT], Awaitable[Any]],
+    given: GivenT,
+    take: Callable[[Any], TakenT],
+) -> TakenT:
+    """Run the function of a cell, here, and take what it returns.
+
+    Every call of a workflow and of an evaluator goes through this one function: an engine that runs
+    them elsewhere, in processes or on other machines, has its place here.
+
+    Args:
+        who: What messages call the step.
+        call: The `call` of a workflow or an evaluator.
+        given: What it is given: a copy of its own.
+        take: Makes what is kept of what it returns, before anybody can change it.
+
+    Raises:
+        PermanentError: It wanted to end the process; only its cell fails.
+    """
+    try:
+        return take(await call(given))
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        if is_interrupt(error):
+            raise
+        why = f"{type(error).__name__}: {text_of(error)}"
+        raise PermanentError(f"{who} raised {why}") from readable(error)
+
+
+def output_of(finished: Finished[Any, Output]) -> Output | None:
+    """Return what came out of a cell; None if it failed."""
+    output = finished.output
+    return output if finished.error is None and isinstance(output, Output) else None
+
+
+def _row(asked: Asked) -> tuple[Any, ...]:
+    item = asked.item
+    return item.id, item.input, item.row

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import jsonschema
@@ -12,6 +13,7 @@ import limpet
 from limpet import Backoff
 from limpet.config import json_schema, load_config
 from limpet.errors import ConfigError
+from limpet.run.options import RunOptions
 
 FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
 GOOD = "dataset: questions.jsonl\nworkflow: app:answer\n"
@@ -146,6 +148,29 @@ def test_every_option_reaches_evaluate_by_its_name(folder):
         "early_stop": False,
     }
     assert (ready.bare_outputs, ready.trace_filter) == (True, ["LLM_END"])
+
+
+def test_the_file_has_the_names_of_evaluate():
+    schema = json_schema()
+
+    def keys_of(section):
+        (reference,) = [
+            one["$ref"] for one in schema["properties"][section]["anyOf"] if "$ref" in one
+        ]
+        return set(schema["$defs"][reference.rpartition("/")[2]]["properties"])
+
+    of_a_call = {"redo", "watcher"}
+    with_the_workflow = {"version", "depends_on"}
+    options = set(RunOptions.__annotations__) - of_a_call - with_the_workflow
+    assert {"dataset", "workflow", "evaluators", "run", "trials", *options} <= set(
+        schema["properties"]
+    )
+    assert with_the_workflow <= keys_of("workflow")
+    objects = {"source", "pacer", "cost", "classify"}  # no file can hold them
+    groups = {"dataset": limpet.Dataset, "pace": limpet.Pace}
+    groups |= {"retry": limpet.Retry, "run": limpet.Run}
+    for section, group in groups.items():
+        assert {field.name for field in fields(group)} - objects <= keys_of(section)
 
 
 def test_secrets_may_be_kept_as_they_are_and_are_never_public():

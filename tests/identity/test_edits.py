@@ -1,6 +1,7 @@
 """Is an edit seen that may change an answer, and only such an edit?"""
 
 import pytest
+
 from identity import attacks, attacks_on_effects, attacks_on_values, cases, strangers
 from identity.probing import Probe
 

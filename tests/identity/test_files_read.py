@@ -1,6 +1,7 @@
 """Is a file that was read seen when it changed, and only such a file?"""
 
 import pytest
+
 from identity.files import CASES
 from identity.projects import Players, Project
 

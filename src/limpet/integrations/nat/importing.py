@@ -23,6 +23,7 @@ from limpet.run.executing.masked import masked_record
 from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.records import answer_record, kept_steps
 from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
@@ -133,6 +134,9 @@ def import_rows(
             # A later session asks by this whether the workflow is still the same.
             known.setdefault("functions", {}).setdefault(whole, parts)
             journal.write_about(known)
+            if not journal.layout.items.exists():  # of a run that goes on, a session writes it
+                contents = AskedItems(target.items, target.trials, target.workflow).contents
+                write_items(journal.layout, target.items, contents, {})
             asyncio.run(_append(column, chosen, name, target))
         if source is not None:
             known["imported"] = [*known.get("imported", []), source]
@@ -193,9 +197,9 @@ async def _append(
         steps = _first(row, columns.trajectory, STEPS)
         kept = kept_steps(steps if isinstance(steps, list) else [], target.step_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
-        record = kept_form(answer_record(asked, answer, kept))
+        record = kept_form(answer_record(asked.item.id, asked.item.row, answer, kept))
         record, said = masked_record(mask, record, (ANSWER, STEPS))
-        cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
+        cell = Cell(WORKFLOW, asked.item.id, asked.trial, key)
         facts = {"imported": name, **said}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:

@@ -8,7 +8,8 @@ from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.secrets.masking import Mask
 
 MASKED, ORIGINAL = "masked", "output"
-"""Our facts about such a line: how many secrets it held, and the digest of what was returned."""
+"""Our facts about such a line: how many secrets it held, and the digest of what was returned. That
+digest stands in every line of the workflow: it is how the scores of an answer are found."""
 
 
 def masked_record(

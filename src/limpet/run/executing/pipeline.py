@@ -10,7 +10,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -25,11 +25,12 @@ from limpet.executors.attempts import Finished
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
+from limpet.fingerprints.keys import digest
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
-from limpet.json_values import kept_form
+from limpet.json_values import NotPlainError, kept_form
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.guards import (
@@ -40,6 +41,7 @@ from limpet.run.executing.guards import (
     Repetition,
     Spent,
 )
+from limpet.run.executing.masked import ORIGINAL
 from limpet.run.executing.mistakes import mistakes_once
 from limpet.run.executing.pace_events import fixed_pace, tell_pace
 from limpet.run.executing.recorder import Keeping
@@ -244,7 +246,8 @@ class Pipeline:
             if finished.error is None and lost is None and self._evaluators:
                 # As it is, not yet masked; and before anybody else sees it: what they do to it is
                 # not scored.
-                entry = Entry({}, kept_form(self._record_of(finished)))
+                record = kept_form(self._record_of(finished))
+                entry = Entry({ORIGINAL: digest(record[ANSWER], record[STEPS])}, record)
             if hook is not None:
                 await _told("on_complete", hook, finished)
             await self._tell_item(finished if lost is None else replace(finished, error=lost))
@@ -258,7 +261,7 @@ class Pipeline:
             WORKFLOW,
             lambda _, call: call[1],
             self._record_of,
-            facts_of=self._usage_of,
+            facts_of=self._facts_of,
             mask=self._masking.results,
             returned=(ANSWER, STEPS),
             watcher=self._watcher,
@@ -279,16 +282,23 @@ class Pipeline:
             return
         await _told("on_item_complete", self._on_item_complete, item_told(finished))
 
-    def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
-        usage = finished.output.usage if isinstance(finished.output, Output) else None
-        return usage_facts(usage, self._prices) if isinstance(usage, Usage) else None
+    def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        """Return the digest of an answer, which its scores are found by, and what it used."""
+        output, facts = finished.output, {}
+        if finished.error is None and isinstance(output, Output):
+            with suppress(NotPlainError):  # then it is not recorded, and its failure is
+                steps = kept_steps(output.steps, self._step_filter)
+                facts[ORIGINAL] = digest(output.value, steps)
+        usage = output.usage if isinstance(output, Output) else None
+        told = usage_facts(usage, self._prices) if isinstance(usage, Usage) else None
+        return facts | (told or {})
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, _ = finished.input
         if finished.error is not None or not isinstance(finished.output, Output):
-            return {"id": asked.public_id}
+            return {"id": asked.item.id}
         steps = kept_steps(finished.output.steps, self._step_filter)
-        return answer_record(asked, finished.output.value, steps)
+        return answer_record(asked.item.id, asked.item.row, finished.output.value, steps)
 
     async def _pass_on_new(self, asked: Asked, entry: Entry) -> None:
         """Put on the belts what was just answered, for those who have not scored it as it is."""

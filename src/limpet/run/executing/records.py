@@ -10,7 +10,7 @@ from limpet.run.executing.scoring import ANSWER, STEPS, Scoring
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import text_of
-from limpet.types import Cell, Output, Score
+from limpet.types import Cell, CellStatus, Output, Score
 
 SCORED = ("score", "scores", "reasoning", "label", "details")
 """The fields of a score's record that the evaluator gave."""
@@ -18,10 +18,9 @@ Call = tuple[Asked, Cell]
 """An item in a trial, and the cell of its answer."""
 
 
-def answer_record(asked: Asked, value: Any, steps: list[Any]) -> dict[str, Any]:
+def answer_record(id_: str, row: Mapping[str, Any], value: Any, steps: list[Any]) -> dict[str, Any]:
     """Return the public record of an answer: the row, the answer and the steps."""
-    record = {**asked.item.row, "id": asked.public_id}
-    return {"id": asked.public_id, **record, ANSWER: value, STEPS: steps}
+    return {"id": id_, **row, "id": id_, ANSWER: value, STEPS: steps}  # noqa: F601 - first, and ours
 
 
 def kept_steps(steps: Sequence[Any], types: Sequence[str] | None) -> list[Any]:
@@ -44,16 +43,21 @@ def item_told(finished: Finished[Call, Output]) -> ItemResult:
     """Return an item that is done, as the results will have it, without scores yet."""
     asked, _ = finished.input
     own = own_copy(asked.item)
-    item = ItemResult(asked.public_id, asked.trial, own.input, own.expected)
+    item = ItemResult(asked.item.id, asked.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if finished.error is None and isinstance(finished.output, Output):
-        item.status, item.output = "completed", own_copy(finished.output.value)
+        item.status, item.output = cell_status(finished), own_copy(finished.output.value)
         item.steps = own_copy(finished.output.steps)
     else:
         error = finished.error
-        item.status = "failed"
+        item.status = CellStatus.FAILED
         item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
     return item
+
+
+def cell_status(finished: Finished[Any, Any]) -> CellStatus:
+    """Return how a cell ended, in our own words: the executors have their peer's."""
+    return CellStatus[finished.details.status.name]
 
 
 def secrets_of(*steps: Any) -> list[str]:
@@ -65,7 +69,7 @@ def secrets_of(*steps: Any) -> list[str]:
 
 def score_record(finished: Finished[Scoring, Scores]) -> dict[str, Any]:
     """Return the public record of what an evaluator gave, in the peer's shape."""
-    record: dict[str, Any] = {"id": finished.input.asked.public_id}
+    record: dict[str, Any] = {"id": finished.input.asked.item.id}
     if finished.error is not None or not isinstance(finished.output, dict):
         return record
     scores: dict[str, Score] = finished.output

@@ -7,7 +7,7 @@ from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.run.executing.masked import MASKED, ORIGINAL
 from limpet.run.planning.work_items import Asked
-from limpet.types import Cell
+from limpet.types import Cell, Item
 
 ANSWER, STEPS = "generated_answer", "intermediate_steps"
 """Where the workflow's public record holds what came out: the peer's names."""
@@ -40,16 +40,40 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     """
     item, record = asked.item, entry.record
     scored = Scored(record[ANSWER], item.expected, item.input, item, record[STEPS])
-    wanted = getattr(evaluator, "wanted", None)
-    whole = wanted is None or "item" in wanted
-    seen = [item.id, item.expected, item.input, dict(item.row) if whole else None]
     output = output_digest(entry)
-    key = score_key(output, seen, fingerprint, asked.trial)
-    cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
+    key = key_of_score(output, item, ScoredBy(fingerprint, reads_of(evaluator)), asked.trial)
+    cell = Cell(evaluator.name, item.id, asked.trial, key)
     facts: dict[str, Any] = {"of": output, "by": fingerprint}
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
     return Scoring(asked, cell, scored, facts)
+
+
+class ScoredBy(NamedTuple):
+    """What a score's key has to know of its evaluator: its fingerprint, and what it reads."""
+
+    fingerprint: str
+    reads: tuple[str, ...]
+
+
+def reads_of(evaluator: Evaluator) -> tuple[str, ...]:
+    """Return which parts of an item an evaluator may look at."""
+    wanted = getattr(evaluator, "wanted", None)
+    whole = wanted is None or "item" in wanted
+    return ("id", "expected", "input", *(["row"] if whole else []))
+
+
+def key_of_score(output: str, item: Item, by: ScoredBy, trial: int) -> str:
+    """Return the key of a score: the only place where it is made, for those who write and read.
+
+    Args:
+        output: The digest of the output that is scored.
+        item: Whose output it is.
+        by: The evaluator.
+        trial: Which repetition.
+    """
+    row = dict(item.row) if "row" in by.reads else None
+    return score_key(output, [item.id, item.expected, item.input, row], by.fingerprint, trial)
 
 
 def output_digest(entry: Entry) -> str:

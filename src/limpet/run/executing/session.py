@@ -15,13 +15,14 @@ from limpet.errors import DiskFullError, FunctionChangedError, JournalError
 from limpet.executors.interrupts import hearing
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.project import Project
-from limpet.journal.column import ColumnReader, read_failures
+from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal, read_about
 from limpet.journal.layout import Layout, directory_at
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import WORKFLOW, Pipeline
 from limpet.run.executing.records import secrets_of
+from limpet.run.executing.scoring import reads_of
 from limpet.run.executing.session_log import (
     begin_session,
     close_session,
@@ -33,16 +34,16 @@ from limpet.run.planning.completion import asked_hash, completed, records_if_com
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explaining
 from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import write_items
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.redo import Redo, begin_redo, end_redo, note_redone
+from limpet.run.planning.redo import Redo, begin_redo, end_redo, note_outdated, note_redone
 from limpet.run.planning.selection import note_selection, reported_places
 from limpet.run.planning.why import Why, why_now
-from limpet.run.planning.work_items import Asked, write_asked
+from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.output_files import write_outputs
-from limpet.run.results.read_back import ReadBack
 from limpet.run.results.summary import Numbers
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -131,11 +132,14 @@ class Evaluation:
         self._note_what_is_asked(about, self._columns)
         reported = reported_places(about, request.items)
         # Whoever has a configuration may read in it what the files are to look like.
-        shape = [request.step_filter, request.bare_outputs, digest(request.configuration)]
-        items = request.items
-        if len(reported) < len(items):
-            items = [items[place] for place in reported]
-        self._hash = asked_hash(items, self._looks.versions, request.trials, shape)
+        shape: list[Any] = [
+            request.step_filter,
+            request.bare_outputs,
+            digest(request.configuration),
+        ]
+        if len(reported) < len(request.items):
+            shape.append(list(reported))
+        self._hash = asked_hash(request.items, self._looks.versions, request.trials, shape)
         project = self._project(layout)
         records = records_if_complete(layout, about, self._hash, self._steps, project)
         if not asks_for_more and records is not None:
@@ -171,7 +175,7 @@ class Evaluation:
         self._clean_fingerprints(about)
         self._note_configuration(about)
         if self._lookup is not None:
-            write_asked(self._layout, self._lookup.keys.raw, self._lookup.standing)
+            self._note_items(self._lookup)
         self._looks.write(journal, self._clean_text)
         begin_session(
             journal,
@@ -251,14 +255,28 @@ class Evaluation:
         if request.made_by is not None:
             about["made_by"] = self._public(request.made_by)
 
+    def _note_items(self, lookup: Lookup) -> None:
+        """Write down what is asked, for those who only read the files."""
+        items, contents = self._request.items, lookup.asked.contents
+        try:
+            write_items(self._layout, items, contents, lookup.standings())
+            note_outdated(self._layout, lookup.outdated)
+        except OSError as error:
+            kind = DiskFullError if error.errno in NO_SPACE else JournalError
+            raise kind(f"{self._layout.items}: cannot be written: {error.strerror}") from error
+
     def _clean_fingerprints(self, about: dict[str, Any]) -> None:
         """Note what the evaluators are, and keep secrets out that are among the parts."""
         data = self._masking.certain.data
         functions, evaluators = about.get("functions", {}), about.setdefault("evaluators", {})
         evaluators |= {one.name: self._looks.parts(one.name) for one in self._request.evaluators}
         about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
-        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
+        # Masked, the next session would take it for another evaluator.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
+        about["scored_by"] = {
+            one.name: {"fingerprint": version, "reads": list(reads_of(one))}
+            for one, version in self._scores
+        }
 
     def _note_what_is_asked(
         self, about: dict[str, Any], columns: Mapping[str, ColumnReader]
@@ -323,32 +341,30 @@ class Evaluation:
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
             self._is_done = True
-            if self.plan.of is not None:
-                return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
-            return EvaluationResult(self._read_later, summary, self.plan, run)
+            return self._result(RunReader(self._layout.home), None, run, summary)
         self._look_again()
         self._journal.drain()  # what still waits to be written counts too
-        reason, results = self._pipeline.stop_reason, self._results()
+        reason, reader = self._pipeline.stop_reason, RunReader(self._layout.home)
         numbers = self._numbers()
         pending: list[tuple[str, Mapping[str, Any]]] = []
 
-        def counted() -> Iterator[tuple[Asked, ItemResult]]:
-            for asked, item in results:
+        def counted() -> Iterator[ItemResult]:
+            for item in reader.items():
                 numbers.add(item)
                 if item.redo:
-                    pending.append((asked.item.id, item.redo))
-                yield asked, item
+                    pending.append((item.id, item.redo))
+                yield item
 
-        pairs = counted()
-        failure = self._write_outputs(pairs, lambda: self._summary(numbers, reason))
-        for _ in pairs:  # what could not be written counts all the same
+        items = counted()
+        failure = self._write_outputs(items, lambda: self._summary(numbers, reason))
+        for _ in items:  # what could not be written counts all the same
             pass
         summary = self._summary(numbers, reason)
         if reason is None and failure is None:  # whatever was lost has run again
             self._journal.set_aside_bad_lines()
-        self._note_end(summary, pending, len(results), wrote=failure is None)
-        return self._result(results, reason or failure, run, summary)
+        self._note_end(summary, pending, len(reader), wrote=failure is None)
+        return self._result(reader, reason or failure, run, summary)
 
     def _note_end(
         self,
@@ -388,22 +404,25 @@ class Evaluation:
 
     def _result(
         self,
-        results: ReadBack,
+        reader: RunReader,
         reason: Exception | None,
         run: str | None,
-        summary: dict[str, Any] | None,
+        summary: dict[str, Any],
     ) -> EvaluationResult:
         """Return what came out of what this session was asked for, of all that the run has."""
-        assert self._lookup is not None
-        if summary is None or self._lookup.selects:
+        places: frozenset[int] | None = None
+        selected = self._request.selection.places(self._request.items)
+        if len(selected) < len(self._request.items):
+            places = frozenset(selected)
             numbers = self._numbers()
-            for item in results.selected():
+            for item in reader.items(places):
                 numbers.add(item)
             summary = self._summary(numbers, reason)
-        items = functools.partial(_items_of, results)
+        read = functools.partial(_read_items, reader, places)
         if run is None:  # its files will be gone
-            items = functools.partial(list, items())
-        return EvaluationResult(items, summary, self.plan, run, reason)
+            read = functools.partial(list, read())
+        reader.close()
+        return EvaluationResult(read, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
@@ -425,7 +444,7 @@ class Evaluation:
 
     def _write_outputs(
         self,
-        results: Iterable[tuple[Asked, ItemResult]],
+        results: Iterable[ItemResult],
         summarise: Callable[[], dict[str, Any]],
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
@@ -434,6 +453,7 @@ class Evaluation:
                 self._layout,
                 results,
                 [one.name for one in self._request.evaluators],
+                self._request.trials,
                 summarise,
                 bare=self._request.bare_outputs,
                 step_filter=self._request.step_filter,
@@ -447,25 +467,6 @@ class Evaluation:
             logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
             return failure
         return None
-
-    def _read_later(self) -> list[ItemResult]:
-        return _items_of(self._results_later())
-
-    def _results_later(self) -> ReadBack:
-        about = read_about(self._layout)
-        if not about:
-            raise JournalError(
-                f"{self._layout.home}: the run is not there any more",
-                hint="look at result.items before its directory is moved or deleted",
-            )
-        self._columns = self._readers(self._layout)
-        self._lookup = self._looked_up(self._columns, self._layout, about)
-        return self._results()
-
-    def _results(self) -> ReadBack:
-        assert self._lookup is not None
-        failures = read_failures(self._layout.failures)
-        return ReadBack(self._lookup, self._columns, self._scores, failures)
 
     def _look_again(self) -> None:
         """Look at the steps as the run left them, once, and note what they read."""
@@ -490,5 +491,6 @@ class Evaluation:
                 self._temporary.cleanup()
 
 
-def _items_of(results: ReadBack) -> list[ItemResult]:
-    return list(results.selected())
+def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:
+    with reader:
+        return list(reader.items(places))

@@ -1,25 +1,40 @@
 """How far is a run, by its files alone?
 
-What was there when the session began, and what it plans, stands in `run.json`; what there is now,
-in the columns. So only their indexes are read, the story of this session, and the beginnings of the
-last lines; never a trace.
+What was there when the session began, and what it plans, stands in `run.json`; what was added
+since, in the columns. So only their indexes are read, the story of this session, and the beginnings
+of the last lines; never a trace, nor the items.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from limpet.journal.event_log import Started, Story
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
-from limpet.run.reading.column import FactsReader
-from limpet.run.reading.failures import FailuresReader
-from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.reading.column import FactsReader, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
+
+
+def seconds_of(text: object) -> float | None:
+    """Return a time as our files write it, in seconds since 1970; None if it is none."""
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def age_s(text: object) -> float | None:
+    """Return how long ago a time was; None if it is none."""
+    at = seconds_of(text)
+    return None if at is None else max(0.0, time.time() - at)
 
 
 @dataclass(slots=True)
@@ -29,8 +44,7 @@ class Progress:
     Attributes:
         session: The last one, as `run.json` tells; empty: nothing is known of it.
         columns: Each step's, the first step first.
-        asked: The keys that count now; None: nobody left a note.
-        standing: By those of them that are of an earlier version: which, and the present key.
+        counting: Returns the keys of the answers that count, and those of the present workflow.
         failures: Of all sessions.
         story: Of this session; None: it is not wanted.
         is_running: Whether somebody works on it.
@@ -40,8 +54,7 @@ class Progress:
 
     session: Mapping[str, Any]
     columns: Mapping[str, FactsReader]
-    asked: Sequence[bytes] | None
-    standing: Mapping[bytes, tuple[str, bytes]]
+    counting: Callable[[], tuple[Sequence[bytes], AbstractSet[bytes]]]
     failures: FailuresReader
     story: Story | None
     is_running: bool
@@ -63,19 +76,17 @@ class Progress:
     @property
     def total(self) -> int:
         """How many cells each step has."""
-        if self.asked is not None:
-            return len(self.asked)
         if "items" in self.session:
             return int(self.session["items"]) * int(self.session.get("trials", 1))
-        return max(map(len, self.columns.values()), default=0)
+        return max(len(self.counting()[0]), *map(len, self.columns.values()))
 
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
         began_with: Mapping[str, Any] = self.session.get("steps", {}).get(name, {})
         bytes_at = began_with.get("bytes_at")
-        if is_first and self.asked is not None:
-            reaches = (column.generation(key) >= self.needed(name, key) for key in self.asked)
-            have = sum(reaches)
+        if is_first and (bytes_at is None or column.state.bad_lines):  # each has to be looked at
+            asked = self.counting()[0]
+            have = sum(column.generation(key) >= self.needed(name, key) for key in asked)
             kept = min(began_with.get("kept", have), have)
         elif bytes_at is not None:
             kept = min(began_with.get("kept", 0), total)
@@ -101,17 +112,17 @@ class Progress:
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
         """Count what failed in this session; of a run that rests, whatever has no answer yet."""
         column = self.columns[name]
-        asked = None
-        if self.asked is not None and is_first:
-            asked = {*self.asked, *(present for _, present in self.standing.values())}
-        start = 0 if asked is not None and not self.is_running else self._failures_at
-        failed: Counter[str] = Counter()
-        for text, one in self.failures.of(name, start):
-            key = bytes.fromhex(text)
-            is_mended = column.generation(key) >= one.generation
-            if not is_mended and (asked is None or key in asked):
-                failed[one.kind] += 1
-        return dict(failed)
+        counts_all = is_first and not self.is_running
+        start = 0 if counts_all else self._failures_at
+        kinds = {
+            key: failed.kind
+            for text, failed in self.failures.of(name, start)
+            if column.generation(key := bytes.fromhex(text)) < failed.generation
+        }
+        if kinds and is_first:  # a failure of another version, or of another row, counts no more
+            present = self.counting()[1]
+            kinds = {key: kind for key, kind in kinds.items() if key in present}
+        return dict(Counter(kinds.values()))
 
     @property
     def _failures_at(self) -> int:

@@ -1,7 +1,7 @@
 """What came out of an evaluation, read back from its columns."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
@@ -14,6 +14,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
+from limpet.types import CellStatus
 
 
 @dataclass(slots=True)
@@ -21,8 +22,8 @@ class ItemResult:
     """One item in one trial, with its answer and its scores.
 
     Attributes:
-        id: The item's id; with several trials, `<id>_rep<N>`.
-        trial: Which repetition.
+        id: The item's id.
+        trial: Which repetition, from 0.
         input: What was asked.
         expected: What the answer should be.
         output: The answer; None if there is none.
@@ -30,13 +31,20 @@ class ItemResult:
         scores: What each evaluator said: its record, with `score`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
-        status: "completed", "failed" or "not run": the workflow's.
+        status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
+            "not_run".
         seconds: How long the workflow took.
+        attempts: How many attempts it took.
+        usage: What its calls used.
+        at: When its answer, or its failure, was written; empty: neither.
+        row: The whole row.
+        key: The key of its answer, as 32 hex digits.
         masked: The steps whose line on disk had a secret, which is masked there.
         saw_masked: The evaluators that scored an answer of which a secret was masked.
         version: Which earlier version of the workflow gave the answer; empty: the present one.
         redo: The steps whose forced redo is still to be done, with why it failed if it did. What
             is here is the earlier result.
+        entry: The line of its answer; None if there is none.
     """
 
     id: str
@@ -48,13 +56,29 @@ class ItemResult:
     scores: dict[str, dict[str, Any]] = field(default_factory=dict)
     error: dict[str, Any] | None = None
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
-    status: str = "not run"
+    status: CellStatus = CellStatus.NOT_RUN
     seconds: float = 0.0
+    attempts: int = 0
+    usage: Mapping[str, float] = field(default_factory=dict)
+    at: str = ""
+    row: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
     masked: tuple[str, ...] = ()
     saw_masked: tuple[str, ...] = ()
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    entry: Entry = field(default=Entry({}, {}), repr=False)
+    entry: Entry | None = field(default=None, repr=False)
+
+    @property
+    def is_completed(self) -> bool:
+        """Whether there is an answer."""
+        return self.entry is not None
+
+    def note(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Note what the line of its answer, or of its failure, says beside what came out."""
+        self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
+        self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
+        self.note_masked(step, facts)
 
     def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
         """Note what the line of a step says of secrets."""
@@ -76,7 +100,7 @@ class EvaluationResult:
 
     def __init__(
         self,
-        read_items: Callable[[], list[ItemResult]],
+        read_items: Callable[[], Iterable[ItemResult]],
         summary: dict[str, Any],
         plan: Plan,
         run: str | None = None,
@@ -94,7 +118,7 @@ class EvaluationResult:
 
         They are read from the run's files when they are first asked for.
         """
-        return self._read_items()
+        return list(self._read_items())
 
     @property
     def failed(self) -> list[ItemResult]:

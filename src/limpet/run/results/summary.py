@@ -4,13 +4,14 @@ import math
 import platform
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
 from limpet.run.results.costs import add_counts, bounded, is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.types import CellStatus
 
 
 def summarise(items: Iterable[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
@@ -41,20 +42,19 @@ class Numbers:
     def add(self, item: ItemResult) -> None:
         """Count an item."""
         self.items += 1
-        self._not_run += item.status == "not run"
+        self._not_run += item.status is CellStatus.NOT_RUN
         self._masked += len(item.masked)
-        self._seconds.append(item.seconds)
-        if item.error:
-            self._failed[item.error["class"]] += 1
-        if item.status == "completed":
+        if item.error is not None:
+            self._failed[item.error.get("class", "unknown")] += 1
+        if item.entry is not None:
             self._completed += 1
+            self._seconds.append(item.seconds)
             self._standing.add(item)
-            self._add_facts(item)
+            self._add_facts(item.entry.facts)
         for scores in self._evaluators.values():
             scores.add(item)
 
-    def _add_facts(self, item: ItemResult) -> None:
-        facts = item.entry.facts
+    def _add_facts(self, facts: Mapping[str, Any]) -> None:
         add_counts(self._usage, facts.get("usage", {}))
         for model, counts in facts.get("models", {}).items():
             add_counts(self._models[model], counts)
@@ -130,7 +130,7 @@ class _Scores:
 
     def add(self, item: ItemResult) -> None:
         if self._name in item.score_errors:
-            self._failed[item.score_errors[self._name]["class"]] += 1
+            self._failed[item.score_errors[self._name].get("class", "unknown")] += 1
         self._saw_masked += self._name in item.saw_masked
         score = item.scores.get(self._name)
         if score is None:

@@ -33,7 +33,7 @@ _SEALED = b'%b,"_crc":"%08x"}\n'
 _COPY_BYTES = 2_000
 LONGEST_LINE = 2**32 - 1  # what an index entry can say
 OURS = ("_limpet", "_crc")
-_ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),')
+_ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 WRAP = "value"
 """Where a record stands that is not an object, or that uses a name of ours."""
 
@@ -159,10 +159,10 @@ def key_of(line: bytes) -> bytes | None:
         return None
 
 
-def id_of(line: bytes) -> str:
-    """Return the id of a whole line of ours, without reading the rest of it."""
+def id_and_trial_of(line: bytes) -> tuple[str, int]:
+    """Return the id and the trial of a whole line of ours, without reading the rest of it."""
     found = _ID.match(line, KEY.stop)
-    return "" if found is None else str(json.loads(found[1]))
+    return ("", 0) if found is None else (str(json.loads(found[1])), int(found[2]))
 
 
 def kind_of(line: bytes) -> LineKind:

@@ -299,7 +299,7 @@ class Lookup:
         if known:
             for asked, cell in self.missing:
                 is_there = self.counting_key(cell.key)[0] in self._answers
-                seen += not is_there and asked.item.id in known
+                seen += not is_there and (asked.item.id, asked.trial) in known
         edited = 0 if self._changed else seen
         files = tuple(sorted(self._files_changed[WORKFLOW]))
         workflow = StepPlan(

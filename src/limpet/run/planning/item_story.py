@@ -190,7 +190,7 @@ class ItemStories:
         changed = changed_parts(before, self._looks.parts(name)) if before else []
         if changed:
             return Fact(name, "runs again", f"the evaluator changed: {named(changed)}")
-        if asked.item.id in column.ids():
+        if (asked.item.id, asked.trial) in column.ids():
             return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
         return Fact(name, "runs", "never scored")
 

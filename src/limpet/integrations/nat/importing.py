@@ -133,6 +133,7 @@ def import_rows(
         if chosen:
             # A later session asks by this whether the workflow is still the same.
             known.setdefault("functions", {}).setdefault(whole, parts)
+            known.setdefault("steps", {WORKFLOW: {"fingerprint": whole}})
             journal.write_about(known)
             if not journal.layout.items.exists():  # of a run that goes on, a session writes it
                 contents = AskedItems(target.items, target.trials, target.workflow).contents

@@ -273,10 +273,10 @@ class Evaluation:
         about["functions"] = {whole: data(parts)[0] for whole, parts in functions.items()}
         # Masked, the next session would take it for another evaluator.
         about["evaluators"] = {n: parts for n, parts in evaluators.items() if not data(parts)[1]}
-        about["scored_by"] = {
-            one.name: {"fingerprint": version, "reads": list(reads_of(one))}
-            for one, version in self._scores
-        }
+        # By these, those who only read the files find which answers and scores count.
+        about["steps"] = {WORKFLOW: {"fingerprint": self._looks.version(WORKFLOW)}}
+        for one, version in self._scores:
+            about["steps"][one.name] = {"fingerprint": version, "reads": list(reads_of(one))}
 
     def _note_what_is_asked(
         self, about: dict[str, Any], columns: Mapping[str, ColumnReader]

@@ -145,17 +145,17 @@ class RunReader(RunFiles):
 
     @cached_property
     def _items(self) -> ItemsReader:
-        scored_by = self.about.get("scored_by")
+        steps = self.about.get("steps")
         return ItemsReader(
             self.step,
             self.columns[self.step],
             self.failures,
             [
-                ScoresReader(name, self.columns[name], _scored_by(scored_by, name))
+                ScoresReader(name, self.columns[name], _scored_by(steps, name))
                 for name in self.evaluators
             ],
             self.items_file,
-            _latest_version(self.about),
+            _fingerprint(steps, self.step),
             self._places(),
             self.trials,
             self.redos,
@@ -212,14 +212,16 @@ class RunReader(RunFiles):
         return {}
 
 
-def _latest_version(about: Mapping[str, Any]) -> str:
-    known = about.get("functions")
-    return str(next(reversed(known), "")) if isinstance(known, dict) else ""
-
-
-def _scored_by(known: Any, name: str) -> ScoredBy | None:
+def _fingerprint(steps: Any, name: str) -> str:
     try:
-        return ScoredBy(str(known[name]["fingerprint"]), tuple(known[name]["reads"]))
+        return str(steps[name]["fingerprint"])
+    except (KeyError, TypeError):
+        return ""
+
+
+def _scored_by(steps: Any, name: str) -> ScoredBy | None:
+    try:
+        return ScoredBy(str(steps[name]["fingerprint"]), tuple(steps[name]["reads"]))
     except (KeyError, TypeError):
         return None
 

@@ -41,7 +41,8 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     item, record = asked.item, entry.record
     scored = Scored(record[ANSWER], item.expected, item.input, item, record[STEPS])
     output = output_digest(entry)
-    key = key_of_score(output, item, ScoredBy(fingerprint, reads_of(evaluator)), asked.trial)
+    seen = seen_digest(item, reads_of(evaluator))
+    key = score_key(output, seen, fingerprint, asked.trial)
     cell = Cell(evaluator.name, item.id, asked.trial, key)
     facts: dict[str, Any] = {"of": output, "by": fingerprint}
     if entry.facts.get(MASKED):
@@ -63,17 +64,10 @@ def reads_of(evaluator: Evaluator) -> tuple[str, ...]:
     return ("id", "expected", "input", *(["row"] if whole else []))
 
 
-def key_of_score(output: str, item: Item, by: ScoredBy, trial: int) -> str:
-    """Return the key of a score: the only place where it is made, for those who write and read.
-
-    Args:
-        output: The digest of the output that is scored.
-        item: Whose output it is.
-        by: The evaluator.
-        trial: Which repetition.
-    """
-    row = dict(item.row) if "row" in by.reads else None
-    return score_key(output, [item.id, item.expected, item.input, row], by.fingerprint, trial)
+def seen_digest(item: Item, reads: tuple[str, ...]) -> str:
+    """Return the digest of what an evaluator reads of an item, which its scores' keys hold."""
+    row = dict(item.row) if "row" in reads else None
+    return digest(item.id, item.expected, item.input, row)
 
 
 def output_digest(entry: Entry) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from hashlib import blake2b
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, cast
 
 import orjson
 
@@ -272,6 +272,7 @@ class ItemsFile:
         self._offsets = array("Q")
         self._more: dict[int, dict[str, Any]] = {}
         self._file: BinaryIO | None = None
+        self._at = 0
         with open_to_read(layout.items) as file:
             self._seen = self._load(file)
 
@@ -311,7 +312,7 @@ class ItemsFile:
                     f"{self._layout.items}: the run is gone, or was asked something else since",
                     hint="look at result.items before its directory is changed, moved or deleted",
                 )
-            self._file = open_to_read(self._layout.items)
+            self._file, self._at = open_to_read(self._layout.items), 0
         return self._file
 
     def _damaged(self, why: str) -> JournalError:
@@ -326,11 +327,11 @@ class ItemsFile:
                 fields = orjson.loads(line)
             except orjson.JSONDecodeError:  # perhaps only a lone surrogate
                 fields = json.loads(line)
-            if fields.get("marked"):
+            if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
         except (ValueError, AttributeError, TypeError, KeyError) as error:
             raise self._damaged(str(error)) from error
-        return dict(fields)
+        return cast("dict[str, Any]", fields)
 
     @cached_property
     def contents(self) -> Contents:
@@ -355,17 +356,19 @@ class ItemsFile:
         Raises:
             JournalError: The line is damaged.
         """
-        file = self._opened()
-        if file.tell() != self._offsets[place]:  # most are read in order
+        file = self._file or self._opened()
+        if self._at != self._offsets[place]:  # most are read in order
             file.seek(self._offsets[place])
-        fields = self._decoded(file.readline())
+        line = file.readline()
+        self._at = self._offsets[place] + len(line)
+        fields = self._decoded(line)
         try:
-            row = fields["row"]
-            asked, expected = (
-                row.get(fields[f"{name}_field"]) if f"{name}_field" in fields else fields.get(name)
-                for name in ("input", "expected")
-            )
-            return Item(fields["id"], asked, expected, row)
+            row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
+            if "input_field" in fields:
+                given = row.get(fields["input_field"])
+            if "expected_field" in fields:
+                expected = row.get(fields["expected_field"])
+            return Item(fields["id"], given, expected, row)
         except (KeyError, AttributeError, TypeError) as error:
             raise self._damaged(f"a line lacks {error}") from error
 

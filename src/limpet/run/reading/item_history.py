@@ -96,7 +96,7 @@ def _others(items: ItemsReader, counting: frozenset[bytes], id_: str) -> dict[in
 
 def _score_key(items: ItemsReader, item: ItemResult, number: int) -> bytes:
     output = None if item.entry is None else output_of(item.entry)
-    return items.evaluators[number].key(as_item(item), item.trial, output or "")
+    return items.evaluators[number].key(as_item(item), item.trial, output or "", {})
 
 
 def _scores_of(items: ItemsReader, item: ItemResult) -> dict[str, Entry]:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from limpet.fingerprints.keys import score_key
 from limpet.journal.lines import Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.executing.masked import ORIGINAL
-from limpet.run.executing.scoring import ANSWER, STEPS, ScoredBy, key_of_score, output_digest
+from limpet.run.executing.scoring import ANSWER, STEPS, ScoredBy, output_digest, seen_digest
 from limpet.run.planning.items_file import EARLIER_FILES, ItemsFile
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.column import FactsReader, Failed, FailuresReader, facts_in
@@ -60,10 +61,21 @@ class ScoresReader:
         self._by = by
         self._latest: dict[tuple[Any, ...], bytes] | None = None
 
-    def key(self, item: Item, trial: int, output: str) -> bytes:
-        """Return the key of the score of an output."""
+    def key(self, item: Item, trial: int, output: str, known: dict[Any, str]) -> bytes:
+        """Return the key of the score of an output.
+
+        Args:
+            item: Whose output.
+            trial: Which repetition.
+            output: Its digest.
+            known: What evaluators see of this item, by what they read; what is new is added.
+        """
         if self._by is not None:
-            return bytes.fromhex(key_of_score(output, item, self._by, trial))
+            reads = self._by.reads
+            if reads not in known:
+                known[reads] = seen_digest(item, reads)
+            key = score_key(output, known[reads], self._by.fingerprint, trial)
+            return bytes.fromhex(key)
         if self._latest is None:
             facts = ((key, self.column.facts(key) or {}) for key in self.column.keys())  # noqa: SIM118
             self._latest = {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in facts}
@@ -186,8 +198,9 @@ class ItemsReader:
         while chunk := list(islice(rest, _CHUNK)):
             items = [self._named(cell) for cell in chunk]
             self._answer(chunk, items, whole=whole)
+            seen: list[dict[Any, str]] = [{} for _ in items]
             for evaluator in self.evaluators:
-                self._score(chunk, items, evaluator)
+                self._score(items, evaluator, seen)
             yield from items
 
     def _named(self, cell: AskedCell) -> ItemResult:
@@ -238,12 +251,16 @@ class ItemsReader:
             item.input = record.get("input")
 
     def _score(
-        self, cells: Sequence[AskedCell], items: Sequence[ItemResult], evaluator: ScoresReader
+        self,
+        items: Sequence[ItemResult],
+        evaluator: ScoresReader,
+        seen: Sequence[dict[Any, str]],
     ) -> None:
         name, left = evaluator.name, {}
-        for cell, item in zip(cells, items, strict=True):
+        for item, known in zip(items, seen, strict=True):
             if item.entry is not None:
-                key = evaluator.key(as_item(item), cell.trial, output_of(item.entry) or "")
+                output = output_of(item.entry) or ""
+                key = evaluator.key(as_item(item), item.trial, output, known)
                 left[key] = item
                 if self.redos:
                     self._note_redo(item, name, evaluator.column, key, key)

@@ -72,12 +72,12 @@ def stopped(run):
 
 def redone(run):
     evaluate(run)
-    return evaluate(run, workflow=lambda question: "1", redo="workflow", redo_items=["q1"])
+    return evaluate(run, workflow=lambda question: "1", redo=True, redo_items=["q1"])
 
 
 def redo_that_failed(run):
     evaluate(run)
-    return evaluate(run, workflow=lambda question: 1 / 0, redo="workflow")
+    return evaluate(run, workflow=lambda question: 1 / 0, redo=True)
 
 
 def kept_by_decision(run):
@@ -117,7 +117,7 @@ def equal_rows(run):
 
 
 def odd_values(run):
-    rows = [{**ROWS[0], "question": "Say ~float:nan", "extra": {"when": float("nan"), 1: b"x"}}]
+    rows = [{**ROWS[0], "question": "Say ~float:nan", "extra": {"when": float("inf"), 1: b"x"}}]
     return evaluate(run, rows)
 
 
@@ -150,7 +150,7 @@ def test_a_finished_run_that_is_asked_again_says_the_same(tmp_path, kind):
 
 def test_items_holds_every_item_and_a_limit_does_not_shorten_it(tmp_path):
     result = evaluate(tmp_path / "run", limit=2)
-    lines = [json.loads(line) for line in (tmp_path / "run/items.jsonl").open()]
+    lines = [json.loads(line) for line in (tmp_path / "run/items.jsonl").read_text().splitlines()]
     assert [line["row"] for line in lines] == ROWS
     assert lines[3]["id"] == "q3"
     assert lines[3]["input_field"] == "question"

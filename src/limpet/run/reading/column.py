@@ -56,10 +56,12 @@ class FactsReader(ColumnReader):
         """Yield the keys in the order of the file."""
         return iter(self._places.offsets)
 
-    def since(self, offset: int) -> list[bytes]:
-        """Return the keys whose records begin there in the file or later, in its order."""
-        places = reversed(self._places.offsets.items())
-        return [key for key, _ in takewhile(lambda place: place[1] >= offset, places)][::-1]
+    def count_since(self, offset: int) -> int:
+        """Return how many records begin there in the file or later."""
+        offsets = self._places.offsets
+        if offset == 0:
+            return len(offsets)
+        return sum(1 for _ in takewhile(offset.__le__, reversed(offsets.values())))
 
     @property
     def end(self) -> int:
@@ -78,13 +80,23 @@ class FactsReader(ColumnReader):
             facts = next((facts_in(line) for _, line in self.lines([key])), None)  # a long id
         return facts
 
-    def usage(self, key: bytes) -> dict[str, Any] | None:
-        """Return what a call reported to have used; None if it did not."""
-        head = self._head(key)
-        found = None if head is None else _USAGE.search(head)
-        with suppress(JSONDecodeError):  # damaged
-            return None if found is None else loads(found[1])
-        return None
+    def usages(self, start: int) -> Iterator[dict[str, Any]]:
+        """Yield what calls reported to have used, from the records that begin at `start` on."""
+        file = self._file or self._opened()
+        if file is None or start >= self._end:
+            return
+        file.seek(start)
+        at = start
+        for line in file:
+            at += len(line)
+            found = _USAGE.search(line, 0, _HEAD_BYTES)
+            if found is None and at - len(line) == start:
+                return  # a step whose first call reported nothing is not read through
+            with suppress(JSONDecodeError):  # damaged
+                if found is not None:
+                    yield loads(found[1])
+            if at >= self._end:
+                return
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""

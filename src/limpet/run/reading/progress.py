@@ -90,7 +90,7 @@ class Progress:
             kept = min(began_with.get("kept", have), have)
         elif bytes_at is not None:
             kept = min(began_with.get("kept", 0), total)
-            have = began_with.get("have", kept + len(column.since(bytes_at)))
+            have = began_with.get("have", kept + column.count_since(bytes_at))
             have = max(kept, min(total, have))
         else:  # an older run: all there is, was there
             have = kept = min(total, len(column))
@@ -182,10 +182,7 @@ class Progress:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))
-        new = column.since(counted)
-        # A step whose first call reported nothing is not asked a hundred thousand times.
-        if new and (used or column.usage(new[0]) is not None):
-            for usage in filter(None, map(column.usage, new)):
-                add_counts(used, usage)
+        for usage in column.usages(counted):
+            add_counts(used, usage)
         self.used[name] = (column.end, used)
         return bounded(used)

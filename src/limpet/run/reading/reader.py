@@ -5,7 +5,7 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property

@@ -161,10 +161,11 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
         value: What is to be encoded.
         most: From here on, stop looking when it has many parts, and return what was found.
     """
-    if type(value) is not dict:
+    if type(value) is not dict and type(value) is not tuple:
         return _size_of_parts(value, most)
     size = 0
-    for one in value.values():  # most records are flat, and this is asked of every one
+    # Most records are flat, and this is asked of every one.
+    for one in value.values() if type(value) is dict else value:
         kind = type(one)
         if kind is str:
             size += len(one)

@@ -64,10 +64,6 @@ class Content(NamedTuple):
     seen: str
     occurrence: int = 0
 
-    def key(self, fingerprint: str, trial: int) -> str:
-        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
-        return output_key(self.seen, fingerprint, trial, self.occurrence)
-
 
 class Contents:
     """What the keys of all items are made of, in little memory.
@@ -84,6 +80,11 @@ class Contents:
     def __getitem__(self, place: int) -> Content:
         begin = place * KEY_BYTES
         return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
+
+    def key(self, place: int, fingerprint: str, trial: int) -> bytes:
+        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
+        seen, occurrence = self[place]
+        return bytes.fromhex(output_key(seen, fingerprint, trial, occurrence))
 
 
 Standings = Mapping[int, Mapping[int, Standing]]

@@ -143,7 +143,7 @@ class ItemsReader:
         for trial in range(self.trials):
             for place in self.places:
                 if only is None or place in only:
-                    key = bytes.fromhex(contents[place].key(self.fingerprint, trial))
+                    key = contents.key(place, self.fingerprint, trial)
                     cell = AskedCell(place, "", trial, key, key)
                     yield self._settled(cell) if standing else cell
 
@@ -159,8 +159,8 @@ class ItemsReader:
             return cell._replace(version=EARLIER_FILES) if is_kept else cell
         if not standing.version:
             return cell
-        before = self.file.contents[cell.place].key(standing.version, cell.trial)
-        return cell._replace(counting=bytes.fromhex(before), version=standing.version)
+        before = self.file.contents.key(cell.place, standing.version, cell.trial)
+        return cell._replace(counting=before, version=standing.version)
 
     def _latest_of_each(self) -> list[AskedCell]:
         """Return the latest record of each item and trial; what failed counts if there is none."""
@@ -196,21 +196,29 @@ class ItemsReader:
         """
         rest = iter(cells)
         while chunk := list(islice(rest, _CHUNK)):
-            items = [self._named(cell) for cell in chunk]
+            asked = [self._item(cell) for cell in chunk]
+            items = [
+                ItemResult(
+                    one.id,
+                    cell.trial,
+                    one.input,
+                    one.expected,
+                    row=one.row,
+                    key=cell.counting.hex(),
+                    version=cell.version,
+                )
+                for cell, one in zip(chunk, asked, strict=True)
+            ]
             self._answer(chunk, items, whole=whole)
             seen: list[dict[Any, str]] = [{} for _ in items]
             for evaluator in self.evaluators:
-                self._score(items, evaluator, seen)
+                self._score(asked, items, evaluator, seen)
             yield from items
 
-    def _named(self, cell: AskedCell) -> ItemResult:
+    def _item(self, cell: AskedCell) -> Item:
         if self.file is None or cell.place is None:
-            item = ItemResult(cell.id, cell.trial, None, None)
-        else:
-            asked = self.file.item(cell.place)
-            item = ItemResult(asked.id, cell.trial, asked.input, asked.expected, row=asked.row)
-        item.key, item.version = cell.counting.hex(), cell.version
-        return item
+            return Item(cell.id, None)
+        return self.file.item(cell.place)
 
     def _answer(
         self, cells: Sequence[AskedCell], items: Sequence[ItemResult], *, whole: bool
@@ -252,15 +260,16 @@ class ItemsReader:
 
     def _score(
         self,
+        asked: Sequence[Item],
         items: Sequence[ItemResult],
         evaluator: ScoresReader,
         seen: Sequence[dict[Any, str]],
     ) -> None:
         name, left = evaluator.name, {}
-        for item, known in zip(items, seen, strict=True):
+        for one, item, known in zip(asked, items, seen, strict=True):
             if item.entry is not None:
                 output = output_of(item.entry) or ""
-                key = evaluator.key(as_item(item), item.trial, output, known)
+                key = evaluator.key(one, item.trial, output, known)
                 left[key] = item
                 if self.redos:
                     self._note_redo(item, name, evaluator.column, key, key)

@@ -55,7 +55,9 @@ class Numbers:
             scores.add(item)
 
     def _add_facts(self, facts: Mapping[str, Any]) -> None:
-        add_counts(self._usage, facts.get("usage", {}))
+        if "usage" not in facts:
+            return
+        add_counts(self._usage, facts["usage"])
         for model, counts in facts.get("models", {}).items():
             add_counts(self._models[model], counts)
         latency = facts.get("times", {}).get("llm_latency")
@@ -95,12 +97,15 @@ class _Standing:
 
     def __init__(self, step: str) -> None:
         self._step = step
-        self._versions: Counter[str] = Counter()
+        self._present = self._earlier = 0
         self._redo: Counter[str] = Counter()
 
     def add(self, item: ItemResult) -> None:
-        self._versions[item.version] += 1
-        if self._step in item.redo:
+        if item.version:
+            self._earlier += 1
+        else:
+            self._present += 1
+        if item.redo and self._step in item.redo:
             error = item.redo[self._step]
             self._redo["pending" if error is None else str(error.get("class"))] += 1
 
@@ -111,9 +116,7 @@ class _Standing:
         are.
         `redo`: how many are still to be made anew, by why that failed; "pending" where it did not.
         """
-        versions = self._versions
-        others = versions.total() > versions[""]
-        told: dict[str, Any] = {"by_current_version": versions[""]} if others else {}
+        told: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return told | ({"redo": dict(self._redo)} if self._redo else {})
 
 
@@ -137,9 +140,13 @@ class _Scores:
             return
         self._completed += 1
         self._standing.add(item)
-        for part, value in values_of(score):
-            if value is not None:
-                self._values[part].append(float(value))
+        if "scores" not in score:  # most have one value
+            if score["score"] is not None:
+                self._values[None].append(float(score["score"]))
+        else:
+            for part, value in values_of(score):
+                if value is not None:
+                    self._values[part].append(float(value))
         if label := score.get("label"):
             self._labels[label] += 1
 

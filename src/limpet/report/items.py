@@ -104,7 +104,7 @@ def item_data(item: ItemResult) -> dict[str, Any]:
     return {
         "id": item.id,
         "trial": item.trial,
-        "status": item.status,
+        "status": item.status.value,
         "input": item.input,
         "expected": item.expected,
         "output": item.output,

@@ -342,7 +342,10 @@ class Evaluation:
             self._journal.set_aside_bad_lines()
             self._is_done = True
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
-            return self._result(RunReader(self._layout.home), None, run, summary)
+            if self.plan.of is not None:
+                return self._result(RunReader(self._layout.home), None, run, summary)
+            read = functools.partial(_read_later, self._layout.home)
+            return EvaluationResult(read, summary, self.plan, run)
         self._look_again()
         self._journal.drain()  # what still waits to be written counts too
         reason, reader = self._pipeline.stop_reason, RunReader(self._layout.home)
@@ -489,6 +492,10 @@ class Evaluation:
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
+
+
+def _read_later(run: Path) -> list[ItemResult]:
+    return _read_items(RunReader(run), None)
 
 
 def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:

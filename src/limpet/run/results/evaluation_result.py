@@ -157,7 +157,7 @@ def _shown(evaluator: Mapping[str, Any]) -> str:
 
 def _row(one: ItemResult) -> dict[str, Any]:
     row = {"id": one.id, "trial": one.trial, "input": one.input, "expected": one.expected}
-    row |= {"output": one.output, "status": one.status, "seconds": one.seconds}
+    row |= {"output": one.output, "status": one.status.value, "seconds": one.seconds}
     row["error"] = None if one.error is None else one.error.get("message")
     for name, score in one.scores.items():
         for part, value in told_by(score):

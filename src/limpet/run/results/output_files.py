@@ -64,7 +64,7 @@ def _answer(id_: str, item: ItemResult, step_filter: Sequence[str] | None) -> di
     if item.is_completed:
         steps = [as_nat_step(one, n) for n, one in enumerate(kept_steps(item.steps, step_filter))]
         return answer_record(id_, item.row, item.output, steps)
-    ours: dict[str, Any] = {"status": item.status}
+    ours: dict[str, Any] = {"status": item.status.value}
     if item.error is not None:  # the traceback stands in failures.jsonl
         ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
     return answer_record(id_, item.row, None, []) | {"_limpet": ours}

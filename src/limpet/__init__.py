@@ -45,8 +45,11 @@ if TYPE_CHECKING:
         get_executor_on_sync_context,
     )
     from limpet.pacing import Pacer, observe
-    from limpet.run import EvaluationResult, MapResult, Plan, aevaluate, evaluate, plan
+    from limpet.run.api import aevaluate, evaluate, plan
     from limpet.run.map import amap, map  # noqa: A004 - it is one
+    from limpet.run.planning.plan import Plan
+    from limpet.run.results.evaluation_result import EvaluationResult
+    from limpet.run.results.map_result import MapResult
     from limpet.types import Item, Output, Score, Usage
 
 __all__ = [
@@ -108,7 +111,11 @@ _ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", 
 _NAMES = {
     "evaluators": "contains exact_match json_match numeric one_of regex similarity trajectory",
     "pacing": "Pacer observe",
-    "run": "EvaluationResult MapResult Plan aevaluate amap evaluate map plan",
+    "run.api": "aevaluate evaluate plan",
+    "run.map": "amap map",
+    "run.planning.plan": "Plan",
+    "run.results.evaluation_result": "EvaluationResult",
+    "run.results.map_result": "MapResult",
     "types": "Item Output Score Usage",
 }
 _NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}

@@ -12,7 +12,7 @@ from limpet.report.jsonl import json_line
 from limpet.report.tables import Indented
 from limpet.report.times import moment
 from limpet.report.words import by_class, count, duration
-from limpet.run.executing.scoring import ANSWER
+from limpet.run.executing.score_keys import ANSWER
 from limpet.run.reading.item_history import WholeItem
 from limpet.text import harmless, one_line
 

@@ -20,7 +20,7 @@ from limpet.integrations.nat.wanted import Structure
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.json_values import encode
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.score_keys import ANSWER, STEPS
 
 
 def write_question_files(run: Path, config: Path, original: str, data: Any, flags: Flags) -> None:

@@ -22,7 +22,7 @@ from limpet.json_values import kept_form
 from limpet.run.executing.masked import masked_record
 from limpet.run.executing.pipeline import WORKFLOW
 from limpet.run.executing.records import answer_record, kept_steps
-from limpet.run.executing.scoring import ANSWER, STEPS
+from limpet.run.executing.score_keys import ANSWER, STEPS
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import Asked, AskedItems
 from limpet.secrets.masking import by_environment

@@ -55,7 +55,8 @@ from limpet.run.executing.records import (
     secrets_of,
 )
 from limpet.run.executing.remarks import Remarks
-from limpet.run.executing.scoring import ANSWER, SAW_MASKED, STEPS, Scoring, scoring_of
+from limpet.run.executing.score_keys import ANSWER, SAW_MASKED, STEPS
+from limpet.run.executing.scoring import Scoring, scoring_of
 from limpet.run.executing.step_queue import Belt
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.taking import taken_output, taken_scores

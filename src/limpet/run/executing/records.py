@@ -6,7 +6,8 @@ from typing import Any
 from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scores
 from limpet.executors.attempts import Finished
-from limpet.run.executing.scoring import ANSWER, STEPS, Scoring
+from limpet.run.executing.score_keys import ANSWER, STEPS
+from limpet.run.executing.scoring import Scoring
 from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import text_of

@@ -3,16 +3,12 @@
 from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.fingerprints.keys import digest, score_key
+from limpet.fingerprints.keys import score_key
 from limpet.journal.lines import Entry
-from limpet.run.executing.masked import MASKED, ORIGINAL
+from limpet.run.executing.masked import MASKED
+from limpet.run.executing.score_keys import ANSWER, SAW_MASKED, STEPS, output_digest, seen_digest
 from limpet.run.planning.work_items import Asked
-from limpet.types import Cell, Item
-
-ANSWER, STEPS = "generated_answer", "intermediate_steps"
-"""Where the workflow's public record holds what came out: the peer's names."""
-SAW_MASKED = "saw_masked"
-"""Our fact about a score whose evaluator saw an answer without the secrets it had."""
+from limpet.types import Cell
 
 
 class Scoring(NamedTuple):
@@ -50,27 +46,8 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     return Scoring(asked, cell, scored, facts)
 
 
-class ScoredBy(NamedTuple):
-    """What a score's key has to know of its evaluator: its fingerprint, and what it reads."""
-
-    fingerprint: str
-    reads: tuple[str, ...]
-
-
 def reads_of(evaluator: Evaluator) -> tuple[str, ...]:
     """Return which parts of an item an evaluator may look at."""
     wanted = getattr(evaluator, "wanted", None)
     whole = wanted is None or "item" in wanted
     return ("id", "expected", "input", *(["row"] if whole else []))
-
-
-def seen_digest(item: Item, reads: tuple[str, ...]) -> str:
-    """Return the digest of what an evaluator reads of an item, which its scores' keys hold."""
-    row = dict(item.row) if "row" in reads else None
-    return digest(item.id, item.expected, item.input, row)
-
-
-def output_digest(entry: Entry) -> str:
-    """Return the digest of an answer as the workflow gave it, also if it is masked on disk."""
-    original = entry.facts.get(ORIGINAL)
-    return str(original or digest(entry.record[ANSWER], entry.record[STEPS]))

@@ -10,7 +10,8 @@ from limpet.journal.column import ColumnReader, read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.pipeline import WORKFLOW
-from limpet.run.executing.scoring import ANSWER, STEPS, scoring_of
+from limpet.run.executing.score_keys import ANSWER, STEPS
+from limpet.run.executing.scoring import scoring_of
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone

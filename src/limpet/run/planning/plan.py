@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from limpet.fingerprints.differences import Difference
+if TYPE_CHECKING:
+    from limpet.fingerprints.differences import Difference  # for a plan alone it is too much
 
 _MOST_NAMED = 8
 
@@ -32,7 +34,7 @@ class StepPlan:
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
-    differences: tuple[Difference, ...] = ()
+    differences: "tuple[Difference, ...]" = ()
 
 
 @dataclass(frozen=True, slots=True)

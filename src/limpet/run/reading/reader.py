@@ -15,7 +15,7 @@ from typing import Any, Literal
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.event_log import Started, Story
 from limpet.journal.files import read_whole
-from limpet.run.executing.scoring import ScoredBy
+from limpet.run.executing.score_keys import ScoredBy
 from limpet.run.planning.items_file import has_standing
 from limpet.run.planning.selection import reported_places
 from limpet.run.progress.snapshot import Snapshot

@@ -9,7 +9,7 @@ from typing import Any
 
 from limpet.journal.lines import Entry
 from limpet.run.executing.masked import MASKED
-from limpet.run.executing.scoring import SAW_MASKED
+from limpet.run.executing.score_keys import SAW_MASKED
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.secrets.masking import by_environment

@@ -366,14 +366,14 @@ class Evaluation:
         summary = self._summary(numbers, reason)
         if reason is None and failure is None:  # whatever was lost has run again
             self._journal.set_aside_bad_lines()
-        self._note_end(summary, pending, len(reader), wrote=failure is None)
+        self._note_end(summary, pending, reader, wrote=failure is None)
         return self._result(reader, reason or failure, run, summary)
 
     def _note_end(
         self,
         summary: Mapping[str, Any],
         pending: Sequence[tuple[str, Mapping[str, Any]]],
-        cells: int,
+        reader: RunReader,
         *,
         wrote: bool,
     ) -> None:
@@ -387,6 +387,9 @@ class Evaluation:
             note_redone(self._layout, self._columns)
         end_redo(self._about, pending)
         note_ended(self._about, steps)
+        for name, totals in reader.totals().items():
+            self._about["sessions"][-1]["steps"][name] |= totals
+        cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         settled = self._lookup.is_settled and not self._lookup.is_outdated()
         self._is_done = wrote and done and settled

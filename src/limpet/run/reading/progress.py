@@ -46,7 +46,7 @@ class Progress:
         columns: Each step's, the first step first.
         counting: Returns the keys of the answers that count, and those of the present workflow.
         failures: Of all sessions.
-        story: Of this session; None: it is not wanted.
+        story: Of this session; None: it is not wanted, or what it told is noted in `session`.
         is_running: Whether somebody works on it.
         used: What the calls of this session used, by step, and up to where in its column.
         needed: Returns which generation a step's record of a key must have.
@@ -95,18 +95,21 @@ class Progress:
         else:  # an older run: all there is, was there
             have = kept = min(total, len(column))
         failed = self._failed(name, is_first=is_first)
-        story = self.story
+        retries, tokens = began_with.get("retries", 0), began_with.get("tokens", {})
+        if self.story is not None:
+            retries = self.story.retries[name]
+            tokens = {} if bytes_at is None else self.tokens(name, bytes_at)
         return StepSnapshot(
             name,
             total,
             kept,
             have - kept,
             failed,
-            0 if story is None else story.retries[name],
+            retries,
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
-            {} if bytes_at is None or story is None else self._tokens(name, bytes_at),
+            tokens,
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
@@ -178,7 +181,7 @@ class Progress:
             return ""
         return str(self.story.pace.get(name, {}).get("words", ""))
 
-    def _tokens(self, name: str, bytes_at: int) -> dict[str, float]:
+    def tokens(self, name: str, bytes_at: int) -> dict[str, float]:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))

@@ -5,7 +5,7 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property
@@ -79,9 +79,24 @@ class RunReader(RunFiles):
 
     def snapshot(self) -> Snapshot:
         """Return how it stands."""
-        story = self._read_story(calls="ended" not in self.session)
+        steps = self.session.get("steps")
+        if isinstance(steps, dict) and all("retries" in step for step in steps.values()):
+            return self.counts  # it has ended, and noted what the story told
+        story = self._read_story()
         stopping = self.is_running and story.is_stopping
         return Snapshot(self._progress(story).steps(), self._seconds, stopping)
+
+    def totals(self) -> dict[str, dict[str, Any]]:
+        """Return by step what this session used and how often it tried again: noted at its end."""
+        story, progress = self._read_story(calls=False), self._progress(None)
+        known: Mapping[str, Any] = self.session.get("steps", {})
+        return {
+            name: {
+                "retries": story.retries[name],
+                "tokens": progress.tokens(name, int(step.get("bytes_at", 0))),
+            }
+            for name, step in known.items()
+        }
 
     def cut_off_calls(self) -> list[Started]:
         """Return which calls were in flight when it was cut off: they may have been paid for."""

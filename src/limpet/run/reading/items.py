@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from orjson import loads
+
 from limpet.fingerprints.keys import score_key
 from limpet.journal.lines import Entry, decode_line
 from limpet.json_values import NotPlainError
@@ -274,9 +276,9 @@ class ItemsReader:
                 if self.redos:
                     self._note_redo(item, name, evaluator.column, key, key)
         for key, line in evaluator.column.lines(left):
-            item, entry = left.pop(key), decode_line(line)
-            item.scores[name] = entry.record
-            item.note_masked(name, entry.facts)
+            item = left.pop(key)
+            facts, item.scores[name] = _decoded(line)
+            item.note_masked(name, facts)
         for key, item in left.items():
             failed = self.failures.latest.get((name, key.hex()))
             if failed is not None:
@@ -298,6 +300,16 @@ class ItemsReader:
 def as_item(item: ItemResult) -> Item:
     """Return the item that was asked."""
     return Item(item.id, item.input, item.expected, item.row)
+
+
+def _decoded(line: bytes) -> tuple[Mapping[str, Any], Any]:
+    """Return the facts and the record of a whole line, in half the time where it is plain."""
+    if b'"marked":true' in line or b'"wrapped":true' in line:
+        entry = decode_line(line)
+        return entry.facts, entry.record
+    fields = loads(line)
+    del fields["_crc"]
+    return fields.pop("_limpet"), fields
 
 
 def output_of(entry: Entry) -> str | None:

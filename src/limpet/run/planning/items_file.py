@@ -17,13 +17,10 @@ and checksum are noted in `index/items.json`, which may be deleted.
 
 import json
 import os
-from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from hashlib import blake2b
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -34,14 +31,13 @@ from limpet.journal.checksum import crc32
 from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
-from limpet.json_values import NotPlainError, decode, encode, encode_canonical
+from limpet.json_values import NotPlainError, encode, encode_canonical
 from limpet.types import Item
 
 EARLIER_FILES = "with files that say something else now"
 """The version of an answer that is kept, though a file changed that it was made of."""
-_KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
-_ID = b'","id":'
-_GROUP_BYTES = 2**20
+KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
+GROUP_BYTES = 2**20
 
 
 class Standing(NamedTuple):
@@ -109,7 +105,7 @@ def write_items(
         OSError: It cannot be written.
     """
     made_of = _made_of(items, contents, standings)
-    known = _note(layout)
+    known = noted_of(layout)
     if known.get("made_of") == made_of and is_whole(layout):
         return
     note: dict[str, Any] = {"bytes": 0, "crc": 0}
@@ -120,6 +116,8 @@ def write_items(
             note["crc"] = crc32(piece, note["crc"])
             yield piece
 
+    # Cut off between the two, nobody takes a note of the old file for one of the new.
+    layout.items_note.unlink(missing_ok=True)
     replace_file(layout.items, counted())
     note |= {"made_of": made_of, "standing": len(standings)}
     make_directory(layout.items_note.parent)
@@ -157,7 +155,7 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
     for place, (name, row) in enumerate(zip(items.names, items.rows, strict=True)):
         begin = _begin(contents[place], standings.get(place))
         if isinstance(row, bytes):  # it is JSON already
-            yield b"".join((begin, _json(name), between, row, b"}\n"))
+            yield b"".join((begin, json_text(name), between, row, b"}\n"))
         else:
             yield _with_fields(begin, name, fields, row)
 
@@ -180,7 +178,7 @@ def _with_fields(begin: bytes, name: str, fields: dict[str, Any], row: dict[str,
         kept = {field: value for field, value in fields.items() if _can_be_kept(value)}
         text, is_marked = encode({**kept, "row": row})
     mark = b',"marked":true' if is_marked else b""
-    return b"".join((begin, _json(name), mark, b",", text[1:], b"\n"))
+    return b"".join((begin, json_text(name), mark, b",", text[1:], b"\n"))
 
 
 def _given(item: Item) -> dict[str, Any]:
@@ -195,7 +193,8 @@ def _can_be_kept(value: Any) -> bool:
     return True
 
 
-def _json(text: str) -> bytes:
+def json_text(text: str) -> bytes:
+    """Return any text as JSON."""
     try:
         return orjson.dumps(text)
     except TypeError:  # a lone surrogate
@@ -209,7 +208,7 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         group.append(line)
         size += len(line)
-        if size >= _GROUP_BYTES:
+        if size >= GROUP_BYTES:
             yield b"".join(group)
             group, size = [], 0
     yield b"".join(group)
@@ -220,13 +219,13 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def is_whole(layout: Layout) -> bool:
     """Tell whether `items.jsonl` is what was written."""
-    known = _note(layout)
+    known = noted_of(layout)
     crc = 0
     try:
         with open_to_read(layout.items, buffering=0) as file:
             if os.fstat(file.fileno()).st_size != known.get("bytes"):
                 return False
-            while piece := file.read(_GROUP_BYTES):
+            while piece := file.read(GROUP_BYTES):
                 crc = crc32(piece, crc)
     except (OSError, JournalError):
         return False
@@ -235,7 +234,7 @@ def is_whole(layout: Layout) -> bool:
 
 def has_standing(layout: Layout) -> bool:
     """Tell whether for some item an answer of another time counts, as far as is known."""
-    return _note(layout).get("standing") != 0
+    return noted_of(layout).get("standing") != 0
 
 
 def identity_of(layout: Layout) -> tuple[int, int, bytes] | None:
@@ -249,141 +248,9 @@ def identity_of(layout: Layout) -> tuple[int, int, bytes] | None:
     return None
 
 
-def _note(layout: Layout) -> dict[str, Any]:
+def noted_of(layout: Layout) -> dict[str, Any]:
+    """Return what is noted of the file; nothing if the note is gone or cannot be read."""
     with suppress(OSError, ValueError, JournalError):
         known = json.loads(read_whole(layout.items_note))
         return known if isinstance(known, dict) else {}
     return {}
-
-
-class ItemsFile:
-    """`items.jsonl`, of which the keys are in memory and a row is read when it is wanted.
-
-    Args:
-        layout: Where it is.
-
-    Raises:
-        FileNotFoundError: There is none.
-        JournalError: It is damaged.
-    """
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self.identity = identity_of(layout)
-        self._offsets = array("Q")
-        self._more: dict[int, dict[str, Any]] = {}
-        self._file: BinaryIO | None = None
-        self._at = 0
-        with open_to_read(layout.items) as file:
-            self._seen = self._load(file)
-
-    def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def __len__(self) -> int:
-        return len(self._offsets)
-
-    def _load(self, file: BinaryIO) -> bytes:
-        known, crc, at, keys = _note(self._layout), 0, 0, []
-        while lines := file.readlines(_GROUP_BYTES):
-            crc = crc32(b"".join(lines), crc)
-            for line in lines:
-                self._offsets.append(at)
-                at += len(line)
-                if line[_KEY.stop : _KEY.stop + len(_ID)] != _ID:
-                    self._more[len(self._offsets) - 1] = self._decoded(line)
-            keys += [line[_KEY] for line in lines]
-        if known and (known.get("bytes"), known.get("crc")) != (at, crc):
-            raise self._damaged("its checksum is another")
-        try:
-            seen = bytes.fromhex(b"".join(keys).decode("ascii"))
-        except ValueError as error:
-            raise self._damaged("a key is no key") from error
-        if len(seen) != KEY_BYTES * len(self._offsets):
-            raise self._damaged("a line ends too early")
-        return seen
-
-    def _opened(self) -> BinaryIO:
-        if self._file is None:
-            if identity_of(self._layout) != self.identity:
-                raise JournalError(
-                    f"{self._layout.items}: the run is gone, or was asked something else since",
-                    hint="look at result.items before its directory is changed, moved or deleted",
-                )
-            self._file, self._at = open_to_read(self._layout.items), 0
-        return self._file
-
-    def _damaged(self, why: str) -> JournalError:
-        return JournalError(
-            f"{self._layout.items}: this is not what was written: {why}",
-            hint="run the same again: it is written anew, and what is done is kept",
-        )
-
-    def _decoded(self, line: bytes) -> dict[str, Any]:
-        try:
-            try:
-                fields = orjson.loads(line)
-            except orjson.JSONDecodeError:  # perhaps only a lone surrogate
-                fields = json.loads(line)
-            if "marked" in fields:
-                fields |= {**decode(line, marked=True), "id": fields["id"]}
-        except (ValueError, AttributeError, TypeError, KeyError) as error:
-            raise self._damaged(str(error)) from error
-        return cast("dict[str, Any]", fields)
-
-    @cached_property
-    def contents(self) -> Contents:
-        """What the keys of the items' cells are made of."""
-        occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
-        return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
-
-    def standing(self, place: int, trial: int) -> Standing | None:
-        """Return why an answer of another time may count for an item; None: none does."""
-        more = self._more.get(place)
-        told = None if more is None else more.get("standing", {}).get(str(trial))
-        return None if told is None else Standing(*told)
-
-    @property
-    def has_standing(self) -> bool:
-        """Whether for some item an answer of another time may count."""
-        return any("standing" in more for more in self._more.values())
-
-    def item(self, place: int) -> Item:
-        """Return the item at a place.
-
-        Raises:
-            JournalError: The line is damaged.
-        """
-        file = self._file or self._opened()
-        if self._at != self._offsets[place]:  # most are read in order
-            file.seek(self._offsets[place])
-        line = file.readline()
-        self._at = self._offsets[place] + len(line)
-        fields = self._decoded(line)
-        try:
-            row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
-            if "input_field" in fields:
-                given = row.get(fields["input_field"])
-            if "expected_field" in fields:
-                expected = row.get(fields["expected_field"])
-            return Item(fields["id"], given, expected, row)
-        except (KeyError, AttributeError, TypeError) as error:
-            raise self._damaged(f"a line lacks {error}") from error
-
-    def find(self, id_: str) -> int | None:
-        """Return the place of the item with an id; None: there is none."""
-        needle, at = b'"id":' + _json(id_) + b",", 0
-        text = read_whole(self._layout.items)
-        while (at := text.find(needle, at)) >= 0:
-            place = bisect_right(self._offsets, at) - 1
-            if self.item(place).id == id_:  # and not a field of a row
-                return place
-            at += 1
-        return None
-
-    def ids(self) -> Iterator[str]:
-        """Yield the ids, in order."""
-        return (self.item(place).id for place in range(len(self)))

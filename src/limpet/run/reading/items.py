@@ -18,9 +18,10 @@ from limpet.journal.lines import Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.executing.masked import ORIGINAL
 from limpet.run.executing.score_keys import ANSWER, STEPS, ScoredBy, output_digest, seen_digest
-from limpet.run.planning.items_file import EARLIER_FILES, ItemsFile
+from limpet.run.planning.items_file import EARLIER_FILES
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.column import FactsReader, Failed, FailuresReader, facts_in
+from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus, Item
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 from limpet.errors import JournalError
 from limpet.journal.event_log import Story, last_told
 from limpet.journal.files import read_whole
-from limpet.run.planning.items_file import ItemsFile, identity_of
+from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
 from limpet.run.reading.column import FactsReader, FailuresReader
 from limpet.run.reading.find_run import layout_of_run
+from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.lock_holder import Holder, holder_of
 from limpet.run.reading.progress import age_s, seconds_of
 

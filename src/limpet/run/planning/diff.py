@@ -108,11 +108,6 @@ class Lookup:
         """Tell whether this session is about what is asked at a place."""
         return self._selected is None or place % self._reported in self._selected
 
-    @property
-    def selects(self) -> bool:
-        """Whether this session is about a part of what the run reports of."""
-        return self._selected is not None
-
     def counting(self, call: Call) -> Call:
         """Return the call whose answer counts now, in place of one under the present workflow."""
         asked, cell = call

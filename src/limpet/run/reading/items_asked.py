@@ -60,7 +60,7 @@ class ItemsFile:
         return len(self._offsets)
 
     def _load(self, file: BinaryIO) -> bytes:
-        known, crc, at, keys = noted_of(self._layout), 0, 0, []
+        known, crc, at, seen = noted_of(self._layout), 0, 0, bytearray()
         while lines := file.readlines(GROUP_BYTES):
             crc = crc32(b"".join(lines), crc)
             for line in lines:
@@ -68,16 +68,15 @@ class ItemsFile:
                 at += len(line)
                 if line[KEY.stop : KEY.stop + len(_ID)] != _ID:
                     self._more[len(self._offsets) - 1] = self._decoded(line)
-            keys += [line[KEY] for line in lines]
+            try:
+                seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
+            except ValueError as error:
+                raise self._damaged("a key is no key") from error
         if known and (known.get("bytes"), known.get("crc")) != (at, crc):
             raise self._damaged("its checksum is another")
-        try:
-            seen = bytes.fromhex(b"".join(keys).decode("ascii"))
-        except ValueError as error:
-            raise self._damaged("a key is no key") from error
         if len(seen) != KEY_BYTES * len(self._offsets):
             raise self._damaged("a line ends too early")
-        return seen
+        return bytes(seen)
 
     def _opened(self) -> BinaryIO:
         if self._file is None:

@@ -72,7 +72,7 @@ class ItemResult:
     @property
     def is_completed(self) -> bool:
         """Whether there is an answer."""
-        return self.entry is not None
+        return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
 
     def note(self, step: str, facts: Mapping[str, Any]) -> None:
         """Note what the line of its answer, or of its failure, says beside what came out."""

@@ -11,11 +11,18 @@ from typing import Any, NamedTuple
 
 
 class CellStatus(StrEnum):
-    """How a cell ended."""
+    """How a cell stands: the same words in files, results and on screens."""
 
     COMPLETED = "completed"
     COMPLETED_WITH_RETRIES = "completed_with_retries"
     FAILED = "failed"
+    NOT_RUN = "not_run"
+    NOT_ASKED = "not_asked"
+
+    @property
+    def words(self) -> str:
+        """The same for a sentence."""
+        return self.value.replace("_", " ")
 
 
 class Cell(NamedTuple):

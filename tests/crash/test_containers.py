@@ -13,8 +13,8 @@ import limpet
 from limpet.errors import RunLockedError
 from limpet.journal import Journal, lock
 from limpet.journal.lock import Lock
+from limpet.run.reading import open_run
 from limpet.run.reading.lock_holder import holder_of
-from limpet.run.reading.opening import open_run
 
 CONTAINER = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 WRITER = """

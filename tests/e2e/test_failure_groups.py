@@ -11,7 +11,7 @@ from rich.console import Console
 
 import limpet
 from limpet.report.failure_groups import group_data, group_lines, grouped
-from limpet.run.reading.items import ReadItem
+from limpet.run.results.evaluation_result import ItemResult
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(12)]
 
@@ -102,7 +102,7 @@ def test_what_failures_say_cannot_harm_the_terminal(tmp_path):
 def test_the_example_has_its_traceback():
     told = "Traceback (most recent call last):\n  File \"app.py\", line 2, in answer\nKeyError: 'x'"
     error = {"class": "mistake", "type": "KeyError", "message": "'x'", "traceback": told}
-    items = [ReadItem(f"q{n}", 0, None, None, status="failed", error=error) for n in range(3)]
+    items = [ItemResult(f"q{n}", 0, None, None, status="failed", error=error) for n in range(3)]
     (group,) = grouped(items)
     out = io.StringIO()
     Console(file=out, width=200).print(*group_lines(group), sep="\n")

@@ -8,7 +8,7 @@ import limpet
 import limpet.run.progress.tally
 from limpet.report.status import status_data
 from limpet.report.summary import remarks
-from limpet.run.reading.opening import open_run
+from limpet.run.reading import open_run
 
 ROWS = [{"id": str(one), "input": one} for one in range(4)]
 

@@ -15,9 +15,8 @@ from limpet.report.export import as_csv, as_jsonl, write_parquet
 from limpet.report.jsonl import escaped
 from limpet.report.nat import names_of, write_nat
 from limpet.report.terminal import talk
-from limpet.run.reading import RunReader
+from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import complete_run
-from limpet.run.reading.opening import open_run
 from limpet.text import harmless, one_line
 
 _FORMATS = ("csv", "jsonl", "parquet", "nat")

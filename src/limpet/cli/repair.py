@@ -13,8 +13,8 @@ from limpet.report.jsonl import json_line
 from limpet.report.soundness import soundness_data
 from limpet.report.tables import put
 from limpet.report.terminal import talk
+from limpet.run.reading import open_run
 from limpet.run.reading.find_run import complete_run
-from limpet.run.reading.opening import open_run
 from limpet.text import harmless, one_line
 
 

@@ -22,10 +22,9 @@ from limpet.report.jsonl import json_line
 from limpet.report.status import standing_lines
 from limpet.report.tables import put
 from limpet.report.terminal import data, talk
-from limpet.run.reading import RunReader
+from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import complete_run
-from limpet.run.reading.items import ReadItem
-from limpet.run.reading.opening import open_run
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line
 
 _SCREENFUL = 20
@@ -86,7 +85,7 @@ def command(
 
 def _show_failures(
     reader: RunReader,
-    items: Iterable[ReadItem],
+    items: Iterable[ItemResult],
     step: str | None,
     limit: int | None,
     *,
@@ -98,7 +97,7 @@ def _show_failures(
             click.echo(json_line(group_data(one)))
         return
     if not groups:
-        talk().print(Text("nothing failed" if reader.keys else "there are no items yet"))
+        talk().print(Text("nothing failed" if len(reader) else "there are no items yet"))
     if limit is None and data().is_terminal:
         limit = _SCREENFUL
     for number, one in enumerate(groups[:limit]):
@@ -125,8 +124,8 @@ def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str |
 
 
 def _chosen(
-    items: Iterable[ReadItem], *, failed: bool, evaluator: str | None, below: float | None
-) -> Iterator[ReadItem]:
+    items: Iterable[ItemResult], *, failed: bool, evaluator: str | None, below: float | None
+) -> Iterator[ItemResult]:
     for one in items:
         if failed and not any(failures_of(one)):
             continue
@@ -138,16 +137,16 @@ def _chosen(
 
 
 def _say_none(reader: RunReader, *, below: float | None) -> None:
-    if not reader.keys:
+    if not len(reader):
         what = "there are no items yet"
     else:
         what = f"no item is below {below:g}" if below is not None else "there are no items"
     talk().print(Text(what))
 
 
-def _say_more(reader: RunReader, rest: Iterator[ReadItem], many: int, *, filtered: bool) -> None:
+def _say_more(reader: RunReader, rest: Iterator[ItemResult], many: int, *, filtered: bool) -> None:
     """Say how many there are besides; counting those that pass a filter means reading them."""
-    more = sum(1 for _ in rest) if filtered else len(reader.keys) - many
+    more = sum(1 for _ in rest) if filtered else len(reader) - many
     if more:
         talk().print(Text(f"… and {more:,} more: --limit {many + more}", style="dim"))
 

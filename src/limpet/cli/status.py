@@ -11,9 +11,8 @@ from limpet.report.jsonl import json_line
 from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put
 from limpet.report.terminal import talk
-from limpet.run.reading import RunReader
+from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import complete_run
-from limpet.run.reading.opening import open_run
 
 _EVERY_S = 1.0
 

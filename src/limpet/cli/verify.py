@@ -12,8 +12,8 @@ from limpet.report.jsonl import json_line
 from limpet.report.soundness import soundness_data, soundness_table
 from limpet.report.tables import put
 from limpet.report.terminal import talk
+from limpet.run.reading import open_run
 from limpet.run.reading.find_run import complete_run
-from limpet.run.reading.opening import open_run
 from limpet.text import one_line
 
 

@@ -18,8 +18,8 @@ from limpet.report.terminal import stdout_for_data
 from limpet.report.why import why_data, why_lines
 from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
+from limpet.run.reading import open_run
 from limpet.run.reading.find_run import complete_run, is_run
-from limpet.run.reading.opening import open_run
 from limpet.text import one_line
 
 

@@ -1,7 +1,22 @@
 """Rows in: what the dataset is, and how it becomes items."""
 
-from limpet.datasets.dataset import Dataset
-from limpet.datasets.loaded import LoadedDataset
-from limpet.datasets.rows import BadRow
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from limpet.datasets.dataset import Dataset
+    from limpet.datasets.loaded import LoadedDataset
+    from limpet.datasets.rows import BadRow
 
 __all__ = ["BadRow", "Dataset", "LoadedDataset"]
+
+_FILES = {"BadRow": "rows", "Dataset": "dataset", "LoadedDataset": "loaded"}
+
+
+def __getattr__(name: str) -> object:
+    # Those who only read a run need none of the readers of other files.
+    if name not in _FILES:
+        raise AttributeError(f"module 'limpet.datasets' has no attribute {name!r}")
+    value = getattr(import_module(f"limpet.datasets.{_FILES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -44,8 +44,8 @@ class PackedItems(Sequence[Item]):
 
     def __init__(self, names: Sequence[str], rows: Sequence[Packed], roles: Roles) -> None:
         self.names = names
-        self._rows = rows
-        self._roles = roles
+        self.rows = rows
+        self.roles = roles
 
     def __len__(self) -> int:
         return len(self.names)
@@ -58,28 +58,28 @@ class PackedItems(Sequence[Item]):
 
     def __getitem__(self, at: int | slice) -> "Item | PackedItems":
         if isinstance(at, slice):
-            return PackedItems(self.names[at], self._rows[at], self._roles)
-        return self._item(self.names[at], self._rows[at])
+            return PackedItems(self.names[at], self.rows[at], self.roles)
+        return self._item(self.names[at], self.rows[at])
 
     def __iter__(self) -> Iterator[Item]:
-        return map(self._item, self.names, self._rows)
+        return map(self._item, self.names, self.rows)
 
     def _item(self, name: str, packed: Packed) -> Item:
-        row, roles = unpack(packed), self._roles
+        row, roles = unpack(packed), self.roles
         expected = None if roles.expected is None else row.get(roles.expected)
         return Item(name, row[roles.input], expected, row)
 
     def at(self, places: Sequence[int]) -> "PackedItems":
         """Return the items at these places, in this order."""
         names = [self.names[place] for place in places]
-        return PackedItems(names, [self._rows[place] for place in places], self._roles)
+        return PackedItems(names, [self.rows[place] for place in places], self.roles)
 
     def digest(self) -> str:
         """Return a hash that is another wherever an item is another."""
-        digest = blake2b(encode_canonical(self._roles), digest_size=16)
+        digest = blake2b(encode_canonical(self.roles), digest_size=16)
         # Ids are made of the rows, but for which of two equal rows one is.
         digest.update("\n".join(self.names).encode(errors="surrogatepass"))
-        rows = iter(self._rows)
+        rows = iter(self.rows)
         while chunk := list(islice(rows, _CHUNK)):
             texts = [one if isinstance(one, bytes) else encode_canonical(one) for one in chunk]
             digest.update(b"\n".join(texts) + b"\n")  # no JSON of ours has a line end

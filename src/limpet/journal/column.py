@@ -18,7 +18,7 @@ from limpet.journal.lines import (
     LineKind,
     decode_line,
     encode_outcome,
-    id_of,
+    id_and_trial_of,
     is_whole,
 )
 from limpet.journal.recovery import read_column
@@ -82,13 +82,13 @@ class ColumnReader:
         """The highest generation of all records."""
         return self._places.highest_generation
 
-    def ids(self) -> set[str]:
-        """Return the ids of all items that have a record here, under whatever key."""
-        found: set[str] = set()
+    def ids(self) -> set[tuple[str, int]]:
+        """Return the ids and trials of all items that have a record here, under whatever key."""
+        found: set[tuple[str, int]] = set()
         with open_to_read(self.path) as file:
             for offset in sorted(self._places.offsets.values()):
                 file.seek(offset)
-                found.add(id_of(file.readline()))
+                found.add(id_and_trial_of(file.readline()))
         return found
 
     def read(self, key: str) -> Entry | None:

@@ -43,9 +43,14 @@ class Layout:
         return self.home / "index" / f"{column.name.removesuffix('.jsonl')}.idx"
 
     @property
-    def asked(self) -> Path:
-        """The keys that count now, in the order of the dataset, 16 bytes each: a hint."""
-        return self.home / "index" / "asked.keys"
+    def items(self) -> Path:
+        """The items of the dataset as they were last asked."""
+        return self.home / "items.jsonl"
+
+    @property
+    def items_note(self) -> Path:
+        """A note of what `items.jsonl` is."""
+        return self.home / "index" / "items.json"
 
     @property
     def lock(self) -> Path:
@@ -75,12 +80,17 @@ class Layout:
     @property
     def redone(self) -> Path:
         """A note of which records were made anew."""
-        return self.asked.with_name("redone")
+        return self.home / "index" / "redone"
+
+    @property
+    def outdated(self) -> Path:
+        """A note of which records are to be made anew because a file changed."""
+        return self.home / "index" / "outdated"
 
     @property
     def about_copy(self) -> Path:
         """What was asked, once more."""
-        return self.asked.with_name("run.json")
+        return self.home / "index" / "run.json"
 
     @property
     def about(self) -> Path:

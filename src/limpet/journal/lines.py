@@ -32,7 +32,7 @@ KEY = slice(len(PREFIX), len(PREFIX) + 32)
 _TAIL_BYTES = len(b',"_crc":"00000000"}\n')
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
 _OURS = ("_limpet", "_crc")
-_ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),')
+_ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # In JSON text every quote is escaped, so what this finds first is our fact and nothing else.
 _GENERATION = re.compile(rb'"status":"\w+"(?:,"generation":(\d+),)?')
 _WRAP = "value"
@@ -116,10 +116,10 @@ def key_of(line: bytes) -> bytes | None:
         return None
 
 
-def id_of(line: bytes) -> str:
-    """Return the id of a whole line of ours, without reading the rest of it."""
+def id_and_trial_of(line: bytes) -> tuple[str, int]:
+    """Return the id and the trial of a whole line of ours, without reading the rest of it."""
     found = _ID.match(line, KEY.stop)
-    return "" if found is None else str(json.loads(found[1]))
+    return ("", 0) if found is None else (str(json.loads(found[1])), int(found[2]))
 
 
 def generation_of(line: bytes) -> int:

@@ -10,8 +10,8 @@ from typing import Any, Self, TextIO
 
 from limpet.report.jsonl import json_line
 from limpet.report.live import View
+from limpet.report.progress import as_data
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
@@ -99,31 +99,3 @@ class EventView(View):
 
 def _named(cell: Cell) -> dict[str, Any]:
     return {"step": cell.step, "id": cell.id, "trial": cell.trial}
-
-
-def as_data(snapshot: Snapshot) -> dict[str, Any]:
-    """Return a snapshot for machines."""
-    return {
-        "seconds": round(snapshot.seconds, 3),
-        "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),
-        "stopping": snapshot.stopping,
-        "steps": [_step_data(step) for step in snapshot.steps],
-    }
-
-
-def _step_data(step: StepSnapshot) -> dict[str, Any]:
-    return {
-        "name": step.name,
-        "total": step.total,
-        "kept": step.kept,
-        "done": step.done,
-        "failed": dict(step.failed),
-        "retries": step.retries,
-        "rate": round(step.rate, 3),
-        "pace": step.pace,
-        "tokens": dict(step.tokens),
-        "in_flight": [
-            {"id": call.id, "attempt": call.attempt, "seconds": round(call.seconds, 3)}
-            for call in step.in_flight
-        ],
-    }

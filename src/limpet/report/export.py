@@ -15,8 +15,7 @@ from limpet.errors import LimpetError
 from limpet.journal.files import CHUNK_BYTES, replace_file
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
-from limpet.run.reading.items import ReadItem
-from limpet.run.results.evaluation_result import told_by
+from limpet.run.results.evaluation_result import ItemResult, told_by
 
 _FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
@@ -26,14 +25,14 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def columns_of(reader: RunReader) -> list[str]:
     """Return the names of all columns."""
     parts = [
-        one.name if part is None else f"{one.name}.{part}"
-        for one in reader.scores
-        for part in one.parts()
+        name if part is None else f"{name}.{part}"
+        for name, known in reader.score_parts().items()
+        for part in known
     ]
     return [*_FIRST, *parts]
 
 
-def _row(item: ReadItem, columns: Sequence[str]) -> dict[str, Any]:
+def _row(item: ItemResult, columns: Sequence[str]) -> dict[str, Any]:
     known = {name: getattr(item, name) for name in _FIRST}
     known["error"] = None if item.error is None else item.error.get("message")
     for name, score in item.scores.items():

@@ -9,7 +9,7 @@ from rich.text import Text
 from limpet.report.items import failures_of
 from limpet.report.tables import Indented
 from limpet.run.executing.failure_kinds import alike
-from limpet.run.reading.items import ReadItem
+from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import harmless, one_line
 
 _MOST_IDS = 5
@@ -33,7 +33,7 @@ class FailureGroup:
     ids: list[str] = field(default_factory=list)
 
 
-def grouped(items: Iterable[ReadItem], step: str | None = None) -> list[FailureGroup]:
+def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
     """Return failures by what they have in common, the most frequent first.
 
     Args:

@@ -39,7 +39,7 @@ class ItemScreen:
         if item.error is not None:
             yield from _field("error", item.error.get("message", ""))
             yield from _traceback(item.error)
-        elif item.status == "completed":
+        elif item.is_completed:
             yield from _field("output", item.output, style="bold")
         if item.trace:
             yield Text("trace", style="cyan")
@@ -87,7 +87,7 @@ class ItemScreen:
 
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
-    said = [item.status]
+    said = [item.status.words]
     said += ["by an earlier version"] if item.version else []
     said += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
     said += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []

@@ -9,8 +9,7 @@ from rich.text import Text
 from limpet.report.jsonl import json_line
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import mean
-from limpet.run.reading.items import ReadItem
-from limpet.run.results.evaluation_result import told_by, values_of
+from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
 from limpet.text import one_line
 
 
@@ -21,7 +20,7 @@ def shown(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json_line(value))
 
 
-def items_table(items: Sequence[ReadItem], evaluators: Sequence[str]) -> Table:
+def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
     """Return items with what was asked, what came out, and each evaluator's score."""
     table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
     for one in items:
@@ -30,7 +29,7 @@ def items_table(items: Sequence[ReadItem], evaluators: Sequence[str]) -> Table:
     return table
 
 
-def scores_table(items: Sequence[ReadItem], evaluator: str) -> Table:
+def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
     """Return items with one evaluator's score and its reason."""
     table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
     for one in items:
@@ -39,7 +38,7 @@ def scores_table(items: Sequence[ReadItem], evaluator: str) -> Table:
     return table
 
 
-def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def failures_of(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the steps that failed for an item, with their errors."""
     if item.error is not None:
         yield "workflow", item.error
@@ -49,16 +48,16 @@ def failures_of(item: ReadItem) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{step}, run again", error
 
 
-def _output(item: ReadItem) -> Text:
-    if item.status == "completed":
+def _output(item: ItemResult) -> Text:
+    if item.is_completed:
         return cell(shown(item.output))
     if item.error is None:
-        return cell(item.status, style="dim")
+        return cell(item.status.words, style="dim")
     message = one_line(f"{item.error.get('class')}: {item.error.get('message')}")
     return cell(f"failed, {message}", style="yellow")
 
 
-def score_words(item: ReadItem, evaluator: str) -> str:
+def score_words(item: ItemResult, evaluator: str) -> str:
     """Return an evaluator's score of an item in a few words; a dash if there is none."""
     if evaluator in item.score_errors:
         return "failed"
@@ -82,7 +81,7 @@ def _number(value: Any) -> str:
     return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
 
 
-def reason_of(item: ReadItem, evaluator: str) -> str:
+def reason_of(item: ItemResult, evaluator: str) -> str:
     """Return why an item has its score, or why it has none."""
     error = item.score_errors.get(evaluator)
     if error is not None:
@@ -91,7 +90,7 @@ def reason_of(item: ReadItem, evaluator: str) -> str:
     return shown(reason) if reason else ""
 
 
-def lowest(item: ReadItem, evaluator: str) -> float | None:
+def lowest(item: ItemResult, evaluator: str) -> float | None:
     """Return the lowest of an evaluator's values for an item; None if it has none."""
     score = item.scores.get(evaluator)
     if score is None:
@@ -100,12 +99,12 @@ def lowest(item: ReadItem, evaluator: str) -> float | None:
     return min(numbers, default=None)
 
 
-def item_data(item: ReadItem) -> dict[str, Any]:
+def item_data(item: ItemResult) -> dict[str, Any]:
     """Return an item for machines."""
     return {
         "id": item.id,
         "trial": item.trial,
-        "status": item.status,
+        "status": item.status.value,
         "input": item.input,
         "expected": item.expected,
         "output": item.output,

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from limpet.journal.files import make_directory
 from limpet.journal.layout import Layout
-from limpet.run.planning.work_items import Asked
 from limpet.run.reading import RunReader
 from limpet.run.results.output_files import write_outputs
 
@@ -16,6 +15,6 @@ def names_of(reader: RunReader) -> list[str]:
 
 def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
-    results = ((Asked(one.as_item, one.trial, "", 0, one.id), one) for one in reader.items())
     make_directory(directory)
-    write_outputs(Layout(directory), results, reader.evaluators, reader.summary)
+    items, evaluators = reader.items(), reader.evaluators
+    write_outputs(Layout(directory), items, evaluators, reader.trials, reader.summary)

@@ -1,6 +1,7 @@
 """What does a run under way look like on a terminal?"""
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.progress_bar import ProgressBar
@@ -125,3 +126,31 @@ def progress_line(snapshot: Snapshot) -> str:
     if first is not None and first.pace and first.left:
         said.append(first.pace)
     return " · ".join([*said, *notes(snapshot, tell_flight=True)])
+
+
+def as_data(snapshot: Snapshot) -> dict[str, Any]:
+    """Return a snapshot for machines."""
+    return {
+        "seconds": round(snapshot.seconds, 3),
+        "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),
+        "stopping": snapshot.stopping,
+        "steps": [_step_data(step) for step in snapshot.steps],
+    }
+
+
+def _step_data(step: StepSnapshot) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "total": step.total,
+        "kept": step.kept,
+        "done": step.done,
+        "failed": dict(step.failed),
+        "retries": step.retries,
+        "rate": round(step.rate, 3),
+        "pace": step.pace,
+        "tokens": dict(step.tokens),
+        "in_flight": [
+            {"id": call.id, "attempt": call.attempt, "seconds": round(call.seconds, 3)}
+            for call in step.in_flight
+        ],
+    }

@@ -8,8 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.event_log import Started
-from limpet.report.events import as_data
-from limpet.report.progress import bar, rate_of
+from limpet.report.progress import as_data, bar, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago, moment

@@ -2,7 +2,7 @@
 
 import time
 
-from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.reading.progress import age_s, seconds_of
 
 _STEPS = ((90, 1, "s"), (5_400, 60, "min"), (129_600, 3_600, "h"))
 _DAY_S = 86_400

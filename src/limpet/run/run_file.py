@@ -45,12 +45,29 @@ class StepBegan:
         calls: How many calls were planned.
         bytes_at: How long its column was.
         have: How many cells there were when the session ended; None: it has not.
+        retries: How often a call was tried again; None: the session has not ended.
+        tokens: What its calls used.
     """
 
     kept: int
     calls: int
     bytes_at: int
     have: int | None = None
+    retries: int | None = None
+    tokens: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StepIdentity:
+    """What those who only read the files need to tell which answers and scores count.
+
+    Attributes:
+        fingerprint: What the step is now.
+        reads: Of an evaluator: what it reads.
+    """
+
+    fingerprint: str
+    reads: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +156,7 @@ class RunFile:
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
         decided: By fingerprint of the workflow, what to do about the answers of other versions.
         evaluators: The parts of each evaluator's fingerprint.
-        reads: What each evaluator reads of an item. With both, whoever has only the files can tell
-            which score belongs to which answer.
+        steps: What each step is now.
         state: By step, the names of what changed by itself while the run went on.
         files_last: The number of the last line of `files.jsonl`.
         files_decided: By the name of a file that changed, and by what it says, what to do about
@@ -160,7 +176,7 @@ class RunFile:
     functions: dict[str, dict[str, str]] = field(default_factory=dict)
     decided: dict[str, OnChange] = field(default_factory=dict)
     evaluators: dict[str, dict[str, str]] = field(default_factory=dict)
-    reads: dict[str, list[str]] = field(default_factory=dict)
+    steps: dict[str, StepIdentity] = field(default_factory=dict)
     state: dict[str, list[str]] = field(default_factory=dict)
     files_last: int = 0
     files_decided: dict[str, dict[str, OnChange]] = field(default_factory=dict)

@@ -166,20 +166,37 @@ def test_a_file_for_others_that_was_damaged_is_made_anew(finished, name, damage)
     assert (finished.calls, finished.scored) == ([], [])
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
-def test_the_note_of_what_was_asked_is_made_anew(finished, damage):
-    note = finished.home / "index" / "asked.keys"
-    whole = note.read_bytes()
+@pytest.mark.parametrize("note", ["there", "missing"])
+@pytest.mark.parametrize("damage", ["missing", "cut", "flipped", "a line less"])
+def test_the_file_of_items_is_made_anew_and_until_then_the_latest_answers_count(
+    finished, damage, note
+):
+    items = finished.home / "items.jsonl"
+    whole = items.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    if note == "missing":
+        (finished.home / "index" / "items.json").unlink()
     if damage == "missing":
-        note.unlink()
+        items.unlink()
     elif damage == "cut":
-        note.write_bytes(whole[:40])
-    else:
-        flip(note, 20)
-    assert sorted(read(finished.home)) == WANTED  # what is damaged is not believed
+        items.write_bytes(whole[:40])
+    elif damage == "flipped":
+        flip(items, 9)
+    elif note == "there":
+        items.write_bytes(b"".join(lines[:-1]))
+    if (damage, note) != ("flipped", "missing"):  # nobody can tell that then
+        assert sorted(read(finished.home)) == WANTED  # what is damaged is not believed
     finished.evaluate()
-    assert note.read_bytes() == whole
+    assert items.read_bytes() == whole
     assert finished.calls == []
+
+
+def test_a_damaged_file_of_items_is_named_by_those_who_read(finished):
+    flip(finished.home / "items.jsonl", 60)
+    with RunReader(finished.home) as reader:
+        list(reader.items())
+        (remark,) = reader.remarks
+    assert "items.jsonl: this is not what was written" in remark
 
 
 def test_what_a_hook_makes_of_the_files_is_left_as_it_is(tmp_path):

@@ -11,7 +11,7 @@ from limpet.journal.lines import (
     decode_line,
     encode_outcome,
     generation_of,
-    id_of,
+    id_and_trial_of,
     kind_of,
 )
 from limpet.types import Cell, CellStatus, Outcome
@@ -91,4 +91,4 @@ def test_a_line_separator_inside_a_text_does_not_end_the_line():
 )
 def test_the_id_of_a_line_is_read_whatever_is_in_it(id_):
     outcome = Outcome(Cell("workflow", id_, 0, KEY), record={"id": "other", "a": 1})
-    assert id_of(encode_outcome(outcome)) == id_
+    assert id_and_trial_of(encode_outcome(outcome))[0] == id_

@@ -175,8 +175,8 @@ def test_an_added_evaluator_and_more_trials_run_only_what_is_missing(tmp_path):
     answering.evaluate(ROWS, tmp_path / "run")
     result = answering.evaluate(ROWS, tmp_path / "run", [exact_match()], trials=2)
     assert len(answering.calls) == 12
-    assert [one.id for one in result.items[:2]] == ["q0_rep0", "q1_rep0"]
-    assert result.items[-1].id == "q5_rep1"
+    assert [(one.id, one.trial) for one in result.items[:2]] == [("q0", 0), ("q1", 0)]
+    assert (result.items[-1].id, result.items[-1].trial) == ("q5", 1)
     scores = read(tmp_path / "run" / "exact_match_output.json")["eval_output_items"]
     assert {one["id"] for one in scores} == {f"q{n}_rep{t}" for n in range(6) for t in range(2)}
 

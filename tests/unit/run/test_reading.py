@@ -184,19 +184,25 @@ def test_several_trials_are_items_of_their_own(tmp_path):
     evaluate(tmp_path / "run", trials=2)
     with RunReader(tmp_path / "run") as reader:
         items = list(reader.items())
-        assert [one.id for one in items[:1] + items[4:5]] == ["q0_rep0", "q0_rep1"]
+        assert [one.id for one in items] == ["q0", "q1", "q2", "q3"] * 2
         assert [one.trial for one in items] == [0] * 4 + [1] * 4
-        assert [one.item.id for one in reader.item("q2")] == ["q2_rep0", "q2_rep1"]
-        assert [one.item.id for one in reader.item("q2_rep1")] == ["q2_rep1"]
+        assert [(one.item.id, one.item.trial) for one in reader.item("q2")] == [
+            ("q2", 0),
+            ("q2", 1),
+        ]
         assert all(one.scores["correct"]["score"] for one in items)
 
 
-def test_more_trials_than_before_rename_the_kept_answers(tmp_path):
+def test_more_trials_than_before_keep_the_answers_of_the_first(tmp_path):
     evaluate(tmp_path / "run")
-    evaluate(tmp_path / "run", trials=2)
+    assert evaluate(tmp_path / "run", trials=2).plan.workflow.kept == 4
     items = read(tmp_path / "run")
-    assert [one.id for one in items] == [f"q{n}_rep{t}" for t in (0, 1) for n in range(4)]
+    assert [(one.id, one.trial) for one in items] == [
+        (f"q{n}", t) for t in (0, 1) for n in range(4)
+    ]
     assert all(one.scores["correct"]["score"] for one in items)
+    names = [one["id"] for one in json.loads((tmp_path / "run/workflow_output.json").read_text())]
+    assert names == [f"q{n}_rep{t}" for t in (0, 1) for n in range(4)]
     evaluate(tmp_path / "run")
     assert [one.id for one in read(tmp_path / "run")] == ["q0", "q1", "q2", "q3"]
 
@@ -207,7 +213,7 @@ def test_a_removed_row_is_no_item_but_can_still_be_looked_at(tmp_path):
     with RunReader(tmp_path / "run") as reader:
         assert [one.id for one in reader.items()] == ["q0", "q1"]
         (whole,) = reader.item("q3")
-    assert whole.item.status == "no longer asked"
+    assert whole.item.status == "not_asked"
     assert whole.earlier[0].entry.record["generated_answer"] == "3"
 
 
@@ -239,7 +245,7 @@ def test_a_map_journal_is_read_too(tmp_path):
 def test_without_the_note_of_what_was_asked_the_latest_of_each_id_counts(tmp_path):
     evaluate(tmp_path / "run")
     evaluate(tmp_path / "run", [{**ROWS[0], "question": "Say nil"}, *ROWS[1:]])
-    (tmp_path / "run/index/asked.keys").unlink()
+    (tmp_path / "run/items.jsonl").unlink()
     with RunReader(tmp_path / "run") as reader:
         outputs = {one.id: one.output for one in reader.items()}
         assert outputs == {"q0": "nil", "q1": "1", "q2": "2", "q3": "3"}
@@ -283,7 +289,7 @@ def test_a_damaged_line_is_an_item_that_has_not_run(tmp_path):
     for index in (tmp_path / "run/index").glob("*.idx"):
         index.unlink()
     with RunReader(tmp_path / "run") as reader:
-        assert [one.status for one in reader.items()].count("not run") == 1
+        assert [one.status for one in reader.items()].count("not_run") == 1
         assert [one.output for one in reader.items()] == ["0", None, "2", "3"]
         assert reader.state == "stopped"
 
@@ -379,7 +385,7 @@ def test_a_run_that_was_stopped_says_so(tmp_path):
     evaluate(tmp_path / "run", workflow=workflow, pace=1)
     with RunReader(tmp_path / "run") as reader:
         assert reader.state == "stopped"
-        assert [one.status for one in reader.items()][3] == "not run"
+        assert [one.status for one in reader.items()][3] == "not_run"
         assert [one.id for one in reader.items()] == ["q0", "q1", "q2", "q3"]
 
 
@@ -440,7 +446,7 @@ def test_a_running_run_shows_what_is_done_what_failed_and_what_is_in_flight(hang
         assert workflow.rate > 0
         assert (score.total, score.done) == (3, 1)
         ids = {one.id: one.status for one in reader.items()}
-        assert ids == {"q0": "completed", "q1": "failed", "q2": "not run", "q3": "not run"}
+        assert ids == {"q0": "completed", "q1": "failed", "q2": "not_run", "q3": "not_run"}
         assert reader.item("q3")[0].in_flight == ("workflow",)
 
 

@@ -12,11 +12,11 @@ import limpet
 from limpet.errors import JournalError
 from limpet.journal import Journal, verify
 from limpet.journal.files import replace_file
-from limpet.run.reading.opening import open_run
+from limpet.run.reading import open_run
 
 ROWS = [{"id": "a", "input": "a"}, {"id": "b", "input": "b"}]
 APPENDED = ["LOCK", "workflow_output.jsonl", "good_output.jsonl", "failures.jsonl", "events.jsonl"]
-REPLACED = ["run.json", "summary.json", "workflow_output.json", "index/asked.keys"]
+REPLACED = ["run.json", "summary.json", "workflow_output.json", "items.jsonl"]
 KINDS = ["link", "dangling link", "hard link", "pipe", "directory", "socket", "device"]
 
 

@@ -256,5 +256,5 @@ def test_a_setup_error_stops_the_run_and_no_item_is_to_blame():
     result = limpet.evaluate(rows, answer, pace=1, run=False)
     assert isinstance(result.stop_reason, limpet.SetupError)
     assert result.stop_reason.hint == "set it"
-    assert [one.status for one in result.items] == ["completed"] * 2 + ["not run"] * 4
+    assert [one.status for one in result.items] == ["completed"] * 2 + ["not_run"] * 4
     assert result.summary["workflow"]["failed"] == {}

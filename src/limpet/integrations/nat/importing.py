@@ -19,9 +19,16 @@ from limpet.integrations.nat.wanted import Structure
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.run.executing.cells import ANSWER, TRACE, answer_record, masked_record
+from limpet.run.executing.cells import (
+    ANSWER,
+    TRACE,
+    answer_record,
+    digests_of,
+    masked_record,
+)
+from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import Asked, AskedItems
-from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
@@ -132,7 +139,11 @@ def import_rows(
         if chosen:
             # A later session asks by this whether the workflow is still the same.
             run_file.functions.setdefault(whole, parts)
+            run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
             run_file.write(journal)
+            if not journal.layout.items.exists():  # of a run that goes on, a session writes it
+                contents = AskedItems(target.items, target.trials, target.workflow).contents
+                write_items(journal.layout, target.items, contents, {})
             asyncio.run(_append(column, chosen, name, target))
         if source is not None:
             run_file.imported.append(source)
@@ -193,10 +204,11 @@ async def _append(
         steps = _first(row, columns.trajectory, TRACE)
         kept = kept_events(trace_of(steps), target.trace_filter)
         answer = _first(row, columns.generated_answer, ANSWER)
-        record = kept_form(answer_record(asked, answer, kept))
+        record = kept_form(answer_record(asked.item.id, asked.item.row, answer, kept))
+        digests = digests_of(record[ANSWER], record[TRACE])
         record, said = masked_record(mask, record, (ANSWER, TRACE))
-        cell = Cell(WORKFLOW, asked.public_id, asked.trial, key)
-        facts = {"imported": name, **said}
+        cell = Cell(WORKFLOW, asked.item.id, asked.trial, key)
+        facts = {"imported": name, **digests, **said}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any
@@ -13,8 +14,16 @@ from limpet.executors.attempts import Finished
 from limpet.executors.forks import end_if_forked
 from limpet.executors.hooks import OnComplete
 from limpet.journal.lines import Entry
-from limpet.json_values import kept_form
-from limpet.run.executing.cells import ANSWER, METADATA, TRACE, Call, answer_record
+from limpet.json_values import NotPlainError, kept_form
+from limpet.run.executing.cells import (
+    ANSWER,
+    METADATA,
+    TRACE,
+    Call,
+    answer_record,
+    cell_status,
+    digests_of,
+)
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.taking import Remarks, taken_output
 from limpet.run.executing.tracebacks import told_safely
@@ -24,7 +33,7 @@ from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
 from limpet.text import text_of
 from limpet.trace import kept_events
-from limpet.types import Output
+from limpet.types import CellStatus, Output
 from limpet.workflows.protocol import Workflow
 
 logger = logging.getLogger("limpet.run")
@@ -75,6 +84,7 @@ class Answering:
         self._on_complete = on_complete
         self._on_item_complete = on_item_complete
         self._lost: Mapping[int, Exception] = {}
+        self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, calls: Sequence[Call]) -> None:
         """Answer them all."""
@@ -83,7 +93,7 @@ class Answering:
             lambda call: call[1],
             lambda call: call[0],
             self._record_of,
-            facts_of=self._usage_of,
+            facts_of=self._facts_of,
             returned=(ANSWER, TRACE, METADATA),
         )
         self._lost, endpoint = recorder.lost, self.target.endpoint
@@ -103,7 +113,8 @@ class Answering:
         if finished.error is None and lost is None:
             # As it is, not yet masked; and before anybody else sees it: what they do to it is not
             # scored.
-            entry = Entry({}, kept_form(self._record_of(finished)))
+            record = kept_form(self._record_of(finished))
+            entry = Entry(self._digests.pop(finished.index, {}), record)
         if self._on_complete is not None:
             await _told("on_complete", self._on_complete, finished)
         if self._on_item_complete is not None:
@@ -111,29 +122,37 @@ class Answering:
             await _told("on_item_complete", self._on_item_complete, told)
         await self._pass_on(finished.input, entry)
 
-    def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
-        return usage_facts(output_of(finished), self._prices)
+    def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
+        """Return the digests of an answer, by which its scores are found, and what it used."""
+        output = output_of(finished)
+        facts: dict[str, Any] = {}
+        if output is not None:
+            with suppress(NotPlainError):  # then it is not recorded, and its failure is
+                facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
+                self._digests[finished.index] = facts
+        return facts | (usage_facts(output, self._prices) or {})
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         asked, output = finished.input[0], output_of(finished)
         if output is None:
-            return {"id": asked.public_id}
+            return {"id": asked.item.id}
         trace = kept_events(output.trace, self._trace_filter)
-        return answer_record(asked, output.value, trace, output.metadata)
+        item = asked.item
+        return answer_record(item.id, item.row, output.value, trace, output.metadata)
 
 
 def item_told(finished: Finished[Call, Output]) -> ItemResult:
     """Return an item that is done, as the results will have it, without scores yet."""
     asked, _ = finished.input
     own = own_copy(asked.item)
-    item = ItemResult(asked.public_id, asked.trial, own.input, own.expected)
+    item = ItemResult(asked.item.id, asked.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if output := output_of(finished):
-        item.status, item.output = "completed", own_copy(output.value)
+        item.status, item.output = cell_status(finished), own_copy(output.value)
         item.trace, item.metadata = own_copy(output.trace), own_copy(output.metadata)
     else:
         error = finished.error
-        item.status = "failed"
+        item.status = CellStatus.FAILED
         item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
     return item
 

@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.evaluators.reads import seen_digest
+from limpet.executors.attempts import Finished
 from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.run.planning.work_items import Asked
 from limpet.secrets.masking import Mask
-from limpet.types import Cell, Score
+from limpet.types import Cell, CellStatus, Score
 
 ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
 """Where the workflow's public record holds what came out: the peer's names, and one of ours."""
@@ -21,8 +22,11 @@ OF, BY, SAW = "of", "by", "saw"
 item. A reader of the files finds the score of an answer by them."""
 SAW_MASKED = "saw_masked"
 """Our fact about a score whose evaluator saw an answer without the secrets it had."""
-MASKED, ORIGINAL = "masked", "output"
-"""Our facts about a line that had secrets: how many, and the digests of what was returned."""
+MASKED = "masked"
+"""Our fact about a line that had secrets: how many."""
+OUTPUT = "output"
+"""Our fact about an answer: its digests as it was returned, alone and with its trace. By them a
+reader finds its scores without reading it, also if it is masked on disk."""
 Call = tuple[Asked, Cell]
 """An item in a trial, and the cell of its answer."""
 
@@ -52,7 +56,7 @@ def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: st
     """Return what an evaluator has to do about an output that is on disk."""
     output, seen = output_digest(entry, evaluator.reads), seen_digest(asked.item, evaluator.reads)
     key = score_key(output, seen, fingerprint, asked.trial, asked.identity)
-    cell = Cell(evaluator.name, asked.public_id, asked.trial, key)
+    cell = Cell(evaluator.name, asked.item.id, asked.trial, key)
     facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
@@ -66,17 +70,18 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
         entry: The answer's line.
         reads: What is read of it: its trace counts for those only who look at it.
     """
-    with_trace = "trace" in reads
-    original = entry.facts.get(ORIGINAL)
-    if original:
-        return str(original[with_trace])
-    answer, trace = entry.record[ANSWER], entry.record[TRACE]
-    return digest(answer, trace) if with_trace else digest(answer)
+    known = entry.facts.get(OUTPUT) or digests_of(entry.record[ANSWER], entry.record[TRACE])[OUTPUT]
+    return str(known["trace" in reads])
+
+
+def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
+    """Return the digests of an answer, as its line holds them."""
+    return {OUTPUT: [digest(answer), digest(answer, trace)]}
 
 
 def score_record(asked: Asked, scores: Scores | None) -> dict[str, Any]:
     """Return the public record of what an evaluator gave, in the peer's shape; None: nothing."""
-    record: dict[str, Any] = {"id": asked.public_id}
+    record: dict[str, Any] = {"id": asked.item.id}
     if scores is None:
         return record
     if list(scores) == ["score"]:
@@ -98,15 +103,20 @@ def _plain_score(score: Score) -> dict[str, Any]:
 
 
 def answer_record(
-    asked: Asked, value: Any, trace: list[Any], metadata: Any = None
+    id_: str, row: Mapping[str, Any], value: Any, trace: list[Any], metadata: Any = None
 ) -> dict[str, Any]:
     """Return the public record of an answer: the row, the answer, its trace and its metadata."""
-    row = {**asked.item.row, "id": asked.public_id}
-    record = {"id": asked.public_id, **row, ANSWER: value, TRACE: trace}
+    record = {"id": id_, **row, ANSWER: value, TRACE: trace}
+    record["id"] = id_  # whatever the row calls so
     # A field of the dataset by that name must not be read as the answer's metadata.
     if metadata is not None or METADATA in record:
         record[METADATA] = metadata
     return record
+
+
+def cell_status(finished: Finished[Any, Any]) -> CellStatus:
+    """Return how a cell ended, in our own words: the executors have their peer's."""
+    return CellStatus[finished.details.status.name]
 
 
 # ---- secrets ------------------------------------------------------------------------------------
@@ -129,16 +139,9 @@ def masked_record(
         plain = fields if plain_size(fields) is not None else kept_form(fields)
         masked = {name: mask.data(value) for name, value in plain.items()}
         found = sum(count for _, count in masked.values())
-        facts = {MASKED: found, **_original(plain)} if found else {}
+        facts = {MASKED: found} if found else {}
     except (NotPlainError, RecursionError):
         return record, {}  # it is not written as it is: what is shown of it is masked by the column
     if not found:
         return record, {}
     return {**record, **{name: value for name, (value, _) in masked.items()}}, facts
-
-
-def _original(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the digests of an answer that is not written as it is, alone and with its trace."""
-    if ANSWER not in plain:
-        return {}
-    return {ORIGINAL: [digest(plain[ANSWER]), digest(plain[ANSWER], plain.get(TRACE))]}

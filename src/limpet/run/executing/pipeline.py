@@ -23,7 +23,12 @@ from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import Answering
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.cells import SAW_MASKED, Call, Scoring
-from limpet.run.executing.guards import EarlyStop, Guards, Repetition, Spent
+from limpet.run.executing.guards import (
+    EarlyStop,
+    Guards,
+    Repetition,
+    Spent,
+)
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.step_task import HeldOpen

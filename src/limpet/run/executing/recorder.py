@@ -17,13 +17,12 @@ from limpet.errors import (
 )
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Attempt, Finished
-from limpet.executors.details import ExecutionStatus
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.listening import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
-from limpet.run.executing.cells import MASKED, masked_record
+from limpet.run.executing.cells import MASKED, cell_status, masked_record
 from limpet.run.executing.guards import Guards
 from limpet.run.executing.tracebacks import told_safely, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
@@ -31,14 +30,6 @@ from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
 from limpet.types import Cell, CellStatus, Failure, Outcome
-
-logger = logging.getLogger("limpet.run")
-
-_STATUSES = {
-    ExecutionStatus.COMPLETED: CellStatus.COMPLETED,
-    ExecutionStatus.COMPLETED_WITH_RETRIES: CellStatus.COMPLETED_WITH_RETRIES,
-    ExecutionStatus.FAILED: CellStatus.FAILED,
-}
 
 logger = logging.getLogger("limpet.run")
 
@@ -172,7 +163,8 @@ class Keeping:
             met = _met(attempt, self._safe)
             self._masked[attempt.index] += self._found
             self._attempts[attempt.index].append(met)
-            self._journal.tell("failed", step=cell.step, key=cell.key, id=cell.id, **met)
+            told = {"key": cell.key, "id": cell.id, "trial": cell.trial, **met}
+            self._journal.tell("failed", step=cell.step, **told)
             if self._watcher is not None:
                 _told(self._watcher.attempt_failed, cell, met)
         hook = self._own.get("on_attempt_end")
@@ -239,7 +231,7 @@ class Keeping:
         cell = self._cell_of(finished.index, finished.input)
         return Outcome(
             cell,
-            _STATUSES[details.status],
+            cell_status(finished),
             record,
             attempts=len(attempts) + (finished.error is None),
             seconds=round(details.execution_seconds, 6),

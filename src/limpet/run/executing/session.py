@@ -13,7 +13,6 @@ from typing import Any
 from limpet.errors import DiskFullError, JournalError
 from limpet.executors.interrupts import hearing
 from limpet.journal.column import ColumnReader
-from limpet.journal.failures import read_failures
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
@@ -28,15 +27,15 @@ from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.completion import completed, records_if_complete
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import write_items
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
-from limpet.run.planning.redo import end_redo, note_redone
+from limpet.run.planning.redo import end_redo, note_outdated, note_redone
 from limpet.run.planning.why import Why
-from limpet.run.planning.work_items import Asked, write_asked
+from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.results.output_files import write_outputs
-from limpet.run.results.read_back import ReadBack
 from limpet.run.results.summary import Numbers
 from limpet.run.run_file import WORKFLOW, RunFile
 from limpet.text import text_of
@@ -101,7 +100,7 @@ class Evaluation:
         say_unfinished(journal, run_file, map(journal.column, self._steps))
         planner.note_steps(run_file)
         if self._lookup is not None:
-            write_asked(layout, self._lookup.keys.raw, self._lookup.standing)
+            self._note_items(self._lookup)
         self._looks.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
@@ -170,6 +169,16 @@ class Evaluation:
         pipeline.counting = lookup.counting
         return pipeline
 
+    def _note_items(self, lookup: Lookup) -> None:
+        """Write down what is asked, for those who only read the files."""
+        items, contents = self._request.items, lookup.asked.contents
+        try:
+            write_items(self._layout, items, contents, lookup.standings())
+            note_outdated(self._layout, lookup.outdated)
+        except OSError as error:
+            kind = DiskFullError if error.errno in NO_SPACE else JournalError
+            raise kind(f"{self._layout.items}: cannot be written: {error.strerror}") from error
+
     # ---- the work -------------------------------------------------------------------------------
 
     async def conduct(self) -> None:
@@ -202,38 +211,39 @@ class Evaluation:
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
             self._is_done = True
-            if self.plan.of is not None:
-                return self._result(self._results_later(), None, run, None)
             summary = json.loads(read_whole(self._layout.home / "summary.json"))
-            return EvaluationResult(self._read_later, summary, self.plan, run)
+            if self.plan.of is not None:
+                return self._result(RunReader(self._layout.home), None, run, summary)
+            read = functools.partial(_read_later, self._layout.home)
+            return EvaluationResult(read, summary, self.plan, run)
         self._look_again()
         self._journal.drain()  # what still waits to be written counts too
-        reason, results = self._pipeline.stop_reason, self._results()
+        reason, reader = self._pipeline.stop_reason, RunReader(self._layout.home)
         numbers = self._numbers()
         pending: list[tuple[str, Mapping[str, Any]]] = []
 
-        def counted() -> Iterator[tuple[Asked, ItemResult]]:
-            for asked, item in results:
+        def counted() -> Iterator[ItemResult]:
+            for item in reader.items():
                 numbers.add(item)
                 if item.redo:
-                    pending.append((asked.item.id, item.redo))
-                yield asked, item
+                    pending.append((item.id, item.redo))
+                yield item
 
-        pairs = counted()
-        failure = self._write_outputs(pairs, lambda: self._summary(numbers, reason))
-        for _ in pairs:  # what could not be written counts all the same
+        items = counted()
+        failure = self._write_outputs(items, lambda: self._summary(numbers, reason))
+        for _ in items:  # what could not be written counts all the same
             pass
         summary = self._summary(numbers, reason)
         if reason is None and failure is None:  # whatever was lost has run again
             self._journal.set_aside_bad_lines()
-        self._note_end(summary, pending, len(results), wrote=failure is None)
-        return self._result(results, reason or failure, run, summary)
+        self._note_end(summary, pending, reader, wrote=failure is None)
+        return self._result(reader, reason or failure, run, summary)
 
     def _note_end(
         self,
         summary: Mapping[str, Any],
         pending: Sequence[tuple[str, Mapping[str, Any]]],
-        cells: int,
+        reader: RunReader,
         *,
         wrote: bool,
     ) -> None:
@@ -246,7 +256,8 @@ class Evaluation:
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
         end_redo(self._run_file, pending)
-        note_ended(self._run_file, steps)
+        note_ended(self._run_file, steps, reader.totals())
+        cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         settled = self._lookup.is_settled and not self._lookup.is_outdated()
         self._is_done = wrote and done and settled
@@ -267,22 +278,25 @@ class Evaluation:
 
     def _result(
         self,
-        results: ReadBack,
+        reader: RunReader,
         reason: Exception | None,
         run: str | None,
-        summary: dict[str, Any] | None,
+        summary: dict[str, Any],
     ) -> EvaluationResult:
         """Return what came out of what this session was asked for, of all that the run has."""
-        assert self._lookup is not None
-        if summary is None or self._lookup.selects:
+        places: frozenset[int] | None = None
+        selected = self._request.selection.places(self._request.items)
+        if len(selected) < len(self._request.items):
+            places = frozenset(selected)
             numbers = self._numbers()
-            for item in results.selected():
+            for item in reader.items(places):
                 numbers.add(item)
             summary = self._summary(numbers, reason)
-        items = functools.partial(_items_of, results)
+        read = functools.partial(_read_items, reader, places)
         if run is None:  # its files will be gone
-            items = functools.partial(list, items())
-        return EvaluationResult(items, summary, self.plan, run, reason)
+            read = functools.partial(list, read())
+        reader.close()
+        return EvaluationResult(read, summary, self.plan, run, reason)
 
     def hand_over(self, result: EvaluationResult) -> None:
         """Let others do what they do with the files, while nobody else can move or change them."""
@@ -304,7 +318,7 @@ class Evaluation:
 
     def _write_outputs(
         self,
-        results: Iterable[tuple[Asked, ItemResult]],
+        results: Iterable[ItemResult],
         summarise: Callable[[], dict[str, Any]],
     ) -> JournalError | None:
         """Write the files for others; return why they could not be written, if so."""
@@ -313,6 +327,7 @@ class Evaluation:
                 self._layout,
                 results,
                 [one.name for one in self._request.evaluators],
+                self._request.trials,
                 summarise,
                 bare=self._request.bare_outputs,
                 trace_filter=self._request.trace_filter,
@@ -326,25 +341,6 @@ class Evaluation:
             logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
             return failure
         return None
-
-    def _read_later(self) -> list[ItemResult]:
-        return _items_of(self._results_later())
-
-    def _results_later(self) -> ReadBack:
-        run_file = RunFile.load(self._layout)
-        if not run_file.sessions:
-            raise JournalError(
-                f"{self._layout.home}: the run is not there any more",
-                hint="look at result.items before its directory is moved or deleted",
-            )
-        self._columns = self._planner.readers()
-        self._lookup = self._planner.lookup(self._columns, run_file)
-        return self._results()
-
-    def _results(self) -> ReadBack:
-        assert self._lookup is not None
-        failures = read_failures(self._layout.failures)
-        return ReadBack(self._lookup, self._columns, self._scores, failures)
 
     def _look_again(self) -> None:
         """Look at the steps as the run left them, once, and note what they read."""
@@ -369,5 +365,10 @@ class Evaluation:
                 self._temporary.cleanup()
 
 
-def _items_of(results: ReadBack) -> list[ItemResult]:
-    return list(results.selected())
+def _read_later(run: Path) -> list[ItemResult]:
+    return _read_items(RunReader(run), None)
+
+
+def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:
+    with reader:
+        return list(reader.items(places))

@@ -68,15 +68,23 @@ def begin_session(
     journal.tell("began", pid=os.getpid(), plan=str(plan))
 
 
-def note_ended(run_file: RunFile, steps: Mapping[str, Mapping[str, Any]]) -> None:
+def note_ended(
+    run_file: RunFile,
+    steps: Mapping[str, Mapping[str, Any]],
+    totals: Mapping[str, tuple[int, dict[str, float]]],
+) -> None:
     """Write down how many cells of each step are there now, as the summary of the run tells.
+
+    Beside them stand the totals of the session: how often calls were tried again, and what they
+    used.
 
     A new answer that is as it was before keeps its scores: no line in any file tells of that.
     """
     known = dict(run_file.sessions[-1].steps)
     for name, numbers in steps.items():
         have = numbers["completed"] - sum(numbers.get("redo", {}).values())
-        known[name] = replace(known[name], have=have)
+        retries, tokens = totals[name]
+        known[name] = replace(known[name], have=have, retries=retries, tokens=tokens)
     run_file.change_session(steps=known)
 
 

@@ -76,4 +76,4 @@ class Calls(Sequence[Call]):
 
     def _made(self, place: int) -> Call:
         one: Asked = self._asked[place]
-        return one, Cell(self._step, one.public_id, one.trial, self._keys[place])
+        return one, Cell(self._step, one.item.id, one.trial, self._keys[place])

@@ -7,20 +7,17 @@ bit changes no size and no time, so the bytes are what is compared.
 """
 
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
-from limpet.json_values import encode_canonical
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.work_items import read_asked
+from limpet.run.planning.items_file import is_whole, items_digest
 from limpet.run.run_file import Completion
 from limpet.types import Item
 
@@ -34,15 +31,7 @@ def asked_hash(
     options: Sequence[Any],
 ) -> str:
     """Return a hash of everything that decides which cells there are, and of the files' shape."""
-    rows = items.digest() if isinstance(items, PackedItems) else _digest_of(items)
-    return digest(list(versions.items()), trials, list(options), rows)
-
-
-def _digest_of(items: Sequence[Item]) -> str:
-    together = blake2b(digest_size=16)
-    for one in items:  # one by one: a million rows at once take a gigabyte
-        together.update(encode_canonical([one.id, one.input, one.expected, dict(one.row)]))
-    return together.hexdigest()
+    return digest(list(versions.items()), trials, list(options), items_digest(items))
 
 
 def completed(
@@ -75,7 +64,7 @@ def records_if_complete(
 
     None if it was asked something else, did not end so, or is not as it was then.
     """
-    if known is None or known.asked != asked or read_asked(layout) is None:
+    if known is None or known.asked != asked or not is_whole(layout):
         return None
     try:
         records = {step: known.columns[step][0] for step in steps}

@@ -24,6 +24,7 @@ from limpet.run.planning.code_change import (
     took,
 )
 from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import EARLIER_FILES, Standing
 from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Anew, Plan, StepPlan
 from limpet.run.planning.redo import Redos, read_redone
@@ -34,8 +35,6 @@ from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
 _CHUNK = 1_000
 _MOST_ADDED_UP = 10_000  # of more, what they took is not said: the question must not wait
-EARLIER_FILES = "with files that say something else now"
-"""The version of an answer that is kept, though a file changed that it was made of."""
 
 
 class Lookup:
@@ -118,11 +117,6 @@ class Lookup:
         """Tell whether this session is about what is asked at a place."""
         return self._selected is None or place % self._reported in self._selected
 
-    @property
-    def selects(self) -> bool:
-        """Whether this session is about a part of what the run reports of."""
-        return self._selected is not None
-
     def counting(self, call: Call) -> Call:
         """Return the call whose answer counts now, in place of one under the present workflow."""
         asked, cell = call
@@ -135,6 +129,22 @@ class Lookup:
         if not self.standing or key in self._answers:
             return key, ""
         return self.standing.get(key, (key, ""))
+
+    def standings(self) -> dict[int, dict[int, Standing]]:
+        """Return why answers of another time count, by item and trial, where some do."""
+        found: dict[int, dict[int, Standing]] = {}
+        for at, key in enumerate(self.keys if self.standing or self._stale.kept else ()):
+            version = self.standing.get(key, ("", ""))[1]
+            below = self._stale.kept.get(key, 0)
+            if version or below:
+                place, trial = self.asked.place(at)
+                found.setdefault(place, {})[trial] = Standing(version, below)
+        return found
+
+    @property
+    def outdated(self) -> dict[str, dict[str, int]]:
+        """By step and key, the generation of records that are made anew, as a file changed."""
+        return self._stale.needed({})
 
     @property
     def is_settled(self) -> bool:
@@ -314,7 +324,7 @@ class Lookup:
         if known:
             for asked, cell in self.missing:
                 is_there = self.counting_key(cell.key)[0] in self._answers
-                seen += not is_there and _is_known(asked, known)
+                seen += not is_there and (asked.item.id, asked.trial) in known
         edited = 0 if self._changed else seen
         files = tuple(sorted(self._files_changed[WORKFLOW]))
         workflow = StepPlan(
@@ -359,8 +369,3 @@ def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | Non
         return None
     at = {place: number for number, place in enumerate(reported)}
     return frozenset(at[place] for place in wanted)
-
-
-def _is_known(asked: Asked, known: set[str]) -> bool:
-    """Tell whether an item was answered before; with more trials, its id has grown."""
-    return asked.public_id in known or (asked.trial == 0 and asked.item.id in known)

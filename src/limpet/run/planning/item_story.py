@@ -92,13 +92,13 @@ class ItemStories:
         """Return the story of an item, once for each trial; empty if it is not asked for.
 
         Args:
-            id_: Its id, or with several trials one of `<id>_rep<N>`.
+            id_: Its id.
             there: What the files say of it.
         """
         return tuple(
-            ItemStory(one.public_id, one.trial, tuple(self._facts(one, there)))
+            ItemStory(one.item.id, one.trial, tuple(self._facts(one, there)))
             for one in self._asked
-            if id_ in (one.item.id, one.public_id)
+            if one.item.id == id_
         )
 
     def _facts(self, asked: Asked, there: Sequence[WholeItem]) -> Iterator[Fact]:
@@ -195,7 +195,7 @@ class ItemStories:
         changed = changed_parts(before, self._looks.parts(name)) if before else []
         if changed:
             return Fact(name, "runs again", f"the evaluator changed: {named(changed)}")
-        if asked.public_id in column.ids():
+        if (asked.item.id, asked.trial) in column.ids():
             return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
         return Fact(name, "runs", "never scored")
 
@@ -221,8 +221,12 @@ def story_on_disk(
         asked: The steps that changed since, of which nobody said what to do.
     """
     item = whole.item
-    seen = {"completed": _kept(whole), "failed": _failed_before(whole)}
-    answer = seen.get(item.status) or Fact(step, "runs", f"{item.status}: it has no answer")
+    if item.is_completed:
+        answer = _kept(whole)
+    elif item.error is not None:
+        answer = _failed_before(whole)
+    else:
+        answer = Fact(step, "runs", f"{item.status.words}: it has no answer")
     facts = [Fact(step, answer.verdict, answer.why, item.at)]
     if step in asked and answer.verdict == "kept":
         facts = [Fact(step, "you are asked", f"{answer.why}, which changed since", item.at)]
@@ -260,14 +264,10 @@ def _latest(asked: Asked, there: Sequence[WholeItem]) -> Entry | None:
         entry
         for whole in there
         if whole.item.trial == asked.trial
-        for entry in (_answered(whole), *(one.entry for one in whole.earlier))
+        for entry in (whole.item.entry, *(earlier.entry for earlier in whole.earlier))
         if entry is not None
     ]
     return max(entries, key=lambda one: str(one.facts.get("at", "")), default=None)
-
-
-def _answered(whole: WholeItem) -> Entry | None:
-    return whole.item.entry if whole.item.status == "completed" else None
 
 
 def _edited(asked: Asked, before: Entry) -> list[str]:

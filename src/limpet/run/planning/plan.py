@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from limpet.fingerprints.explaining.differences import Difference
+if TYPE_CHECKING:  # for a plan alone it is too much
+    from limpet.fingerprints.explaining.differences import Difference
 
 _MOST_NAMED = 8
 _TENTHS_S = 10.0
@@ -61,7 +63,7 @@ class StepPlan:
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
-    differences: tuple[Difference, ...] = ()
+    differences: "tuple[Difference, ...]" = ()
     anew: Anew | None = None
 
 

@@ -23,7 +23,7 @@ from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile
+from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile, StepIdentity
 from limpet.secrets.masking import Masking
 
 
@@ -167,7 +167,10 @@ class Planner:
         evaluators = (run_file.evaluators | now).items()
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
-        run_file.reads = {step.name: sorted(step.reads) for step in request.evaluators}
+        run_file.steps = {WORKFLOW: StepIdentity(self.looks.version(WORKFLOW))}
+        for step in request.evaluators:
+            reads = sorted(step.reads)
+            run_file.steps[step.name] = StepIdentity(self.looks.version(step.name), reads)
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         made_by = request.made_by  # whoever ran it last knows how it is run

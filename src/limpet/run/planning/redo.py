@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from limpet.datasets.choosing import Selection
@@ -110,10 +111,28 @@ def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
         replace_file(layout.redone, [json.dumps(redone).encode()])
 
 
+def note_outdated(layout: Layout, needed: Mapping[str, Mapping[str, int]]) -> None:
+    """Note which records are to be made anew because a file changed, for those who only read."""
+    if needed:
+        replace_file(layout.outdated, [json.dumps(needed).encode()])
+    else:
+        layout.outdated.unlink(missing_ok=True)
+
+
 def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
-    """Return which records must be there. It is a hint: nothing, if it cannot be read."""
+    """Return which records must be there, as they were made anew before."""
+    return _needed_in(layout.redone)
+
+
+def read_outdated(layout: Layout) -> dict[str, dict[str, int]]:
+    """Return which records must be there, beside those that `read_redone` knows."""
+    return _needed_in(layout.outdated)
+
+
+def _needed_in(path: Path) -> dict[str, dict[str, int]]:
+    """Return by step and key which generation is needed. A hint: nothing, if it is unreadable."""
     try:
-        redone = json.loads(read_whole(layout.redone))
+        redone = json.loads(read_whole(path))
         return {
             str(step): {str(k): int(n) for k, n in keys.items()} for step, keys in redone.items()
         }

@@ -23,6 +23,10 @@ class StaleRecords:
         asked_about: The step about whose records a person is asked.
         run_file: What is decided now is noted there.
         on_change: What to do about results of the workflow; None: as it was decided before.
+
+    Attributes:
+        kept: The keys of records that stay though a file changed, each as long as its generation
+            is below this.
     """
 
     def __init__(
@@ -38,7 +42,7 @@ class StaleRecords:
         self._columns = columns
         self._asked_about = asked_about
         self._decided = run_file.files_decided
-        self._kept: dict[str, int] = {}
+        self.kept: dict[str, int] = {}
         self._found: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
             changed = files.changed(step, project, run_file.files_last)
@@ -65,7 +69,7 @@ class StaleRecords:
         self._undecided = {name for name, choice in choices.items() if choice is None}
         kept = {name for name, choice in choices.items() if choice == "keep"}
         column = self._columns[self._asked_about]
-        self._kept = {
+        self.kept = {
             key: column.next_generation(key)
             for key, names in found.items()
             if names and names <= kept
@@ -81,7 +85,7 @@ class StaleRecords:
 
     def is_kept(self, key: str) -> bool:
         """Tell whether a record stays as a person decided, though a file changed."""
-        needed = self._kept.get(key)
+        needed = self.kept.get(key)
         return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
 
     def undecided(self, key: str) -> set[str]:

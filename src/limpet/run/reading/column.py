@@ -1,22 +1,24 @@
 """How is one record found among a hundred thousand, without reading the others?
 
 Our facts stand first on a line: a short read at the record's place gives its id, its time and what
-it used, however long the trace behind them is.
+it used, however long the trace behind them is. Failures are lines of the same kind.
 """
 
+import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import KEY, Entry, decode_line, is_whole
+from limpet.journal.lines import KEY, PREFIX, Entry, decode_line, is_whole
+from limpet.json_values import encode
 
 _HEAD_BYTES = 1_000
 _BEGIN, _END = len(b'{"_limpet":'), b'},"'
@@ -54,10 +56,12 @@ class FactsReader(ColumnReader):
         """Yield the keys in the order of the file."""
         return iter(self._places.offsets)
 
-    def since(self, offset: int) -> list[bytes]:
-        """Return the keys whose records begin there in the file or later, in its order."""
-        places = reversed(self._places.offsets.items())
-        return [key for key, _ in takewhile(lambda one: one[1] >= offset, places)][::-1]
+    def count_since(self, offset: int) -> int:
+        """Return how many records begin there in the file or later."""
+        offsets = self._places.offsets
+        if offset == 0:
+            return len(offsets)
+        return sum(1 for _ in takewhile(offset.__le__, reversed(offsets.values())))
 
     @property
     def end(self) -> int:
@@ -73,25 +77,68 @@ class FactsReader(ColumnReader):
         head = self._head(key)
         facts = None if head is None else facts_in(head)
         if facts is None and head is not None and len(head) == _HEAD_BYTES:
-            facts = facts_in(self._line(key))  # an id of unusual length
+            facts = next((facts_in(line) for _, line in self.lines([key])), None)  # a long id
         return facts
 
-    def usage(self, key: bytes) -> dict[str, Any] | None:
-        """Return what a call reported to have used; None if it did not."""
-        head = self._head(key)
-        found = None if head is None else _USAGE.search(head)
-        with suppress(JSONDecodeError):  # damaged
-            return None if found is None else loads(found[1])
-        return None
+    def usages(self, start: int) -> Iterator[dict[str, Any]]:
+        """Yield what calls reported to have used, from the records that begin at `start` on."""
+        file = self._file or self._opened()
+        if file is None or start >= self.state.end:
+            return
+        file.seek(start)
+        at = start
+        for line in file:
+            at += len(line)
+            found = _USAGE.search(line, 0, _HEAD_BYTES)
+            if found is None and at - len(line) == start:
+                return  # a step whose first call reported nothing is not read through
+            with suppress(JSONDecodeError):  # damaged
+                if found is not None:
+                    yield loads(found[1])
+            if at >= self.state.end:
+                return
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""
-        line = self._line(key)
-        if not is_whole(line) or line[KEY].lower() != key.hex().encode():
-            return None
-        with suppress(ValueError):
-            return decode_line(line)
-        return None
+        return next((decode_line(line) for _, line in self.lines([key])), None)
+
+    def lines(self, keys: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Yield those of the keys that have a record with its line, in the order of the file.
+
+        A line that no longer has its CRC does not count, and is left out.
+        """
+        offsets = self._places.offsets
+        places = sorted((offsets[key], key) for key in keys if key in offsets)
+        file = (self._file or self._opened()) if places else None
+        if file is None:
+            return
+        at = file.tell()
+        for offset, key in places:
+            if offset != at:  # most are read one after the other
+                file.seek(offset)
+            line = file.readline()
+            at = offset + len(line)
+            if is_whole(line) and line[KEY].lower() == key.hex().encode():
+                yield key, line
+
+    def keys_of(self, id_: str) -> list[bytes]:
+        """Return the keys of all records of an item, in the order of the file."""
+        needle = b'","id":' + encode(id_)[0] + b","
+        found: list[bytes] = []
+        file = self._file or self._opened()
+        if file is None or not self.state.end:
+            return found
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            at = text.find(needle)
+            while at >= 0:
+                begin = at - KEY.stop
+                if begin >= 0 and text[begin : begin + len(PREFIX)] == PREFIX:
+                    with suppress(ValueError):
+                        key = bytes.fromhex(text[at - 32 : at].decode("ascii"))
+                        if self._places.offsets.get(key) == begin:
+                            found.append(key)
+                at = text.find(needle, at + 1)
+        return found
 
     def _head(self, key: bytes) -> bytes | None:
         offset = self._places.offsets.get(key)
@@ -99,15 +146,6 @@ class FactsReader(ColumnReader):
         if offset is None or file is None:
             return None
         return os.pread(file.fileno(), _HEAD_BYTES, offset)
-
-    def _line(self, key: bytes) -> bytes:
-        offset = self._places.offsets.get(key)
-        file = self._file or self._opened()
-        if offset is None or file is None:
-            return b""
-        if file.tell() != offset:  # most are read in the order of the file
-            file.seek(offset)
-        return file.readline()
 
     def _opened(self) -> BinaryIO | None:
         with suppress(FileNotFoundError):
@@ -126,3 +164,64 @@ def facts_in(line: bytes) -> dict[str, Any] | None:
             return facts if isinstance(facts, dict) else None
         end = line.find(_END, end + 1)
     return None
+
+
+class Failed(NamedTuple):
+    """A failure on disk: where its line begins, and our facts about it."""
+
+    offset: int
+    facts: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        """Its class."""
+        return str(self.facts.get("class", "unknown"))
+
+    @property
+    def generation(self) -> int:
+        """Of which generation the record would have been."""
+        found = self.facts.get("generation", 0)
+        return found if isinstance(found, int) else 0
+
+
+class FailuresReader:
+    """The latest failure of each step and key, read as far as the file goes.
+
+    Whether a failure still counts, its column knows: a cell that succeeded since did not fail.
+
+    Attributes:
+        latest: By step and key.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._end = 0
+        self.latest: dict[tuple[str, str], Failed] = {}
+
+    def refresh(self) -> None:
+        """Read what was appended since."""
+        with suppress(FileNotFoundError), open_to_read(self._path) as file:
+            file.seek(self._end)
+            for line in file:
+                if not line.endswith(b"\n"):  # somebody is writing it just now
+                    break
+                self._take(line)
+                self._end += len(line)
+
+    def _take(self, line: bytes) -> None:
+        facts = facts_in(line) if is_whole(line) else None
+        if facts is not None and "step" in facts:
+            self.latest[str(facts["step"]), str(facts["key"])] = Failed(self._end, facts)
+
+    def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
+        """Yield the keys and failures of a step that stand from `start` on."""
+        for (name, key), failed in self.latest.items():
+            if name == step and failed.offset >= start:
+                yield key, failed
+
+    def record(self, failed: Failed) -> Mapping[str, Any]:
+        """Return the whole record of a failure."""
+        with open_to_read(self._path) as file:
+            file.seek(failed.offset)
+            record = decode_line(file.readline()).record
+        return record if isinstance(record, Mapping) else {}

@@ -1,186 +1,345 @@
-"""What became of each item, read one at a time, in the order of the dataset?"""
+"""What became of each item: which answer counts, and which scores belong to it?
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+An item's key, the workflow's fingerprint and the trial give the key of its answer; the digest of
+the answer, what an evaluator reads of the item and the evaluator's fingerprint give the key of its
+score. So everything is found by exact keys. Only where `items.jsonl` or `run.json` is gone, the
+latest answer of each item counts, and the latest score of that answer.
+"""
+
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
-from limpet.datasets.columns import Roles
-from limpet.journal.lines import Entry
-from limpet.run.executing.cells import ANSWER, METADATA, TRACE
+from orjson import loads
+
+from limpet.evaluators.reads import seen_digest
+from limpet.fingerprints.keys import score_key
+from limpet.journal.lines import Entry, decode_line
+from limpet.json_values import NotPlainError
+from limpet.run.executing.cells import ANSWER, METADATA, OUTPUT, TRACE, output_digest
+from limpet.run.planning.items_file import EARLIER_FILES
 from limpet.run.planning.redo import Redos
-from limpet.run.reading.column import FactsReader
-from limpet.run.reading.failures import Failed, FailuresReader
-from limpet.run.reading.rows import Naming, RowsAsked, roles_of, row_of
-from limpet.run.reading.scores import Scored, ScoresReader
+from limpet.run.reading.column import FactsReader, Failed, FailuresReader, facts_in
+from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.types import Item
+from limpet.run.run_file import StepIdentity
+from limpet.types import CellStatus, Item
+
+_CHUNK = 1_000
+_OURS = (ANSWER, TRACE, METADATA)
 
 
-@dataclass(slots=True)
-class ReadItem(ItemResult):
-    """An item as it was read from the files of a run.
+class AskedCell(NamedTuple):
+    """An item in a trial, and which answer counts for it.
 
     Attributes:
-        key: The key of its answer, as 32 hex digits.
-        base_id: The id of the item itself, whatever the trial.
-        row: Its row, as far as the files know it.
-        attempts: How many attempts the workflow took.
-        usage: What its calls used.
-        at: When its answer, or its failure, was written; empty: neither.
+        place: Where in the dataset the item is; None: that is not known.
+        id: Its id; empty where its place is known.
+        trial: Which repetition.
+        key: The key of the answer of the present workflow.
+        counting: The key of the answer that counts.
+        version: Which earlier version gave that; empty: the present one.
     """
 
-    key: str = ""
-    base_id: str = ""
-    row: Mapping[str, Any] = field(default_factory=dict)
-    attempts: int = 0
-    usage: Mapping[str, float] = field(default_factory=dict)
-    at: str = ""
+    place: int | None
+    id: str
+    trial: int
+    key: bytes
+    counting: bytes
+    version: str = ""
 
-    @property
-    def as_item(self) -> Item:
-        """The item that was asked."""
-        return Item(self.base_id, self.input, self.expected, self.row)
+
+class ScoresReader:
+    """The scores of one evaluator.
+
+    Args:
+        name: Its name.
+        column: Its column.
+        by: What it is now; None: nobody wrote it down, and the latest score of an answer counts.
+    """
+
+    def __init__(self, name: str, column: FactsReader, by: StepIdentity | None) -> None:
+        self.name = name
+        self.column = column
+        self._by = by
+        self._reads = frozenset[str]() if by is None else frozenset(by.reads)
+        self._latest: dict[tuple[Any, ...], bytes] | None = None
+
+    def key(self, item: ItemResult, known: dict[Any, str]) -> bytes:
+        """Return the key of the score of an item's answer; empty: it has none.
+
+        Args:
+            item: With its answer.
+            known: What evaluators see of this item, by what they read; what is new is added.
+        """
+        assert item.entry is not None
+        if self._by is None:
+            return self._latest_key(item)
+        output = _output_of(item.entry, self._reads)
+        if output is None:
+            return b""
+        if self._reads not in known:
+            known[self._reads] = seen_digest(as_item(item), self._reads)
+        seen, by = known[self._reads], self._by.fingerprint
+        return bytes.fromhex(score_key(output, seen, by, item.trial, item.identity))
+
+    def _latest_key(self, item: ItemResult) -> bytes:
+        assert item.entry is not None
+        if self._latest is None:
+            facts = ((key, self.column.facts(key) or {}) for key in self.column.keys())  # noqa: SIM118
+            self._latest = {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in facts}
+        for output in _outputs_of(item.entry):
+            if (key := self._latest.get((item.id, item.trial, output))) is not None:
+                return key
+        return b""
+
+    def latest(self, id_: str, trial: int, answer: Entry) -> Entry | None:
+        """Return the last score of an answer to an item, by whichever evaluator of this name."""
+        outputs = _outputs_of(answer)
+        for key in reversed(self.column.keys_of(id_)):
+            facts = self.column.facts(key) or {}
+            if facts.get("trial", 0) == trial and facts.get("of") in outputs:
+                return self.column.entry(key)
+        return None
 
 
 @dataclass(slots=True)
 class ItemsReader:
-    """Reads items by the keys of their answers.
+    """Reads what became of items, a thousand at a time.
 
     Attributes:
         step: The step that answers: the workflow, or a map.
         column: Its column.
         failures: Of all steps.
         evaluators: What scores.
-        naming: How ids are written.
-        configuration: The run's, where it has one.
-        rows: Each item's row as it was last asked.
-        per_trial: How many items there are.
-        standing: Of an answer that an earlier version gave, by its key: which version, and the key
-            that the present one's will have.
+        file: `items.jsonl`; None: it is not there, or damaged.
+        fingerprint: The workflow's; empty: nobody wrote it down.
+        places: The places of the items that the run reports of.
+        trials: How often each is asked.
         redos: What is to be run again whatever is there, and is not done.
-        begun: Returns the ids of cells that started, by their key: how an item without any record
-            is named.
     """
 
     step: str
     column: FactsReader
     failures: FailuresReader
     evaluators: Sequence[ScoresReader]
-    naming: Naming
-    configuration: Mapping[str, Any] | None
-    rows: RowsAsked
-    per_trial: int
-    standing: Mapping[bytes, tuple[str, bytes]]
+    file: ItemsFile | None
+    fingerprint: str
+    places: Sequence[int]
+    trials: int
     redos: Redos
-    begun: Callable[[], Mapping[str, str]]
-    _roles: dict[tuple[str, ...], Roles | None] = field(default_factory=dict)
+    _latest: list[AskedCell] | None = field(default=None)
 
-    def read(self, keys: Sequence[bytes]) -> Iterator[ReadItem]:
-        """Yield the items of these keys, in their order."""
-        for place, key in enumerate(keys):
-            yield self.at(place, key)
+    # ---- which answers count --------------------------------------------------------------------
 
-    def at(self, place: int, key: bytes) -> ReadItem:
-        """Return one item, by its place in the dataset and its key."""
-        entry = self.column.entry(key)
-        item = self._named(place, key, None if entry is None else entry.facts)
-        row = self.rows.at(place)
-        row = row if row is not None and row["id"] == item.id else None
-        if entry is not None:
-            self._answered(item, entry, row)
-        else:
-            self._unanswered(item, self.failures.latest.get((self.step, item.key)), row)
-        item.version, present = self.standing.get(key, ("", key))
-        self._note_redo(item, self.step, self.column, key, present)
-        return item
+    def __len__(self) -> int:
+        if self._has_keys:
+            return len(self.places) * self.trials
+        return len(self._latest_of_each())
 
-    def named(self, place: int, key: bytes) -> ReadItem:
-        """Return one item with its name and little else, quickly."""
-        return self._named(place, key, self.column.facts(key))
+    @property
+    def _has_keys(self) -> bool:
+        return self.file is not None and bool(self.fingerprint)
 
-    def _named(self, place: int, key: bytes, facts: Mapping[str, Any] | None) -> ReadItem:
-        text = key.hex()
-        if facts is None:
-            failed = self.failures.latest.get((self.step, text))
-            facts = {} if failed is None else failed.facts
-        trial = facts.get("trial")
-        if trial is None:  # nothing was written of it yet
-            trial = place // self.per_trial if self.per_trial else 0
-        known = facts.get("id") or self._name_without_facts(place, text)
-        public = self.naming.public(known, trial)
-        item = ReadItem(public, trial, None, None, key=text)
-        item.base_id = self.naming.base(public, trial)
-        item.attempts = facts.get("attempts", 0)
-        item.seconds = facts.get("seconds", 0.0)
-        item.at = facts.get("at", "")
-        return item
+    def cells(self, only: Container[int] | None = None) -> Iterator[AskedCell]:
+        """Yield each item in each trial, in the order of the dataset, trial by trial.
 
-    def _name_without_facts(self, place: int, key: str) -> str:
-        row = self.rows.at(place)
-        return str((row or {}).get("id") or self.begun().get(key) or f"#{place + 1}")
+        Args:
+            only: The places of the items that are wanted; None: all.
+        """
+        if self.file is None or not self.fingerprint:
+            yield from (
+                cell for cell in self._latest_of_each() if only is None or cell.place in only
+            )
+            return
+        contents, standing = self.file.contents, self.file.has_standing
+        for trial in range(self.trials):
+            for place in self.places:
+                if only is None or place in only:
+                    key = contents.key(place, self.fingerprint, trial)
+                    cell = AskedCell(place, "", trial, key, key)
+                    yield self._settled(cell) if standing else cell
 
-    def _answered(self, item: ReadItem, entry: Entry, row: Mapping[str, Any] | None) -> None:
-        record = entry.record if isinstance(entry.record, Mapping) else {"output": entry.record}
-        item.status, item.entry = "completed", entry
-        item.usage = entry.facts.get("usage") or {}
-        item.note_masked(self.step, entry.facts)
-        if ANSWER in record:
+    def _settled(self, cell: AskedCell) -> AskedCell:
+        """Find which answer counts: where the present version has none, another's may stand."""
+        assert self.file is not None
+        assert cell.place is not None
+        standing = self.file.standing(cell.place, cell.trial)
+        if standing is None:
+            return cell
+        if self.column.has(cell.key):
+            is_kept = self.column.generation(cell.key) < standing.below
+            return cell._replace(version=EARLIER_FILES) if is_kept else cell
+        if not standing.version:
+            return cell
+        before = self.file.contents.key(cell.place, standing.version, cell.trial)
+        return cell._replace(counting=before, version=standing.version)
+
+    def _latest_of_each(self) -> list[AskedCell]:
+        """Return the latest record of each item and trial; what failed counts if there is none."""
+        if self._latest is None:
+            found: dict[tuple[str, int], bytes] = {}
+            for key in self.column.keys():  # noqa: SIM118 - it is no dict
+                found[_named(self.column.facts(key) or {})] = key
+            for text, failed in self.failures.of(self.step):
+                found.setdefault(_named(failed.facts), bytes.fromhex(text))
+            self._latest = list(self._in_order(found))
+        return self._latest
+
+    def _in_order(self, found: Mapping[tuple[str, int], bytes]) -> Iterator[AskedCell]:
+        """Yield what is asked, as far as that is known; else what there is."""
+        if self.file is None:
+            for (id_, trial), key in found.items():
+                yield AskedCell(None, id_, trial, key, key)
+            return
+        ids = list(self.file.ids())
+        for trial in range(max((trial for _, trial in found), default=0) + 1):
+            for place in self.places:
+                key = found.get((ids[place], trial), b"")
+                yield AskedCell(place, "", trial, key, key)
+
+    # ---- what became of them --------------------------------------------------------------------
+
+    def read(self, cells: Iterable[AskedCell], *, whole: bool = True) -> Iterator[ItemResult]:
+        """Yield what became of each.
+
+        Args:
+            cells: Of which.
+            whole: With what was asked and answered; else only what a summary needs.
+        """
+        rest = iter(cells)
+        while chunk := list(islice(rest, _CHUNK)):
+            asked = [self._item(cell) for cell in chunk]
+            items = [
+                ItemResult(
+                    one.id,
+                    cell.trial,
+                    one.input,
+                    one.expected,
+                    row=one.row,
+                    key=cell.counting.hex(),
+                    version=cell.version,
+                    identity=self._identity(cell),
+                )
+                for cell, one in zip(chunk, asked, strict=True)
+            ]
+            self._answer(chunk, items, whole=whole)
+            seen: list[dict[Any, str]] = [{} for _ in items]
+            for evaluator in self.evaluators:
+                self._score(items, evaluator, seen)
+            yield from items
+
+    def _item(self, cell: AskedCell) -> Item:
+        if self.file is None or cell.place is None:
+            return Item(cell.id, None)
+        return self.file.item(cell.place)
+
+    def _identity(self, cell: AskedCell) -> str:
+        if self.file is None or cell.place is None:
+            return ""
+        return self.file.contents[cell.place].identity
+
+    def _answer(
+        self, cells: Sequence[AskedCell], items: Sequence[ItemResult], *, whole: bool
+    ) -> None:
+        left = {cell.counting: (cell, item) for cell, item in zip(cells, items, strict=True)}
+        for key, line in self.column.lines(left):
+            _, item = left.pop(key)
+            facts = None if whole else facts_in(line)
+            entry = Entry(facts, {}) if facts and OUTPUT in facts else decode_line(line)
+            self._answered(item, entry)
+        for cell, item in left.values():
+            failed = self.failures.latest.get((self.step, cell.key.hex()))
+            if failed is not None:
+                self._failed(item, failed)
+        if self.redos:
+            for cell, item in zip(cells, items, strict=True):
+                self._note_redo(item, self.step, self.column, cell.counting, cell.key)
+
+    def _answered(self, item: ItemResult, entry: Entry) -> None:
+        facts, record = entry.facts, entry.record
+        retried = facts.get("status") == CellStatus.COMPLETED_WITH_RETRIES
+        item.status = CellStatus.COMPLETED_WITH_RETRIES if retried else CellStatus.COMPLETED
+        item.entry = entry
+        item.note(self.step, facts)
+        if not isinstance(record, Mapping):  # of a map
+            item.output = record
+        elif ANSWER in record:
             item.output, item.trace = record[ANSWER], record.get(TRACE) or ()
             item.metadata = record.get(METADATA)
-            self._asked(item, row_of(record) if row is None else row)
-        else:  # of a map
-            item.output, item.input = record.get("output"), record.get("input")
-        self._score(item)
+            item.row = item.row or {n: one for n, one in record.items() if n not in _OURS}
+        else:
+            item.output, item.input = record.get("output"), record.get("input", item.input)
 
-    def _unanswered(
-        self, item: ReadItem, failed: Failed | None, row: Mapping[str, Any] | None
-    ) -> None:
-        if failed is not None:
-            record = self.failures.entry(failed).record
-            item.status, item.error = "failed", record.get("error") or {}
-            item.note_masked(self.step, failed.facts)
+    def _failed(self, item: ItemResult, failed: Failed) -> None:
+        record = self.failures.record(failed)
+        item.status, item.error = CellStatus.FAILED, record.get("error") or {}
+        item.note(self.step, failed.facts)
+        if self.step == "map":
             item.input = record.get("input")
-        if row is not None:
-            self._asked(item, row)
 
-    def _asked(self, item: ReadItem, row: Mapping[str, Any]) -> None:
-        """Say what was asked, and what was expected."""
-        names = tuple(row)
-        if names not in self._roles:
-            self._roles[names] = roles_of(self.configuration, row)
-        roles = self._roles[names]
-        # The public record has the public id; the row its own.
-        item.row = {**row, "id": item.base_id} if "id" in row else row
-        if roles is not None:
-            item.input = row.get(roles.input)
-            item.expected = None if roles.expected is None else row.get(roles.expected)
-
-    def scored(self, item: ReadItem) -> Scored:
-        """Return what the scores of an item refer to."""
-        return Scored(item.as_item, item.id, item.trial, item.entry)
-
-    def _score(self, item: ReadItem) -> None:
-        if not self.evaluators:
-            return
-        scored = self.scored(item)
-        for evaluator in self.evaluators:
-            entry = evaluator.score(scored)
-            if self.redos and (keys := evaluator.keys_of(scored)):
-                self._note_redo(item, evaluator.name, evaluator.column, keys[-1], keys[-1])
-            if entry is not None:
-                item.note_score(evaluator.name, entry)
-            elif (failed := evaluator.failure(scored)) is not None:
-                error = self.failures.entry(failed).record.get("error") or {}
-                item.score_errors[evaluator.name] = error
-                item.note_masked(evaluator.name, failed.facts)
+    def _score(
+        self,
+        items: Sequence[ItemResult],
+        evaluator: ScoresReader,
+        seen: Sequence[dict[Any, str]],
+    ) -> None:
+        name, left = evaluator.name, {}
+        for item, known in zip(items, seen, strict=True):
+            if item.entry is not None:
+                key = evaluator.key(item, known)
+                left[key] = item
+                if self.redos:
+                    self._note_redo(item, name, evaluator.column, key, key)
+        for key, line in evaluator.column.lines(left):
+            item = left.pop(key)
+            item.note_score(name, *_decoded(line))
+        for key, item in left.items():
+            failed = self.failures.latest.get((name, key.hex()))
+            if failed is not None:
+                item.score_errors[name] = self.failures.record(failed).get("error") or {}
+                item.note_masked(name, failed.facts)
 
     def _note_redo(
-        self, item: ReadItem, step: str, column: FactsReader, key: bytes, present: bytes
+        self, item: ItemResult, step: str, column: FactsReader, key: bytes, present: bytes
     ) -> None:
         """Say of an item that a step is still to be run again, and why that failed if it did."""
-        needed = self.redos.needed(step, item.base_id, key.hex())
+        needed = self.redos.needed(step, item.id, key.hex())
         if needed and column.generation(key) < needed:
             failed = self.failures.latest.get((step, present.hex()))
             is_of_it = failed is not None and failed.generation >= needed
-            record = self.failures.entry(failed).record if failed and is_of_it else {}
+            record = self.failures.record(failed) if failed and is_of_it else {}
             item.redo[step] = record.get("error")
+
+
+def as_item(item: ItemResult) -> Item:
+    """Return the item that was asked."""
+    return Item(item.id, item.input, item.expected, item.row)
+
+
+def _decoded(line: bytes) -> tuple[Mapping[str, Any], Any]:
+    """Return the facts and the record of a whole line, in half the time where it is plain."""
+    if b'"marked":true' in line or b'"wrapped":true' in line:
+        entry = decode_line(line)
+        return entry.facts, entry.record
+    fields = loads(line)
+    del fields["_crc"]
+    return fields.pop("_limpet"), fields
+
+
+def _output_of(entry: Entry, reads: Collection[str]) -> str | None:
+    try:
+        return output_digest(entry, reads)
+    except (KeyError, TypeError, NotPlainError):
+        return None
+
+
+def _outputs_of(entry: Entry) -> list[str]:
+    """Return the digests by which the scores of an answer may name it."""
+    found = (_output_of(entry, reads) for reads in ((), ("trace",)))
+    return [output for output in found if output is not None]
+
+
+def _named(facts: Mapping[str, Any]) -> tuple[str, int]:
+    return str(facts.get("id", "")), int(facts.get("trial", 0))

@@ -1,25 +1,40 @@
 """How far is a run, by its files alone?
 
-What was there when the session began, and what it plans, stands in `run.json`; what there is now,
-in the columns. So only their indexes are read, the story of this session, and the beginnings of the
-last lines; never a trace.
+What was there when the session began, and what it plans, stands in `run.json`; what was added
+since, in the columns. So only their indexes are read, the story of this session, and the beginnings
+of the last lines; never a trace, nor the items.
 """
 
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
-from limpet.run.reading.column import FactsReader
-from limpet.run.reading.failures import FailuresReader
-from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.reading.column import FactsReader, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
 from limpet.run.run_file import Session
 
 _WINDOW_S = 30.0
 _MOST_RECENT = 2_000
+
+
+def seconds_of(text: object) -> float | None:
+    """Return a time as our files write it, in seconds since 1970; None if it is none."""
+    try:
+        at = datetime.fromisoformat(str(text))
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+
+
+def age_s(text: object) -> float | None:
+    """Return how long ago a time was; None if it is none."""
+    at = seconds_of(text)
+    return None if at is None else max(0.0, time.time() - at)
 
 
 @dataclass(slots=True)
@@ -29,10 +44,9 @@ class Progress:
     Attributes:
         session: The last one, as `run.json` tells.
         columns: Each step's, the first step first.
-        asked: The keys that count now; None: nobody left a note.
-        standing: By those of them that are of an earlier version: which, and the present key.
+        counting: Returns the keys of the answers that count, and those of the present workflow.
         failures: Of all sessions.
-        story: Of this session; None: it is not wanted.
+        story: Of this session; None: it is not wanted, or what it told is noted in `session`.
         is_running: Whether somebody works on it.
         used: What the calls of this session used, by step, and up to where in its column.
         needed: Returns which generation a step's record of a key must have.
@@ -40,8 +54,7 @@ class Progress:
 
     session: Session
     columns: Mapping[str, FactsReader]
-    asked: Sequence[bytes] | None
-    standing: Mapping[bytes, tuple[str, bytes]]
+    counting: Callable[[], tuple[Sequence[bytes], AbstractSet[bytes]]]
     failures: FailuresReader
     story: EventLog | None
     is_running: bool
@@ -63,54 +76,57 @@ class Progress:
     @property
     def total(self) -> int:
         """How many cells each step has."""
-        if self.asked is not None:
-            return len(self.asked)
         if self.session.items is not None:
             return self.session.items * self.session.trials
-        return max(map(len, self.columns.values()), default=0)
+        return max(len(self.counting()[0]), *map(len, self.columns.values()))
 
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
         began_with = self.session.steps.get(name)
-        if is_first and self.asked is not None:
-            reaches = (column.generation(key) >= self.needed(name, key) for key in self.asked)
-            have = sum(reaches)
+        if is_first and (began_with is None or column.state.bad_lines):  # each has to be looked at
+            asked = self.counting()[0]
+            have = sum(column.generation(key) >= self.needed(name, key) for key in asked)
             kept = have if began_with is None else min(began_with.kept, have)
         elif began_with is not None:
             kept, noted = min(began_with.kept, total), began_with.have
-            have = kept + len(column.since(began_with.bytes_at)) if noted is None else noted
+            have = kept + column.count_since(began_with.bytes_at) if noted is None else noted
             have = max(kept, min(total, have))
         else:  # nothing is known of it: all there is, was there
             have = kept = min(total, len(column))
         failed = self._failed(name, is_first=is_first)
-        story = self.story
+        retries, tokens = 0, {}
+        if began_with is not None:
+            retries, tokens = began_with.retries or 0, began_with.tokens
+        if self.story is not None:
+            retries = self.story.retries[name]
+            tokens = {} if began_with is None else self.tokens(name, began_with.bytes_at)
         return StepSnapshot(
             name,
             total,
             kept,
             have - kept,
             failed,
-            0 if story is None else story.retries[name],
+            retries,
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
-            {} if began_with is None or story is None else self._tokens(name, began_with.bytes_at),
+            tokens,
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
         """Count what failed in this session; of a run that rests, whatever has no answer yet."""
         column = self.columns[name]
-        asked = None
-        if self.asked is not None and is_first:
-            asked = {*self.asked, *(present for _, present in self.standing.values())}
-        start = 0 if asked is not None and not self.is_running else self._failures_at
-        failed: Counter[str] = Counter()
-        for text, one in self.failures.of(name, start):
-            key = bytes.fromhex(text)
-            is_mended = column.generation(key) >= one.generation
-            if not is_mended and (asked is None or key in asked):
-                failed[one.kind] += 1
-        return dict(failed)
+        counts_all = is_first and not self.is_running
+        start = 0 if counts_all else self._failures_at
+        kinds = {
+            key: failed.kind
+            for text, failed in self.failures.of(name, start)
+            if column.generation(key := bytes.fromhex(text)) < failed.generation
+        }
+        if kinds and is_first:  # a failure of another version, or of another row, counts no more
+            present = self.counting()[1]
+            kinds = {key: kind for key, kind in kinds.items() if key in present}
+        return dict(Counter(kinds.values()))
 
     @property
     def _failures_at(self) -> int:
@@ -166,14 +182,11 @@ class Progress:
             return ""
         return str(self.story.pace.get(name, {}).get("words", ""))
 
-    def _tokens(self, name: str, bytes_at: int) -> dict[str, float]:
+    def tokens(self, name: str, bytes_at: int) -> dict[str, float]:
         """Add up what the calls of this session used; what was counted before is not read again."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))
-        new = column.since(counted)
-        # A step whose first call reported nothing is not asked a hundred thousand times.
-        if new and (used or column.usage(new[0]) is not None):
-            for usage in filter(None, map(column.usage, new)):
-                add_counts(used, usage)
+        for usage in column.usages(counted):
+            add_counts(used, usage)
         self.used[name] = (column.end, used)
         return bounded(used)

@@ -5,28 +5,30 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from limpet.errors import JournalError
+from limpet.datasets.choosing import Selection
+from limpet.errors import JournalError, LimpetError
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
+from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.snapshot import Snapshot
+from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
-from limpet.run.reading.items import ItemsReader, ReadItem
-from limpet.run.reading.progress import Progress
-from limpet.run.reading.rows import RowsAsked
+from limpet.run.reading.items import ItemsReader, ScoresReader
+from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.run_files import RunFiles
-from limpet.run.reading.scores import ScoresReader
-from limpet.run.reading.times import seconds_of
+from limpet.run.results.evaluation_result import ItemResult, values_of
 from limpet.run.results.summary import summarise
+from limpet.types import Item
 
 State = Literal["running", "finished", "stopped", "cut off"]
-_CACHED = ("counts", "by_current_version", "keys", "scores", "_items", "_begun")
+_CACHED = ("counts", "by_current_version", "_items", "_counting")
 
 
 class RunReader(RunFiles):
@@ -49,18 +51,8 @@ class RunReader(RunFiles):
         super().refresh()
         if self.began_at != began:  # somebody went on with it
             self._used = {}
-        self._close_items()
         for name in _CACHED:
             self.__dict__.pop(name, None)
-
-    def close(self) -> None:
-        """Let go of the files."""
-        super().close()
-        self._close_items()
-
-    def _close_items(self) -> None:
-        if "_items" in self.__dict__:
-            self._items.rows.close()
 
     # ---- how it stands --------------------------------------------------------------------------
 
@@ -86,9 +78,20 @@ class RunReader(RunFiles):
 
     def snapshot(self) -> Snapshot:
         """Return how it stands."""
-        story = self._read_story(calls=not self.session.ended)
+        steps = self.session.steps.values()
+        if steps and all(step.retries is not None for step in steps):
+            return self.counts  # it has ended, and noted what the story told
+        story = self._read_story()
         stopping = self.is_running and story.is_stopping
         return Snapshot(self._progress(story).steps(), self._seconds, stopping)
+
+    def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
+        """Return by step how often this session tried again, and what it used."""
+        story, progress = self._read_story(calls=False), self._progress(None)
+        return {
+            name: (story.retries[name], progress.tokens(name, step.bytes_at))
+            for name, step in self.session.steps.items()
+        }
 
     def cut_off_calls(self) -> list[Started]:
         """Return which calls were in flight when it was cut off: they may have been paid for."""
@@ -116,8 +119,7 @@ class RunReader(RunFiles):
         return Progress(
             self.session,
             columns,
-            self.asked,
-            self.standing,
+            lambda: self._counting,
             self.failures,
             story,
             self.is_running,
@@ -130,100 +132,87 @@ class RunReader(RunFiles):
         needed = self.redos.any_needed(step)
         if needed is None:
             facts = self.columns[step].facts(key) or {}
-            base = self.naming.base(self._public_id(facts), int(facts.get("trial", 0)))
-            needed = self.redos.needed(step, base, key.hex())
+            needed = self.redos.needed(step, str(facts.get("id", "")), key.hex())
         return needed
+
+    @cached_property
+    def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
+        """The keys of the answers that count, and those that the present workflow's have."""
+        cells = list(self._items.cells())
+        return [cell.counting for cell in cells], frozenset(cell.key for cell in cells)
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
         """How many answers are by the present workflow, and of how many; None: all are."""
+        if self.kind == "map" or not has_standing(self.layout):
+            return None
         column = self.columns[self.step]
-        versions = Counter(
-            self.standing[key][0] if key in self.standing else ""
-            for key in (self.asked or ())
-            if column.has(key)
-        )
-        return (versions[""], versions.total()) if versions.total() > versions[""] else None
+        there = [cell for cell in self._items.cells() if column.has(cell.counting)]
+        present = sum(not cell.version for cell in there)
+        return (present, len(there)) if present < len(there) else None
 
     # ---- what came out --------------------------------------------------------------------------
 
     @cached_property
-    def keys(self) -> list[bytes]:
-        """The keys of the answers that count now, in the order of the dataset.
-
-        Where nobody left a note of them, the latest record of each id counts.
-        """
-        if self.asked is not None:
-            return self.asked
-        latest: dict[str, bytes] = {}
-        column = self.columns[self.step]
-        for key in column.keys():  # noqa: SIM118 - it is no dict
-            facts = column.facts(key) or {}
-            latest[self._public_id(facts)] = key
-        for text, failed in self.failures.of(self.step):
-            latest.setdefault(self._public_id(failed.facts), bytes.fromhex(text))
-        return list(latest.values())
-
-    def _public_id(self, facts: Mapping[str, Any]) -> str:
-        return self.naming.public(str(facts.get("id", "")), int(facts.get("trial", 0)))
-
-    @cached_property
-    def scores(self) -> list[ScoresReader]:
-        """The scores of each evaluator."""
-        known, reads = self.run_file.evaluators, self.run_file.reads
-        return [
-            ScoresReader(
-                name,
-                self.columns[name],
-                self.failures,
-                known.get(name),
-                reads.get(name, ()),
-                self.naming,
-            )
-            for name in self.evaluators
-        ]
-
-    @cached_property
     def _items(self) -> ItemsReader:
-        rows = RowsAsked(self.layout.home / "workflow_output.json", self.layout.asked)
+        file, steps = self.items_file, self.run_file.steps
+        answering = steps.get(self.step)
+        # Without the items nobody knows what an evaluator read of them: the latest score counts.
+        by = {} if file is None else steps
         return ItemsReader(
             self.step,
             self.columns[self.step],
             self.failures,
-            self.scores,
-            self.naming,
-            self.run_file.configuration,
-            rows,
-            len(self.keys) // self.naming.trials,
-            self.standing,
+            [ScoresReader(name, self.columns[name], by.get(name)) for name in self.evaluators],
+            file,
+            "" if answering is None else answering.fingerprint,
+            self._places(),
+            self.trials,
             self.redos,
-            lambda: self._begun,
         )
 
-    @cached_property
-    def _begun(self) -> dict[str, str]:
-        return {one.key: one.id for one in self._read_story().begun.values()}
+    def _places(self) -> Sequence[int]:
+        """Return the places of the items that the run reports of."""
+        file = self.items_file
+        if file is None:
+            return ()
+        if self.run_file.selections in ([], [Selection()]):
+            return range(len(file))
+        return self.run_file.reported([Item(id_, None) for id_ in file.ids()])
 
-    def items(self) -> Iterator[ReadItem]:
-        """Yield each item in each trial, in the order of the dataset, trial by trial."""
-        return self._items.read(self.keys)
+    def __len__(self) -> int:
+        """Return how many items there are, counting each trial."""
+        return len(self._items)
 
-    def item(self, id_: str) -> list[WholeItem]:
-        """Return all about one item, once for each trial; empty if nobody ever heard of it.
+    def items(self, places: Container[int] | None = None) -> Iterator[ItemResult]:
+        """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
-            id_: Its id, or with several trials one of `<id>_rep<N>`.
+            places: Only the items at these places in the dataset; None: all.
         """
+        return self._items.read(self._items.cells(places))
+
+    def item(self, id_: str) -> list[WholeItem]:
+        """Return all about one item, once for each trial; empty if nobody ever heard of it."""
         calls = self._progress(self._read_story()).unfinished() if self.is_running else []
-        return whole_items(self._items, self.keys, id_, self.layout.events, calls)
+        return whole_items(self._items, id_, self.layout.events, calls)
 
     def ids(self) -> Iterator[str]:
-        """Yield the id of each item in each trial."""
-        return (self._items.named(place, key).id for place, key in enumerate(self.keys))
+        """Yield the id of each item."""
+        file = self.items_file
+        return iter(cell.id for cell in self._items.cells()) if file is None else file.ids()
+
+    def score_parts(self) -> dict[str, list[str | None]]:
+        """Return, by evaluator, the names of the values it gave; None: one without a name."""
+        parts: dict[str, dict[str | None, None]] = {name: {} for name in self.evaluators}
+        for item in self._items.read(self._items.cells(), whole=False):
+            for name, score in item.scores.items():
+                parts[name].update(dict.fromkeys(part for part, _ in values_of(score)))
+        return {name: list(found) or [None] for name, found in parts.items()}
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of `summary.json`, as they are now."""
-        return summarise(map(_timed, self.items()), self.evaluators)
+        return summarise(self._items.read(self._items.cells(), whole=False), self.evaluators)
 
     def summary_written(self) -> dict[str, Any]:
         """Return what the last session wrote into `summary.json`; empty if that is not there."""
@@ -233,7 +222,14 @@ class RunReader(RunFiles):
         return {}
 
 
-def _timed(item: ReadItem) -> ReadItem:
-    if item.status != "completed":  # as in summary.json: the time that gave answers
-        item.seconds = 0.0
-    return item
+def open_run(run: str | None) -> RunReader:
+    """Open a run to read it: the one that is named, or the latest.
+
+    Raises:
+        LimpetError: There is no such run. Not a `JournalError`: nothing is wrong with a journal,
+            it is the argument that has to be mended.
+    """
+    try:
+        return RunReader(choose_run(run))
+    except JournalError as error:
+        raise LimpetError(str(error), hint=error.hint) from error

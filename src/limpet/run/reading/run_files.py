@@ -6,14 +6,13 @@ from typing import Self
 
 from limpet.errors import JournalError
 from limpet.journal.event_log import EventLog, last_told
-from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.work_items import Note, read_asked
-from limpet.run.reading.column import FactsReader
-from limpet.run.reading.failures import FailuresReader
+from limpet.run.planning.items_file import identity_of
+from limpet.run.planning.redo import Redos, read_outdated, read_redone
+from limpet.run.reading.column import FactsReader, FailuresReader
 from limpet.run.reading.find_run import layout_of_run
+from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.lock_holder import Holder, holder_of
-from limpet.run.reading.rows import Naming, naming_of
-from limpet.run.reading.times import age_s, seconds_of
+from limpet.run.reading.progress import age_s, seconds_of
 from limpet.run.run_file import RunFile, Session
 
 _NAME = re.compile(r"\w[\w.-]*")
@@ -36,9 +35,6 @@ class RunFiles:
         columns: The column of each step that was last asked for, the first step first.
         failures: Of all sessions.
         story: Of the last session; None: nobody wanted it yet.
-        asked: The keys that count now; None: nobody left a note.
-        standing: By the key of an answer that an earlier version gave: which version, and the key
-            that the present one's will have.
         redos: What is to be run again whatever is there, and is not done.
 
     Raises:
@@ -54,8 +50,7 @@ class RunFiles:
         self.columns: dict[str, FactsReader] = {}
         self.failures = FailuresReader(self.layout.failures)
         self.story: EventLog | None = None
-        self.asked: list[bytes] | None = None
-        self.standing: dict[bytes, tuple[str, bytes]] = {}
+        self._items_file: ItemsFile | None = None
         self.redos = Redos()
         self._read_files()
 
@@ -69,6 +64,8 @@ class RunFiles:
         """Let go of the files."""
         for column in self.columns.values():
             column.close()
+        if self._items_file is not None:
+            self._items_file.close()
 
     def refresh(self) -> None:
         """Read what happened since."""
@@ -77,8 +74,10 @@ class RunFiles:
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
         self.run_file = self._read_run_file()
-        self.redos = Redos(self.run_file.redo, read_redone(self.layout))
-        note = read_asked(self.layout)
+        needed = read_redone(self.layout)
+        for step, keys in read_outdated(self.layout).items():
+            needed[step] = {**needed.get(step, {}), **keys}
+        self.redos = Redos(self.run_file.redo, needed)
         # The story before the columns: a call it tells of may have its record by now, and a call
         # with a record is not in flight.
         if self.story is not None:
@@ -90,21 +89,21 @@ class RunFiles:
                 path = self.layout.column(name)
                 self.columns[name] = FactsReader(path, self.layout.index(path))
         self.failures.refresh()
-        self.asked, self.standing = None, {}
-        if note is not None:
-            self._settle(note)
 
-    def _settle(self, note: Note) -> None:
-        """Find which keys count: where the present version has no answer, another's may stand."""
-        self.asked, column = note.keys, self.columns[self.step]
-        if not note.standing:
-            return
-        self.asked = []
-        for key in note.keys:
-            before = None if column.has(key) else note.standing.get(key)
-            self.asked.append(key if before is None else before[0])
-            if before is not None:
-                self.standing[before[0]] = before[1].hex(), key
+    @property
+    def items_file(self) -> ItemsFile | None:
+        """What was asked, read when it is needed; None: it is not there, or damaged."""
+        there, known = identity_of(self.layout), self._items_file
+        if there is None or self.kind == "map":
+            return None
+        if known is None or known.identity != there:
+            try:
+                self._items_file = ItemsFile(self.layout)
+            except (OSError, JournalError) as error:
+                self._items_file = None
+                remark = f"{error}, so less is known"
+                self.remarks += [remark] if remark not in self.remarks else []
+        return self._items_file
 
     def _read_run_file(self) -> RunFile:
         self.remarks = []
@@ -143,9 +142,9 @@ class RunFiles:
         return self.run_file.session or Session()
 
     @property
-    def naming(self) -> Naming:
-        """How ids are written."""
-        return naming_of(self.run_file.sessions)
+    def trials(self) -> int:
+        """How often each item is asked."""
+        return self.session.trials
 
     # ---- who works on it ------------------------------------------------------------------------
 

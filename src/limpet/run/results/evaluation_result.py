@@ -1,7 +1,7 @@
 """What came out of an evaluation, read back from its columns."""
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from importlib import import_module
@@ -13,6 +13,7 @@ from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
+from limpet.types import CellStatus
 
 
 @dataclass(slots=True)
@@ -20,8 +21,8 @@ class ItemResult:
     """One item in one trial, with its answer and its scores.
 
     Attributes:
-        id: The item's id; with several trials, `<id>_rep<N>`.
-        trial: Which repetition.
+        id: The item's id.
+        trial: Which repetition, from 0.
         input: What was asked.
         expected: What the answer should be.
         output: The answer; None if there is none.
@@ -31,13 +32,20 @@ class ItemResult:
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
         score_usage: What the evaluators used for their scores, where they say: `usage`, `models`.
-        status: "completed", "failed" or "not run": the workflow's.
+        status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
+            "not_run".
         seconds: How long the workflow took.
+        attempts: How many attempts it took.
+        usage: What its calls used.
+        at: When its answer, or its failure, was written; empty: neither.
+        row: The whole row.
+        key: The key of its answer, as 32 hex digits.
         masked: The steps whose line on disk had a secret, which is masked there.
         saw_masked: The evaluators that scored an answer of which a secret was masked.
         version: Which earlier version of the workflow gave the answer; empty: the present one.
         redo: The steps whose forced redo is still to be done, with why it failed if it did. What
             is here is the earlier result.
+        entry: The line of its answer; None if there is none.
     """
 
     id: str
@@ -51,20 +59,37 @@ class ItemResult:
     error: dict[str, Any] | None = None
     score_errors: dict[str, dict[str, Any]] = field(default_factory=dict)
     score_usage: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    status: str = "not run"
+    status: CellStatus = CellStatus.NOT_RUN
     seconds: float = 0.0
+    attempts: int = 0
+    usage: Mapping[str, float] = field(default_factory=dict)
+    at: str = ""
+    row: Mapping[str, Any] = field(default_factory=dict)
+    key: str = ""
     masked: tuple[str, ...] = ()
     saw_masked: tuple[str, ...] = ()
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
-    entry: Entry = field(default=Entry({}, {}), repr=False)
+    entry: Entry | None = field(default=None, repr=False)
+    identity: str = field(default="", repr=False)
 
-    def note_score(self, name: str, entry: Entry) -> None:
+    @property
+    def is_completed(self) -> bool:
+        """Whether there is an answer."""
+        return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
+
+    def note(self, step: str, facts: Mapping[str, Any]) -> None:
+        """Note what the line of its answer, or of its failure, says beside what came out."""
+        self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
+        self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
+        self.note_masked(step, facts)
+
+    def note_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
         """Note what the line of an evaluator says."""
-        self.scores[name] = entry.record
-        if "usage" in entry.facts:
-            self.score_usage[name] = entry.facts
-        self.note_masked(name, entry.facts)
+        self.scores[name] = record
+        if "usage" in facts:
+            self.score_usage[name] = facts
+        self.note_masked(name, facts)
 
     def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
         """Note what the line of a step says of secrets."""
@@ -86,7 +111,7 @@ class EvaluationResult:
 
     def __init__(
         self,
-        read_items: Callable[[], list[ItemResult]],
+        read_items: Callable[[], Iterable[ItemResult]],
         summary: dict[str, Any],
         plan: Plan,
         run: str | None = None,
@@ -104,7 +129,7 @@ class EvaluationResult:
 
         They are read from the run's files when they are first asked for.
         """
-        return self._read_items()
+        return list(self._read_items())
 
     @property
     def failed(self) -> list[ItemResult]:
@@ -143,7 +168,7 @@ def _shown(evaluator: Mapping[str, Any]) -> str:
 
 def _row(one: ItemResult) -> dict[str, Any]:
     row = {"id": one.id, "trial": one.trial, "input": one.input, "expected": one.expected}
-    row |= {"output": one.output, "status": one.status, "seconds": one.seconds}
+    row |= {"output": one.output, "status": one.status.value, "seconds": one.seconds}
     row["error"] = None if one.error is None else one.error.get("message")
     for name, score in one.scores.items():
         for part, value in told_by(score):

@@ -10,7 +10,6 @@ from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.executing.cells import answer_record
-from limpet.run.planning.work_items import Asked
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.trace import kept_events
 from limpet.workflows.nat_trace import nat_steps
@@ -20,8 +19,9 @@ _PIECE_BYTES = 2**20
 
 def write_outputs(
     layout: Layout,
-    results: Iterable[tuple[Asked, ItemResult]],
+    results: Iterable[ItemResult],
     evaluators: Sequence[str],
+    trials: int,
     summarise: Callable[[], dict[str, Any]],
     *,
     bare: bool = False,
@@ -33,8 +33,9 @@ def write_outputs(
 
     Args:
         layout: Where.
-        results: What was asked, and what came out.
+        results: What came out.
         evaluators: The names of what scored.
+        trials: How often each item was asked: if more than once, ids become `<id>_rep<N>`.
         summarise: Returns the numbers, once all results were gone through.
         trace_filter: Which types or kinds of events are kept; None: all.
         bare: In `workflow_output.json`, only the outputs themselves.
@@ -44,10 +45,11 @@ def write_outputs(
         scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
 
         def answers() -> Iterator[Any]:
-            for number, (asked, item) in enumerate(results):
+            for number, item in enumerate(results):
+                id_ = item.id if trials == 1 else f"{item.id}_rep{item.trial}"
                 for name, file in scores.items():
-                    file.write((b",\n" if number else b"\n") + encode(_score(name, item))[0])
-                yield item.output if bare else _answer(asked, item, trace_filter)
+                    file.write((b",\n" if number else b"\n") + encode(_score(id_, name, item))[0])
+                yield item.output if bare else _answer(id_, item, trace_filter)
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
         summary = summarise()
@@ -59,24 +61,24 @@ def write_outputs(
     replace_file(layout.home / "summary.json", [pretty])
 
 
-def _answer(asked: Asked, item: ItemResult, trace_filter: Sequence[str] | None) -> dict[str, Any]:
-    if item.status == "completed":
+def _answer(id_: str, item: ItemResult, trace_filter: Sequence[str] | None) -> dict[str, Any]:
+    if item.is_completed:
         steps = nat_steps(kept_events(item.trace, trace_filter))
-        return answer_record(asked, item.output, steps, item.metadata)
-    ours: dict[str, Any] = {"status": item.status}
+        return answer_record(id_, item.row, item.output, steps, item.metadata)
+    ours: dict[str, Any] = {"status": item.status.value}
     if item.error is not None:  # the traceback stands in failures.jsonl
         ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
-    return answer_record(asked, None, []) | {"_limpet": ours}
+    return answer_record(id_, item.row, None, []) | {"_limpet": ours}
 
 
-def _score(name: str, item: ItemResult) -> dict[str, Any]:
+def _score(id_: str, name: str, item: ItemResult) -> dict[str, Any]:
     if name in item.scores:
-        # With more trials, ids have grown; and the toolkit asks every score for its reasoning.
-        return {"reasoning": {}, **item.scores[name], "id": item.id}
+        # The toolkit asks every score for its reasoning.
+        return {"reasoning": {}, **item.scores[name], "id": id_}
     error = item.score_errors.get(name)
-    why = "it was stopped before" if item.status == "completed" else f"the workflow {item.status}"
+    why = "it was stopped before" if item.is_completed else f"the workflow {item.status.words}"
     reason = error["message"] if error else f"not run: {why}"
-    return {"id": item.id, "score": None, "reasoning": {}, "error": reason}
+    return {"id": id_, "score": None, "reasoning": {}, "error": reason}
 
 
 def _score_file(head: dict[str, Any], items: BinaryIO) -> Iterator[bytes]:

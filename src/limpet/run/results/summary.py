@@ -11,6 +11,7 @@ from typing import Any
 
 from limpet.run.results.costs import add_counts, bounded, is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.types import CellStatus
 
 
 def summarise(items: Iterable[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
@@ -40,20 +41,19 @@ class Numbers:
     def add(self, item: ItemResult) -> None:
         """Count an item."""
         self.items += 1
-        self._not_run += item.status == "not run"
+        self._not_run += item.status is CellStatus.NOT_RUN
         self._masked += len(item.masked)
-        self._seconds.append(item.seconds)
-        if item.error:
-            self._failed[item.error["class"]] += 1
-        if item.status == "completed":
+        if item.error is not None:
+            self._failed[item.error.get("class", "unknown")] += 1
+        if item.entry is not None:
             self._completed += 1
+            self._seconds.append(item.seconds)
             self._standing.add(item)
-            self._add_facts(item)
+            self._add_facts(item.entry.facts)
         for scores in self._evaluators.values():
             scores.add(item)
 
-    def _add_facts(self, item: ItemResult) -> None:
-        facts = item.entry.facts
+    def _add_facts(self, facts: Mapping[str, Any]) -> None:
         self._used.add(facts)
         latency = facts.get("times", {}).get("llm_latency")
         if isinstance(latency, (int, float)) and is_bounded(latency):
@@ -107,12 +107,15 @@ class _Standing:
 
     def __init__(self, step: str) -> None:
         self._step = step
-        self._versions: Counter[str] = Counter()
+        self._present = self._earlier = 0
         self._redo: Counter[str] = Counter()
 
     def add(self, item: ItemResult) -> None:
-        self._versions[item.version] += 1
-        if self._step in item.redo:
+        if item.version:
+            self._earlier += 1
+        else:
+            self._present += 1
+        if item.redo and self._step in item.redo:
             error = item.redo[self._step]
             self._redo["pending" if error is None else str(error.get("class"))] += 1
 
@@ -123,9 +126,7 @@ class _Standing:
         are.
         `redo`: how many are still to be made anew, by why that failed; "pending" where it did not.
         """
-        versions = self._versions
-        others = versions.total() > versions[""]
-        told: dict[str, Any] = {"by_current_version": versions[""]} if others else {}
+        told: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return told | ({"redo": dict(self._redo)} if self._redo else {})
 
 
@@ -143,7 +144,7 @@ class _Scores:
 
     def add(self, item: ItemResult) -> None:
         if self._name in item.score_errors:
-            self._failed[item.score_errors[self._name]["class"]] += 1
+            self._failed[item.score_errors[self._name].get("class", "unknown")] += 1
         self._saw_masked += self._name in item.saw_masked
         score = item.scores.get(self._name)
         if score is None:
@@ -153,9 +154,13 @@ class _Scores:
         if (facts := item.score_usage.get(self._name)) is not None:
             self._used = self._used or _Used()
             self._used.add(facts)
-        for part, value in values_of(score):
-            if value is not None:
-                self._values[part].append(float(value))
+        if "scores" not in score:  # most have one value
+            if score["score"] is not None:
+                self._values[None].append(float(score["score"]))
+        else:
+            for part, value in values_of(score):
+                if value is not None:
+                    self._values[part].append(float(value))
         if label := score.get("label"):
             self._labels[label] += 1
 

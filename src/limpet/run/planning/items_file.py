@@ -1,0 +1,261 @@
+"""Which items does a run ask about, in which order, and what is the key of each?
+
+`items.jsonl` has one line for every item of the dataset, also where a limit or a sample selects
+some of them:
+
+    {"key":"<32 hex>","id":"q1","input_field":"question","expected_field":"answer","row":{…}}
+
+The key is the digest of what the workflow sees of the item; with the workflow's fingerprint and the
+trial it gives the key of a cell (`output_key`). Where that is not the whole story, more stands
+between key and id: `occurrence`, which of several items with that key it is, and `standing`, by
+trial, why an answer of another time counts. `input` and `expected` stand there themselves where
+they are not fields of the row.
+
+The file is written whole when a session begins, and only if it would say something else. Its size
+and checksum are noted in `index/items.json`, which may be deleted.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import orjson
+
+from limpet.datasets.packed import PackedItems
+from limpet.errors import JournalError
+from limpet.fingerprints.keys import output_key
+from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
+from limpet.journal.index import KEY_BYTES
+from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
+from limpet.json_values import NotPlainError, encode, encode_canonical
+from limpet.types import Item
+
+EARLIER_FILES = "with files that say something else now"
+"""The version of an answer that is kept, though a file changed that it was made of."""
+KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
+GROUP_BYTES = 2**20
+
+
+class Standing(NamedTuple):
+    """Why an answer of another time counts for an item in one trial.
+
+    Attributes:
+        version: The fingerprint of the earlier workflow that gave it; it counts until there is an
+            answer by the present one. Empty: the present one gave it.
+        below: Of an answer by the present workflow: a person chose to keep it though a file that
+            it was made of has changed, as long as its generation is below this. 0: not so.
+    """
+
+    version: str = ""
+    below: int = 0
+
+
+class Content(NamedTuple):
+    """What the key of an item's cell is made of: see `output_key`."""
+
+    seen: str
+    occurrence: int = 0
+
+    @property
+    def identity(self) -> str:
+        """Which item it is, whatever it is called and whatever else its row holds."""
+        return f"{self.seen}-{self.occurrence}"
+
+
+class Contents:
+    """What the keys of all items are made of, in little memory.
+
+    Attributes:
+        seen: The digests of what the workflow sees, 16 bytes each.
+        repeated: By place, which occurrence of its digest an item is: most are the first.
+    """
+
+    def __init__(self, seen: bytes, repeated: Mapping[int, int]) -> None:
+        self.seen = seen
+        self.repeated = repeated
+
+    def __getitem__(self, place: int) -> Content:
+        begin = place * KEY_BYTES
+        return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
+
+    def key(self, place: int, fingerprint: str, trial: int) -> bytes:
+        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
+        seen, occurrence = self[place]
+        return bytes.fromhex(output_key(seen, fingerprint, trial, occurrence))
+
+
+Standings = Mapping[int, Mapping[int, Standing]]
+"""By an item's place in the dataset, and by trial."""
+
+
+# ---- writing ------------------------------------------------------------------------------------
+
+
+def write_items(
+    layout: Layout, items: Sequence[Item], contents: Contents, standings: Standings
+) -> None:
+    """Bring `items.jsonl` up to date.
+
+    Args:
+        layout: Where.
+        items: Every item of the dataset.
+        contents: What the key of each is made of.
+        standings: Why answers of another time count, for those where some do.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    made_of = _made_of(items, contents, standings)
+    known = noted_of(layout)
+    if known.get("made_of") == made_of and is_whole(layout):
+        return
+    note: dict[str, Any] = {"bytes": 0, "crc": 0}
+
+    def counted() -> Iterator[bytes]:
+        for piece in _pieces(_lines(items, contents, standings)):
+            note["bytes"] += len(piece)
+            note["crc"] = crc32(piece, note["crc"])
+            yield piece
+
+    # Cut off between the two, nobody takes a note of the old file for one of the new.
+    layout.items_note.unlink(missing_ok=True)
+    replace_file(layout.items, counted())
+    note |= {"made_of": made_of, "standing": len(standings)}
+    make_directory(layout.items_note.parent)
+    replace_file(layout.items_note, [json.dumps(note).encode()])
+
+
+def items_digest(items: Sequence[Item]) -> str:
+    """Return a hash that is another wherever an item is another."""
+    if isinstance(items, PackedItems):
+        return items.digest()
+    together = blake2b(digest_size=16)
+    for item in items:  # each by itself: a million rows at once take a gigabyte
+        together.update(encode_canonical([item.id, item.input, item.expected, dict(item.row)]))
+    return together.hexdigest()
+
+
+def _made_of(items: Sequence[Item], contents: Contents, standings: Standings) -> str:
+    together = blake2b(items_digest(items).encode() + contents.seen, digest_size=16)
+    more = [contents.repeated, {place: dict(one) for place, one in standings.items()}]
+    together.update(encode_canonical(more))
+    return together.hexdigest()
+
+
+def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> Iterator[bytes]:
+    if not isinstance(items, PackedItems):
+        for place, item in enumerate(items):
+            begin = _begin(contents[place], standings.get(place))
+            yield _with_fields(begin, item.id, _given(item), dict(item.row))
+        return
+    roles = items.roles
+    fields: dict[str, Any] = {"input_field": roles.input}
+    if roles.expected is not None:
+        fields["expected_field"] = roles.expected
+    between = b"," + orjson.dumps(fields)[1:-1] + b',"row":'
+    for place, (name, row) in enumerate(zip(items.names, items.rows, strict=True)):
+        begin = _begin(contents[place], standings.get(place))
+        if isinstance(row, bytes):  # it is JSON already
+            yield b"".join((begin, json_text(name), between, row, b"}\n"))
+        else:
+            yield _with_fields(begin, name, fields, row)
+
+
+def _begin(content: Content, standing: Mapping[int, Standing] | None) -> bytes:
+    if not content.occurrence and standing is None:
+        return b'{"key":"%b","id":' % content.seen.encode()
+    more: dict[str, Any] = {"occurrence": content.occurrence} if content.occurrence else {}
+    if standing is not None:
+        more["standing"] = {str(trial): list(one) for trial, one in sorted(standing.items())}
+    return b'{"key":"%b",%b,"id":' % (content.seen.encode(), orjson.dumps(more)[1:-1])
+
+
+def _with_fields(begin: bytes, name: str, fields: dict[str, Any], row: dict[str, Any]) -> bytes:
+    """Return the line of an item whose row needs care."""
+    try:
+        text, is_marked = encode({**fields, "row": row})
+    except NotPlainError:  # nor can an answer be kept beside it: its cells fail, and say so
+        row = {field: value for field, value in row.items() if _can_be_kept(value)}
+        kept = {field: value for field, value in fields.items() if _can_be_kept(value)}
+        text, is_marked = encode({**kept, "row": row})
+    mark = b',"marked":true' if is_marked else b""
+    return b"".join((begin, json_text(name), mark, b",", text[1:], b"\n"))
+
+
+def _given(item: Item) -> dict[str, Any]:
+    return {"input": item.input, "expected": item.expected}
+
+
+def _can_be_kept(value: Any) -> bool:
+    try:
+        encode(value)
+    except NotPlainError:
+        return False
+    return True
+
+
+def json_text(text: str) -> bytes:
+    """Return any text as JSON."""
+    try:
+        return orjson.dumps(text)
+    except TypeError:  # a lone surrogate
+        return json.dumps(text).encode()
+
+
+def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines together, a megabyte at a time."""
+    group: list[bytes] = []
+    size = 0
+    for line in lines:
+        group.append(line)
+        size += len(line)
+        if size >= GROUP_BYTES:
+            yield b"".join(group)
+            group, size = [], 0
+    yield b"".join(group)
+
+
+# ---- reading ------------------------------------------------------------------------------------
+
+
+def is_whole(layout: Layout) -> bool:
+    """Tell whether `items.jsonl` is what was written."""
+    known = noted_of(layout)
+    crc = 0
+    try:
+        with open_to_read(layout.items, buffering=0) as file:
+            if os.fstat(file.fileno()).st_size != known.get("bytes"):
+                return False
+            while piece := file.read(GROUP_BYTES):
+                crc = crc32(piece, crc)
+    except (OSError, JournalError):
+        return False
+    return crc == known.get("crc")
+
+
+def has_standing(layout: Layout) -> bool:
+    """Tell whether for some item an answer of another time counts, as far as is known."""
+    return noted_of(layout).get("standing") != 0
+
+
+def identity_of(layout: Layout) -> tuple[int, int, bytes] | None:
+    """Return what is another whenever the file was replaced; None if there is none."""
+    with suppress(OSError, JournalError):
+        found = layout.items.stat()
+        note = b""
+        with suppress(FileNotFoundError):
+            note = read_whole(layout.items_note)
+        return found.st_ino, found.st_size, note
+    return None
+
+
+def noted_of(layout: Layout) -> dict[str, Any]:
+    """Return what is noted of the file; nothing if the note is gone or cannot be read."""
+    with suppress(OSError, ValueError, JournalError):
+        known = json.loads(read_whole(layout.items_note))
+        return known if isinstance(known, dict) else {}
+    return {}

@@ -1,0 +1,161 @@
+"""What was asked, as `items.jsonl` says: see `run/planning/items_file.py`."""
+
+import json
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, BinaryIO, cast
+
+import orjson
+
+from limpet.errors import JournalError
+from limpet.journal.files import open_to_read, read_whole
+from limpet.journal.index import KEY_BYTES
+from limpet.journal.layout import Layout
+from limpet.journal.lines import crc32
+from limpet.json_values import decode
+from limpet.run.planning.items_file import (
+    GROUP_BYTES,
+    KEY,
+    Contents,
+    Standing,
+    identity_of,
+    json_text,
+    noted_of,
+)
+from limpet.types import Item
+
+_ID = b'","id":'
+
+
+class ItemsFile:
+    """`items.jsonl`, of which the keys are in memory and a row is read when it is wanted.
+
+    Args:
+        layout: Where it is.
+
+    Raises:
+        FileNotFoundError: There is none.
+        JournalError: It is damaged.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.identity = identity_of(layout)
+        self._offsets = array("Q")
+        self._more: dict[int, dict[str, Any]] = {}
+        self._file: BinaryIO | None = None
+        self._at = 0
+        with open_to_read(layout.items) as file:
+            self._seen = self._load(file)
+
+    def close(self) -> None:
+        """Let go of the file; it is opened again when it is needed."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def _load(self, file: BinaryIO) -> bytes:
+        known, crc, at, seen = noted_of(self._layout), 0, 0, bytearray()
+        while lines := file.readlines(GROUP_BYTES):
+            crc = crc32(b"".join(lines), crc)
+            for line in lines:
+                self._offsets.append(at)
+                at += len(line)
+                if line[KEY.stop : KEY.stop + len(_ID)] != _ID:
+                    self._more[len(self._offsets) - 1] = self._decoded(line)
+            try:
+                seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
+            except ValueError as error:
+                raise self._damaged("a key is no key") from error
+        if known and (known.get("bytes"), known.get("crc")) != (at, crc):
+            raise self._damaged("its checksum is another")
+        if len(seen) != KEY_BYTES * len(self._offsets):
+            raise self._damaged("a line ends too early")
+        return bytes(seen)
+
+    def _opened(self) -> BinaryIO:
+        if self._file is None:
+            if identity_of(self._layout) != self.identity:
+                raise JournalError(
+                    f"{self._layout.items}: the run is gone, or was asked something else since",
+                    hint="look at result.items before its directory is changed, moved or deleted",
+                )
+            self._file, self._at = open_to_read(self._layout.items), 0
+        return self._file
+
+    def _damaged(self, why: str) -> JournalError:
+        return JournalError(
+            f"{self._layout.items}: this is not what was written: {why}",
+            hint="run the same again: it is written anew, and what is done is kept",
+        )
+
+    def _decoded(self, line: bytes) -> dict[str, Any]:
+        try:
+            try:
+                fields = orjson.loads(line)
+            except orjson.JSONDecodeError:  # perhaps only a lone surrogate
+                fields = json.loads(line)
+            if "marked" in fields:
+                fields |= {**decode(line, marked=True), "id": fields["id"]}
+        except (ValueError, AttributeError, TypeError, KeyError) as error:
+            raise self._damaged(str(error)) from error
+        return cast("dict[str, Any]", fields)
+
+    @cached_property
+    def contents(self) -> Contents:
+        """What the keys of the items' cells are made of."""
+        occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
+        return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
+
+    def standing(self, place: int, trial: int) -> Standing | None:
+        """Return why an answer of another time may count for an item; None: none does."""
+        more = self._more.get(place)
+        told = None if more is None else more.get("standing", {}).get(str(trial))
+        return None if told is None else Standing(*told)
+
+    @property
+    def has_standing(self) -> bool:
+        """Whether for some item an answer of another time may count."""
+        return any("standing" in more for more in self._more.values())
+
+    def item(self, place: int) -> Item:
+        """Return the item at a place.
+
+        Raises:
+            JournalError: The line is damaged.
+        """
+        file = self._file or self._opened()
+        if self._at != self._offsets[place]:  # most are read in order
+            file.seek(self._offsets[place])
+        line = file.readline()
+        self._at = self._offsets[place] + len(line)
+        fields = self._decoded(line)
+        try:
+            row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
+            if "input_field" in fields:
+                given = row.get(fields["input_field"])
+            if "expected_field" in fields:
+                expected = row.get(fields["expected_field"])
+            return Item(fields["id"], given, expected, row)
+        except (KeyError, AttributeError, TypeError) as error:
+            raise self._damaged(f"a line lacks {error}") from error
+
+    def find(self, id_: str) -> int | None:
+        """Return the place of the item with an id; None: there is none."""
+        needle, at = b'"id":' + json_text(id_) + b",", 0
+        text = read_whole(self._layout.items)
+        while (at := text.find(needle, at)) >= 0:
+            place = bisect_right(self._offsets, at) - 1
+            if self.item(place).id == id_:  # and not a field of a row
+                return place
+            at += 1
+        return None
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids, in order."""
+        return (self.item(place).id for place in range(len(self)))

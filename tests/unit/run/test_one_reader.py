@@ -1,0 +1,192 @@
+"""What evaluate returns and what a reader of the same directory says are the same, for any run."""
+
+import json
+
+import pytest
+
+import limpet
+from limpet.errors import JournalError
+from limpet.run.reading import RunReader
+
+ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n), "note": "x"} for n in range(5)]
+
+
+def last_word(question):
+    return question.split()[-1]
+
+
+def correct(output, expected):
+    return output == expected
+
+
+def length(output, item):
+    return {"length": len(output), "noted": item.row["note"] == "x"}
+
+
+def evaluate(run, rows=ROWS, workflow=last_word, **options):
+    options = {"version": "1", "max_retries": 0, "early_stop": False, **options}
+    return limpet.evaluate(rows, workflow, [correct, length], run=run, **options)
+
+
+def told(item):
+    names = (
+        "id", "trial", "input", "expected", "output", "steps", "scores", "error", "score_errors",
+        "status", "seconds", "attempts", "usage", "at", "row", "key", "masked", "saw_masked",
+        "version", "redo",
+    )  # fmt: skip
+    return {name: getattr(item, name) for name in names}
+
+
+def assert_the_same(result, run):
+    with RunReader(run) as reader:
+        items = list(reader.items())
+        summary = reader.summary()
+    assert [told(one) for one in items] == [told(one) for one in result.items]
+    assert summary == {name: result.summary[name] for name in summary}
+    written = json.loads((run / "summary.json").read_text())
+    assert summary == {name: written[name] for name in summary}
+
+
+def failing(run):
+    def workflow(question):
+        return 1 / 0 if question == "Say 2" else last_word(question)
+
+    return evaluate(run, workflow=workflow)
+
+
+def failed_scores(run):
+    return evaluate(run, [{**ROWS[0], "note": 3}, {"id": "q9", "question": "Say 9"}])
+
+
+def stopped(run):
+    calls = []
+
+    def workflow(question):
+        calls.append(question)
+        if len(calls) == 3:
+            raise limpet.QuotaExhaustedError("nothing left")
+        return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
+
+    return evaluate(run, workflow=workflow, concurrency=1)
+
+
+def redone(run):
+    evaluate(run)
+    return evaluate(run, workflow=lambda question: "1", redo=True, redo_items=["q1"])
+
+
+def redo_that_failed(run):
+    evaluate(run)
+    return evaluate(run, workflow=lambda question: 1 / 0, redo=True)
+
+
+def kept_by_decision(run):
+    evaluate(run, ROWS[:3])
+    return evaluate(run, workflow=lambda question: "new", version="2", on_change="keep")
+
+
+def masked(run):
+    def workflow(question):
+        return "the key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+
+    return evaluate(run, workflow=workflow)
+
+
+def trials(run):
+    evaluate(run)
+    return evaluate(run, trials=3)
+
+
+def edited_expected(run):
+    evaluate(run)
+    return evaluate(run, [{**ROWS[0], "answer": "zero"}, *ROWS[1:]])
+
+
+def edited_note(run):
+    evaluate(run)
+    return evaluate(run, [{**ROWS[0], "note": "y"}, *ROWS[1:]])
+
+
+def reordered(run):
+    evaluate(run)
+    return evaluate(run, ROWS[::-1])
+
+
+def equal_rows(run):
+    return evaluate(run, [{**ROWS[0], "id": name} for name in "abc"])
+
+
+def odd_values(run):
+    rows = [{**ROWS[0], "question": "Say ~float:nan", "extra": {"when": float("inf"), 1: b"x"}}]
+    return evaluate(run, rows)
+
+
+def damaged_items(run):
+    evaluate(run)
+    (run / "items.jsonl").write_text("{}\n")
+    return evaluate(run)
+
+
+KINDS = [
+    evaluate, failing, failed_scores, stopped, redone, redo_that_failed, kept_by_decision, masked,
+    trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_a_result_and_a_reader_of_its_directory_say_the_same(tmp_path, kind):
+    assert_the_same(kind(tmp_path / "run"), tmp_path / "run")
+
+
+@pytest.mark.parametrize("kind", [evaluate, trials, kept_by_decision], ids=lambda one: one.__name__)
+def test_a_finished_run_that_is_asked_again_says_the_same(tmp_path, kind):
+    first = kind(tmp_path / "run")
+    options = {"version": "2"} if kind is kept_by_decision else {"trials": first.plan.trials}
+    again = evaluate(tmp_path / "run", **options)
+    assert again.plan.calls == 0
+    assert [told(one) for one in again.items] == [told(one) for one in first.items]
+    assert_the_same(again, tmp_path / "run")
+
+
+def test_items_holds_every_item_and_a_limit_does_not_shorten_it(tmp_path):
+    result = evaluate(tmp_path / "run", limit=2)
+    lines = [json.loads(line) for line in (tmp_path / "run/items.jsonl").read_text().splitlines()]
+    assert [line["row"] for line in lines] == ROWS
+    assert lines[3]["id"] == "q3"
+    assert lines[3]["input_field"] == "question"
+    assert len(lines[3]["key"]) == 32
+    assert [one.id for one in result.items] == ["q0", "q1"]
+    assert_the_same(result, tmp_path / "run")
+
+
+def test_items_is_replaced_only_when_it_changed(tmp_path):
+    path = tmp_path / "run/items.jsonl"
+    evaluate(tmp_path / "run")
+    first = path.stat().st_ino
+    evaluate(tmp_path / "run", workflow=lambda question: "2", version="2", on_change="redo")
+    assert path.stat().st_ino == first
+    evaluate(tmp_path / "run", ROWS[:4], workflow=lambda question: "2", version="2")
+    assert path.stat().st_ino != first
+
+
+def test_a_result_is_not_that_of_a_later_session(tmp_path):
+    first = evaluate(tmp_path / "run")
+    evaluate(tmp_path / "run", workflow=lambda question: "2", version="2", on_change="redo")
+    assert [one.output for one in first.items] == ["0", "1", "2", "3", "4"]
+
+
+def test_a_result_whose_items_are_gone_says_so(tmp_path):
+    first = evaluate(tmp_path / "run")
+    evaluate(tmp_path / "run", ROWS[:2])
+    with pytest.raises(JournalError, match="gone, or was asked something else since"):
+        first.items  # noqa: B018 - it reads
+
+
+def test_a_refresh_reads_what_is_new(tmp_path):
+    evaluate(tmp_path / "run", limit=2)
+    with RunReader(tmp_path / "run") as reader:
+        assert len(list(reader.items())) == 2
+        evaluate(tmp_path / "run")
+        reader.refresh()
+        assert [one.output for one in reader.items()] == ["0", "1", "2", "3", "4"]
+        assert reader.snapshot().steps[0].total == 5

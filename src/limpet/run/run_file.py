@@ -31,7 +31,8 @@ _WORDS: dict[Any, str] = {
     list: "a list",
     frozenset: "a list",
     str: "a string",
-    int: "a whole number",
+    int: "an integer",
+    float: "a number",
     bool: "true or false",
 }
 
@@ -290,7 +291,7 @@ def _value(kind: Any, told: Any, where: str) -> Any:
         return {name: _value(inner[1], one, f"{where}.{name}") for name, one in told.items()}
     if dataclasses.is_dataclass(kind) and isinstance(told, dict):
         return _object(kind, told, f"{where}.")
-    if type(told) is kind:  # True is no number here
+    if type(told) is kind or (kind is float and type(told) is int):  # True is no number here
         return told
     wanted = " or ".join(inner) if origin is Literal else _WORDS.get(origin or kind, "an object")
     raise ValueError(f"{where} must be {wanted}, not {one_line(told)}")

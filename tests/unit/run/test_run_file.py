@@ -63,17 +63,17 @@ def test_without_a_file_every_field_has_its_default(layout):
     [
         ({"sessions": 5}, "sessions must be a list, not 5"),
         ({"sessions": [3]}, r"sessions\[0\] must be an object, not 3"),
-        ({"sessions": [{"pid": "x"}]}, r"sessions\[0\]\.pid must be a whole number, not x"),
+        ({"sessions": [{"pid": "x"}]}, r"sessions\[0\]\.pid must be an integer, not x"),
         (
             {"sessions": [{"trials": True}]},
-            r"sessions\[0\]\.trials must be a whole number, not True",
+            r"sessions\[0\]\.trials must be an integer, not True",
         ),
         ({"sessions": [{"steps": {"workflow": {"kept": 1, "calls": 2}}}]}, "bytes_at is missing"),
         ({"functions": {"ab": {"answer": 3}}}, r"functions\.ab\.answer must be a string, not 3"),
         ({"decided": {"ab": "perhaps"}}, r"decided\.ab must be redo or keep, not perhaps"),
         (
             {"selections": [{"limit": "all"}]},
-            r"selections\[0\]\.limit must be a whole number, not all",
+            r"selections\[0\]\.limit must be an integer, not all",
         ),
         ({"redo": [{"generation": 1, "steps": ["workflow"]}]}, r"redo\[0\]\.(items|versions) is m"),
         ({"complete": []}, "complete must be an object"),

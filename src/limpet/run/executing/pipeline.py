@@ -277,7 +277,7 @@ class Pipeline:
     async def _tell_item(self, finished: Finished[Call, Output]) -> None:
         if self._on_item_complete is None:
             return
-        await _told("on_item_complete", self._on_item_complete, item_told(finished))
+        await _told("watcher", self._on_item_complete, item_told(finished))
 
     def _usage_of(self, finished: Finished[Call, Output]) -> dict[str, Any] | None:
         usage = finished.output.usage if isinstance(finished.output, Output) else None

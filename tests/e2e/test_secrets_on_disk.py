@@ -190,4 +190,4 @@ def test_the_schema_knows_masking():
     schema = json.loads(
         subprocess.run([*COMMAND, "schema"], capture_output=True, check=True).stdout
     )
-    assert "mask" in schema["$defs"]["OutputShape"]["properties"]
+    assert {"const": False} in schema["properties"]["secrets"]["anyOf"]

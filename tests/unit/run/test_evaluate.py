@@ -822,7 +822,7 @@ def test_an_evaluators_own_mistake_is_tried_once_more_and_no_further(tmp_path):
     assert result.summary["evaluators"]["judge"]["failed"] == {"evaluator": 1}
 
 
-def test_on_item_complete_sees_each_item_when_it_is_on_disk_and_its_failure_harms_nothing(tmp_path):
+def test_a_watcher_sees_each_item_when_it_is_on_disk_and_its_failure_harms_nothing(tmp_path):
     seen = {}
 
     def note(item):

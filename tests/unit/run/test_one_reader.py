@@ -23,14 +23,16 @@ def length(output, item):
     return {"length": len(output), "noted": item.row["note"] == "x"}
 
 
-def evaluate(run, rows=ROWS, workflow=last_word, **options):
-    options = {"version": "1", "max_retries": 0, "early_stop": False, **options}
-    return limpet.evaluate(rows, workflow, [correct, length], run=run, **options)
+def evaluate(run, rows=ROWS, workflow=last_word, limit=None, **options):
+    options = {"version": "1", "retry": 0, "early_stop": False, **options}
+    return limpet.evaluate(
+        limpet.Dataset(rows, limit=limit), workflow, [correct, length], run=run, **options
+    )
 
 
 def told(item):
     names = (
-        "id", "trial", "input", "expected", "output", "steps", "scores", "error", "score_errors",
+        "id", "trial", "input", "expected", "output", "trace", "scores", "error", "score_errors",
         "status", "seconds", "attempts", "usage", "at", "row", "key", "masked", "saw_masked",
         "version", "redo",
     )  # fmt: skip
@@ -67,12 +69,12 @@ def stopped(run):
             raise limpet.QuotaExhaustedError("nothing left")
         return limpet.Output(last_word(question), limpet.Usage(3, 4), [{"type": "think"}])
 
-    return evaluate(run, workflow=workflow, concurrency=1)
+    return evaluate(run, workflow=workflow, pace=1)
 
 
 def redone(run):
     evaluate(run)
-    return evaluate(run, workflow=lambda question: "1", redo=True, redo_items=["q1"])
+    return evaluate(run, workflow=lambda question: "1", redo=limpet.Redo(items=["q1"]))
 
 
 def redo_that_failed(run):

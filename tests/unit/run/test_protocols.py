@@ -12,6 +12,7 @@ import pytest
 import limpet
 from limpet import Output, Score, Usage
 from limpet.pacing import endpoint
+from limpet.run.api import Prepared, evaluate_prepared
 from limpet.run.reading import RunReader
 
 RUN_ROOM = Path(limpet.__file__).parent / "run"
@@ -52,7 +53,7 @@ class Judge(limpet.Evaluator):
 
 
 def evaluate(run, evaluators, workflow=answer, rows=ROWS, **options):
-    options = {"version": "1", "backoff": AT_ONCE, **options}
+    options = {"version": "1", "retry": limpet.Retry(backoff=AT_ONCE), **options}
     return limpet.evaluate(rows, workflow, evaluators, run, **options)
 
 
@@ -191,7 +192,7 @@ def test_an_evaluator_is_closed_after_an_interrupt(tmp_path, when):
         await asyncio.sleep(600)
 
     judge = Judge(**{when: interrupt})
-    result = evaluate(tmp_path / "run", [judge], stop_grace_s=0.01)
+    result = evaluate_prepared(Prepared(ROWS, answer, [judge], tmp_path / "run", stop_grace_s=0.01))
     assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert judge.story[-1] == "close"
 
@@ -298,7 +299,7 @@ def test_who_calls_nobody_runs_at_a_bounded_number_at_once(tmp_path):
         return 1
 
     rows = [{"id": str(n), "question": f"q{n}"} for n in range(200)]
-    evaluate(tmp_path / "run", [free], rows=rows, max_concurrency=500)
+    evaluate(tmp_path / "run", [free], rows=rows, pace=limpet.Pace(max_concurrency=500))
     assert 1 < most <= 32
 
 

@@ -101,6 +101,10 @@ def scores(run):
     return [*column.read_bytes().splitlines(), *failures.read_bytes().splitlines()]
 
 
+def asked(rows):
+    return limpet.Dataset(rows, input="question", expected="answer")
+
+
 @pytest.mark.parametrize("edit", sorted(EVERYTHING))
 @pytest.mark.parametrize(
     ("evaluator", "read"), KINDS, ids=lambda one: getattr(one, "name", getattr(one, "__name__", ""))
@@ -110,17 +114,18 @@ def test_it_runs_again_after_an_edit_of_what_it_reads_and_only_then(
 ):
     run = tmp_path / "run"
     rows = [ROW, {**ROW, "id": "b", "question": "r"}]
-    options = {"version": "1", "input": "question", "expected": "answer"}
-    limpet.evaluate(rows, answering(), [evaluator], run, **options)
+    options = {"version": "1"}
+    limpet.evaluate(asked(rows), answering(), [evaluator], run, **options)
     before = scores(run)
     assert len(before) == 2
     if edit in ROW:
         rows[0] = {**ROW, edit: ["x", "x"] if edit == "topic" else "xx"}
-        limpet.evaluate(rows, answering(), [evaluator], run, **options)
+        limpet.evaluate(asked(rows), answering(), [evaluator], run, **options)
         again = 1
     else:
         changed = {"trace": {"trace": [{"name": "y"}]}, "output": {"value": "y"}}[edit]
-        limpet.evaluate(rows, answering(**changed), [evaluator], run, redo=["workflow"], **options)
+        flow = answering(**changed)
+        limpet.evaluate(asked(rows), flow, [evaluator], run, redo=["workflow"], **options)
         again = 2
     assert len(scores(run)) - len(before) == (again if edit in read else 0)
 
@@ -133,16 +138,16 @@ def test_two_items_of_which_it_reads_the_same_have_a_score_each(tmp_path):
         return len(asked)
 
     rows = [{"question": f"q{n}", "answer": "x"} for n in range(5)]
-    result = limpet.evaluate(rows, answering(), [judge], tmp_path / "run", concurrency=1)
+    result = limpet.evaluate(rows, answering(), [judge], tmp_path / "run", pace=1)
     assert sorted(one.scores["judge"]["score"] for one in result.items) == [1, 2, 3, 4, 5]
 
 
 def test_a_row_without_an_id_keeps_its_score_when_a_comment_is_edited(tmp_path):
     rows = [{"question": f"q{n}", "answer": "x", "note": "-"} for n in range(5)]
-    options = {"run": tmp_path / "run", "version": "1", "input": "question", "expected": "answer"}
-    limpet.evaluate(rows, answering(), [of_expected], **options)
+    options = {"run": tmp_path / "run", "version": "1"}
+    limpet.evaluate(asked(rows), answering(), [of_expected], **options)
     rows[2]["note"] = "edited"
-    result = limpet.evaluate(rows, answering(), [of_expected], **options)
+    result = limpet.evaluate(asked(rows), answering(), [of_expected], **options)
     assert result.plan.calls == 0
     assert result.summary["evaluators"]["of_expected"]["completed"] == 5
     assert [one.id for one in result.items][2] not in ("", None)

@@ -137,7 +137,7 @@ def test_an_interrupted_one_goes_on_with_what_is_left(bench):
             raise limpet.QuotaExhaustedError("empty")
         return "new"
 
-    options = {"version": "2", "concurrency": 1, "max_retries": 0}
+    options = {"version": "2", "pace": 1, "retry": 0}
     stopped = limpet.evaluate(rows(3), stops, (), bench.path, **options)
     assert stopped.stop_reason is not None
     assert bench.edited() == 2
@@ -187,8 +187,8 @@ def test_what_failed_and_is_left_is_not_said_to_be_made_anew(bench):
     async def fails(question):
         raise limpet.PermanentError("no")
 
-    options = {"version": "2", "max_retries": 0, "early_stop": False}
+    options = {"version": "2", "retry": 0, "early_stop": False}
     limpet.evaluate(rows(3), fails, (), bench.path, **options)
-    left = bench.evaluate(version="2", retry_failed=False, made=limpet.plan)
+    left = bench.evaluate(version="2", retry=limpet.Retry(failed=False), made=limpet.plan)
     assert left.workflow.calls == 0
     assert left.workflow.anew is None

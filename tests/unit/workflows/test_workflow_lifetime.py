@@ -179,7 +179,7 @@ def test_a_closing_that_raises_tells_no_secret(tmp_path, caplog, monkeypatch):
     run = tmp_path / "run"
     limpet.evaluate(ROWS, Echo(closing=fail), [exact], run, watcher=told)
     assert "refused for [redacted]" in caplog.text
-    assert "on_item_complete failed" in caplog.text
+    assert "watcher failed" in caplog.text
     assert "Planted" not in caplog.text
 
 

@@ -258,7 +258,7 @@ class Keeping:
             self._told = True
             logger.warning(
                 "%s: what came out for %s holds a secret: on disk it is masked; results are scored "
-                "as they are, and mask=False (output: {mask: false}) turns masking off",
+                "as they are, and secrets=False (in eval.yml: secrets: false) turns masking off",
                 one_line(cell.step),
                 one_line(cell.id),
             )

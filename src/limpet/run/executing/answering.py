@@ -47,7 +47,7 @@ class Answering:
         workflow: What answers.
         remarks: Says what was left out.
         pass_on: Called with each call and its answer as it is, not yet masked, when that is on
-            disk; with None if it has none.
+            disk; with None if it has none. None: nobody scores it.
         trace_filter: Which types of events are kept; None: all.
         prices: What a million tokens cost, by model.
         on_complete: Told of each call that is done, when it is on disk.
@@ -67,7 +67,7 @@ class Answering:
         runner: StepRunner,
         workflow: Workflow,
         remarks: Remarks,
-        pass_on: Callable[[Call, Entry | None], Awaitable[None]],
+        pass_on: Callable[[Call, Entry | None], Awaitable[None]] | None,
         *,
         trace_filter: Sequence[str] | None = None,
         prices: Prices | None = None,
@@ -110,7 +110,7 @@ class Answering:
     async def _completed(self, finished: Finished[Call, Output]) -> None:
         lost = self._lost.get(finished.index)
         entry = None
-        if finished.error is None and lost is None:
+        if finished.error is None and lost is None and self._pass_on is not None:
             # As it is, not yet masked; and before anybody else sees it: what they do to it is not
             # scored.
             record = kept_form(self._record_of(finished))
@@ -120,7 +120,8 @@ class Answering:
         if self._on_item_complete is not None:
             told = item_told(finished if lost is None else replace(finished, error=lost))
             await _told("on_item_complete", self._on_item_complete, told)
-        await self._pass_on(finished.input, entry)
+        if self._pass_on is not None:
+            await self._pass_on(finished.input, entry)
 
     def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
         """Return the digests of an answer, by which its scores are found, and what it used."""

@@ -115,7 +115,7 @@ class Pipeline:
             runner,
             workflow,
             remarks,
-            self._pass_on,
+            self._pass_on if evaluators else None,
             trace_filter=trace_filter,
             prices=prices,
             on_complete=options.get("on_complete"),

@@ -77,7 +77,7 @@ KINDS = [
     (limpet.regex(), {"answer", "output"}),
     (limpet.regex("x"), {"output"}),
     (
-        limpet.trajectory(expected_column="topic", types=None),
+        limpet.trajectory(expected_column="topic", kinds=None),
         {"topic", "answer", "trace", "output"},
     ),
     (limpet.similarity(), {"answer", "output"}),

@@ -21,12 +21,13 @@ class Bench:
     def __init__(self, path):
         self.path, self.asked, self.cost = path, [], None
 
-    def evaluate(self, number=3, version="1", made=limpet.evaluate, **options):
+    def evaluate(self, number=3, version="1", made=limpet.evaluate, limit=None, **options):
         async def answer(question):
             self.asked.append(question)
             return costly(f"{version}: {question}", self.cost)
 
-        return made(rows(number), answer, (), self.path, version=version, **options)
+        dataset = limpet.Dataset(rows(number), limit=limit)
+        return made(dataset, answer, (), self.path, version=version, **options)
 
     def edited(self, number=3, **options):
         """Run another version; return how many calls that made, or "asks"."""

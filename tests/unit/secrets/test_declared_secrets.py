@@ -143,8 +143,7 @@ def test_a_users_own_workflow_may_have_anything_called_secrets(folder):
 
 def test_what_is_kept_of_an_eval_yml_holds_no_secret_and_all_else(folder):
     Path("eval.yml").write_text(
-        "dataset: rows.json\n"
-        "filter: {token: word}\n"
+        "dataset: {path: rows.json, filter: {token: word}}\n"
         "workflow:\n"
         "  http:\n"
         "    url: http://me:SECRET-1@h/ask?code=SECRET-2&lang={{lang}}&k=${K:-SECRET-3}\n"
@@ -154,7 +153,7 @@ def test_what_is_kept_of_an_eval_yml_holds_no_secret_and_all_else(folder):
     )
     public = load_config("eval.yml").public
     assert "SECRET" not in json.dumps(public)
-    assert public["filter"] == {"token": "word"}
+    assert public["dataset"]["filter"] == {"token": "word"}
     asked = public["workflow"]["http"]
     assert asked["url"].endswith("/ask?code=[redacted]&lang={{lang}}&k=${K:-[redacted]}")
     assert asked["body"] == {"api_key": "[redacted]", "max_tokens": 5, "note": "as [redacted] says"}
@@ -165,6 +164,6 @@ def test_a_body_that_a_variable_stands_for_stays_a_string(folder, monkeypatch, a
     monkeypatch.setenv("SENT", "5")
     Path("eval.yml").write_text(
         f"dataset: rows.json\nworkflow: {{http: {{url: '{address}', body: '${{SENT}}', "
-        "answer: $.sent}}\noutput: {dir: run}\n"
+        "answer: $.sent}}\nrun: run\n"
     )
     assert evaluated(load_config("eval.yml")).items[0].output == '"5"'

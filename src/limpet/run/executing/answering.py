@@ -119,7 +119,7 @@ class Answering:
             await _told("on_complete", self._on_complete, finished)
         if self._on_item_complete is not None:
             told = item_told(finished if lost is None else replace(finished, error=lost))
-            await _told("on_item_complete", self._on_item_complete, told)
+            await _told("watcher", self._on_item_complete, told)
         if self._pass_on is not None:
             await self._pass_on(finished.input, entry)
 

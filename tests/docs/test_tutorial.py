@@ -10,8 +10,6 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "tutorial" / "first-evaluation.md"
 SLEEP = "sleep 4;"
 HALF_DONE = "until [ $(cat runs/*/short_output.jsonl | wc -l) -ge 9 ]; do sleep 0.05; done 2>&-;"
-    "until [ $(cat runs/first/short_output.jsonl | wc -l) -ge 10 ]; do sleep 0.05; done 2>&-;"
-)
 STEP = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 
 

@@ -81,7 +81,7 @@ def test_what_user_code_writes_to_stdout_is_not_data(tmp_path):
     assert [json.loads(line)["event"] for line in events.stdout.splitlines()][-1] == "ended"
     for word in ("at import", "printed", "written", "echoed"):
         assert word in events.stderr
-    plain = run(tmp_path, "--set", "output=runs/second")
+    plain = run(tmp_path, "--set", "run=runs/second")
     assert plain.stdout.startswith("step")
     assert "printed" not in plain.stdout
 
@@ -95,14 +95,16 @@ def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
     with_app(
         tmp_path,
         "import time, pathlib\nasync def answer(question):\n"
-        "    pathlib.Path('here').touch(); time.sleep(3)\n    return question[-1]\n",
+        "    pathlib.Path('here').touch()\n"
+        "    while not pathlib.Path('go').exists(): time.sleep(0.01)\n    return question[-1]\n",
     )
     screen = Terminal([*COMMAND, "run"], cwd=tmp_path)
     while not (tmp_path / "here").exists():
         assert screen.process.poll() is None
         time.sleep(0.01)
     screen.press_ctrl_c()
-    screen.wait_for("stopping: .* press again to stop now", timeout=2.5)
+    screen.wait_for("stopping: .* press again to stop now")
+    (tmp_path / "go").touch()
     assert screen.wait() == 130
     assert screen.said.splitlines()[-1].startswith("go on with: ")
     screen.close()
@@ -149,10 +151,12 @@ def test_a_terminal_without_utf_8_gets_all_of_it(tmp_path):
 def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_path):
     with_app(
         tmp_path,
-        "import os, signal\nfrom limpet.run import evaluation\n"
-        "real = evaluation.write_outputs\n"
-        "def slowly(*a, **k):\n    os.kill(os.getpid(), signal.SIGINT)\n    return real(*a, **k)\n"
-        "evaluation.write_outputs = slowly\n"
+        "import os, signal\nreplace = os.replace\n"
+        "def interrupted(source, target):\n"
+        "    if str(target).endswith('workflow_output.json'):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    replace(source, target)\n"
+        "os.replace = interrupted\n"
         "def answer(question): return question[-1]\n",
     )
     done = run(tmp_path)

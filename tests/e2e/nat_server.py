@@ -31,6 +31,7 @@ class Server:
         requests: How: the path, the headers and the name of the parameter.
         broken: Questions that fail on the server's side.
         refused: Questions that are no valid request.
+        most_in_flight: How many it was asked at once, at most.
         gate: Answers wait for it while it is not set; the first `free` do not.
     """
 
@@ -40,12 +41,22 @@ class Server:
         self.broken = set()
         self.refused = set()
         self.free = 0
+        self.in_flight = 0
+        self.most_in_flight = 0
         self.gate = threading.Event()
         self.gate.set()
         self.answer = lambda question: question.split()[-1]
         self.url = ""
 
     async def generate(self, request):
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            return await self.answered(request)
+        finally:
+            self.in_flight -= 1
+
+    async def answered(self, request):
         [(name, question)] = (await request.json()).items()
         number = len(self.asked)
         self.asked.append(question)
@@ -171,7 +182,7 @@ def output(folder, name="workflow", where="out"):
     return json.loads((folder / where / f"{name}_output.json").read_bytes())
 
 
-def wait_until(true, seconds=20):
+def wait_until(true, seconds=100):
     """Wait for something to become true."""
     end = time.monotonic() + seconds
     while not true():

@@ -1,8 +1,9 @@
 """A small project with an eval.yml, as a user would have it, and the real command run on it."""
 
 import json
-import subprocess
 import sys
+
+from e2e import ready_limpet
 
 COMMAND = [sys.executable, "-m", "limpet"]
 
@@ -76,17 +77,9 @@ def make(folder, *, rows=20, workflow="app:answer", seconds=0.01, free=0, more="
     return folder
 
 
-def run(folder, *arguments, command="run", **more):
+def run(folder, *arguments, command="run", env=None):
     """Run the command, not in a terminal."""
-    return subprocess.run(
-        [*COMMAND, command, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=False,
-        **more,
-    )
+    return ready_limpet.run([command, *arguments], cwd=folder, env=env)
 
 
 def calls(folder):

@@ -69,7 +69,7 @@ class Terminal:
         ]
         return "\n".join([*above, self.shown])
 
-    def wait_for(self, *patterns, timeout=20.0):
+    def wait_for(self, *patterns, timeout=100.0):
         """Return when the screen shows all of them at once.
 
         What is read may end in the middle of a picture: what belongs together is waited for
@@ -81,7 +81,7 @@ class Terminal:
             f"{patterns!r} to appear",
         )
 
-    def wait(self, timeout=30.0):
+    def wait(self, timeout=100.0):
         """Return the exit code, when all has been read."""
         self._read_until(lambda: self._closed, timeout, "the end")
         return self.process.wait(timeout)

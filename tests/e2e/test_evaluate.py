@@ -67,12 +67,12 @@ def kill_again_and_again(tmp_path, kills, count):
         while calls.stat().st_size < target and process.poll() is None:
             pass
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=20)
+        process.communicate(timeout=100)
         made = {tuple(line.split()) for line in calls.read_text()[seen:].splitlines()}
         assert done_before.isdisjoint(made), "a finished cell ran twice"
         assert done_before <= on_disk(tmp_path / "run"), "a line was lost"
     done_before, seen = on_disk(tmp_path / "run"), calls.stat().st_size
-    out, _ = start(tmp_path, count).communicate(timeout=55)
+    out, _ = start(tmp_path, count).communicate(timeout=250)
     assert out.splitlines()[-1] == f"done {count} NoneType"
     made = {tuple(line.split()) for line in calls.read_text()[seen:].splitlines()}
     assert done_before.isdisjoint(made)
@@ -82,12 +82,12 @@ def kill_again_and_again(tmp_path, kills, count):
     assert [one["generated_answer"] for one in answers] == expected
 
 
-def test_ten_kills_at_random_moments_lose_nothing_and_pay_for_nothing_twice(tmp_path):
-    kill_again_and_again(tmp_path, kills=10, count=300)
+def test_four_kills_at_random_moments_lose_nothing_and_pay_for_nothing_twice(tmp_path):
+    kill_again_and_again(tmp_path, kills=4, count=200)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 def test_thirty_kills_at_random_moments_lose_nothing_and_pay_for_nothing_twice(tmp_path):
     kill_again_and_again(tmp_path, kills=30, count=1000)
 
@@ -96,17 +96,17 @@ def test_thirty_kills_at_random_moments_lose_nothing_and_pay_for_nothing_twice(t
 def test_a_signal_stops_it_in_good_order_and_it_goes_on_later(tmp_path, how):
     calls = tmp_path / "calls"
     calls.touch()
-    process = start(tmp_path, 2000)
+    process = start(tmp_path, 1000)
     while calls.stat().st_size < 500:
         pass
     process.send_signal(how)
     out = process.stdout.read()
-    process.communicate(timeout=20)
+    process.communicate(timeout=100)
     assert process.returncode == 0
-    assert out.splitlines()[-1] == "done 2000 InterruptedRunError"
+    assert out.splitlines()[-1] == "done 1000 InterruptedRunError"
     summary = json.loads((tmp_path / "run" / "summary.json").read_bytes())
-    assert 0 < summary["workflow"]["completed"] < 2000
-    out, _ = start(tmp_path, 2000).communicate(timeout=55)
-    assert out.splitlines()[-1] == "done 2000 NoneType"
+    assert 0 < summary["workflow"]["completed"] < 1000
+    out, _ = start(tmp_path, 1000).communicate(timeout=250)
+    assert out.splitlines()[-1] == "done 1000 NoneType"
     # What was in flight was waited for and kept: no call was made twice.
     assert max(Counter(calls.read_text().splitlines()).values()) == 1

@@ -2,11 +2,9 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from e2e import ready_limpet
 from rich.console import Console
 
 import limpet
@@ -17,10 +15,7 @@ ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range
 
 
 def show(folder, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "limpet", "show", "run", "--failed", *arguments],
-        cwd=folder, env={**os.environ}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = ready_limpet.run(["show", "run", "--failed", *arguments], cwd=folder)
     assert done.returncode == 0, done.stderr
     return done
 

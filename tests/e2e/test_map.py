@@ -31,7 +31,8 @@ SCRIPT = """
     total = sum(o["twice"] for o in result.outputs)
     os.write(1, f"done {result.kept} {result.ran} {total}\\n".encode())
 """
-COUNT = 1500
+COUNT = 800
+KILLS = 4
 
 
 def start(tmp_path, count=COUNT):
@@ -46,22 +47,22 @@ def start(tmp_path, count=COUNT):
 
 def test_kill_9_again_and_again_loses_no_acknowledged_result_and_pays_for_none_twice(tmp_path):
     acknowledged, calls, said = set(), tmp_path / "calls", ""
-    for kill in range(8):
+    for kill in range(KILLS):
         seen_before = calls.stat().st_size if calls.exists() else 0
         process = start(tmp_path)
         now = {int(process.stdout.readline()) for _ in range(20 + 7 * kill)}
         process.send_signal(signal.SIGKILL)
         out = process.stdout.read()  # not communicate(), which forgets what was buffered
-        said += process.communicate(timeout=20)[1]
+        said += process.communicate(timeout=100)[1]
         called = {int(x) for x in calls.read_bytes()[seen_before:].split()}
         assert acknowledged.isdisjoint(called)
         acknowledged |= now | {int(line) for line in out.splitlines()}
     seen_before = calls.stat().st_size
-    out, err = start(tmp_path).communicate(timeout=50)
+    out, err = start(tmp_path).communicate(timeout=250)
     word, kept, ran, total = out.splitlines()[-1].split()
     assert (word, int(kept) + int(ran), int(total)) == ("done", COUNT, COUNT * (COUNT - 1))
     assert acknowledged.isdisjoint({int(x) for x in calls.read_bytes()[seen_before:].split()})
-    assert int(kept) >= len(acknowledged) >= 8 * 20
+    assert int(kept) >= len(acknowledged) >= KILLS * 20
     assert "may have been paid for" in said + err  # whichever kill found a call in flight
 
 
@@ -70,9 +71,9 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
     for _ in range(100):
         process.stdout.readline()
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=100)
     assert "stopping:" in err
-    out, _ = start(tmp_path).communicate(timeout=50)
+    out, _ = start(tmp_path).communicate(timeout=250)
     word, kept, ran, _ = out.splitlines()[-1].split()
     assert word == "done"
     assert int(kept) >= 100
@@ -85,20 +86,20 @@ def test_ctrl_c_keeps_what_is_finished_and_the_next_run_goes_on(tmp_path):
 def test_the_journal_is_read_by_pandas_and_jq_like_tools(tmp_path):
     import pandas as pd
 
-    start(tmp_path, 20).communicate(timeout=50)
+    start(tmp_path, 20).communicate(timeout=250)
     frame = pd.read_json(tmp_path / "out.jsonl", lines=True)
     assert list(frame["input"].sort_values()) == list(range(20))
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert {row["_limpet"]["status"] for row in rows} == {"completed"}
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.slow  # `make demo`, which shows the same for an evaluation, is in the fast run
 def test_the_demo_kills_itself_and_loses_nothing():
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "kill_and_resume.py")],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr

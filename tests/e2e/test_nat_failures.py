@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import time
 
 from e2e.nat_server import column, go, make, output, wait_until
 from e2e.project import COMMAND, run
@@ -21,7 +20,7 @@ def test_1_results_are_on_disk_while_it_runs(tmp_path, server):
         assert process.poll() is None
     finally:
         server.gate.set()
-        assert process.wait(30) == 0
+        assert process.wait(100) == 0
 
 
 def test_1_cleanup_keeps_the_old_results_and_says_so(tmp_path, server):
@@ -106,9 +105,9 @@ def test_4_an_edited_question_or_model_is_asked_again_and_scores_are_kept(tmp_pa
     text = (tmp_path / "config.yml").read_text(encoding="utf-8")
     (tmp_path / "config.yml").write_text(text.replace("meta/llama", "meta/other"), encoding="utf-8")
     done = go(tmp_path, server)
-    assert done.returncode == 2
-    assert "llms" in done.stderr
-    assert "--redo" in done.stderr
+    assert done.returncode == 0
+    assert "workflow changed (llms) → 6 workflow calls" in done.stderr
+    assert len(server.asked) == 7 + 6
 
 
 def test_5_a_failure_on_the_servers_side_is_a_failure_and_the_rest_is_done(tmp_path, server):
@@ -156,13 +155,11 @@ def test_7_max_concurrency_is_the_most_in_flight(tmp_path, server):
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        wait_until(lambda: server.asked)
         wait_until(lambda: len(server.asked) == 4)
-        time.sleep(1)  # a fifth would have come by now
-        assert len(server.asked) == 4
     finally:
         server.gate.set()
-        assert process.wait(30) == 0
+        assert process.wait(100) == 0
+    assert server.most_in_flight == 4
 
 
 def test_8_values_are_not_coerced_and_duplicate_ids_are_said(tmp_path, server):

@@ -77,8 +77,8 @@ async def shout(x):
     return x.upper()
 
 path = pathlib.Path(tempfile.mkdtemp()) / "out.jsonl"
-first = limpet.map(shout, ["a", "b"], journal=path, tqdm_bar_format=None)
-second = await limpet.amap(shout, ["b", "c"], journal=path, tqdm_bar_format=None)
+first = limpet.map(shout, ["a", "b"], journal=path)
+second = await limpet.amap(shout, ["b", "c"], journal=path)
 print(first.outputs, second.outputs, second)
 """
 EDITED = """
@@ -106,7 +106,7 @@ def judge(output):
     return len(output)
 
 rows = [{"id": str(n), "question": "x" * n} for n in range(1, 4)]
-options = {"run": path.parent / "run", "tqdm_bar_format": None, "version": "1"}
+options = {"run": path.parent / "run", "version": "1"}
 first = limpet.evaluate(rows, lambda question: question, [judge], **options)
 second = await limpet.aevaluate(rows, lambda question: question, [judge], **options)
 print(first, second.plan.calls)

@@ -12,6 +12,7 @@ import textwrap
 import time
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 
@@ -21,14 +22,7 @@ FORBIDDEN = ["\x1b", "\x07", "\x9b", "\u202e", "\r"]
 
 
 def command(*arguments, cwd, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "limpet", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "TZ": "UTC", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ready_limpet.run(arguments, cwd=cwd, env={**os.environ, "TZ": "UTC", **environment})
 
 
 def last_word(question):

@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 from aiohttp import web
-from e2e.project import COMMAND
+from e2e import ready_limpet
 from e2e.servers import (
     answering,
     data,
@@ -304,9 +304,7 @@ def test_a_server_that_is_not_there_ends_the_command_with_2(tmp_path):
         f"agent = nat('http://127.0.0.1:{unanswered_port()}', headers={{'X-Key': 'hunter22'}})\n"
     )
     (tmp_path / "eval.yml").write_text("dataset: rows.jsonl\nworkflow: app:agent\n")
-    done = subprocess.run(
-        [*COMMAND, "run"], cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
-    )
+    done = ready_limpet.run(["run"], cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     assert "error: http://127.0.0.1:" in done.stderr
     assert "nobody answers there (connection refused)" in done.stderr

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from e2e import ready_limpet
 from e2e.project import COMMAND, answered, calls, make, run
 
 from limpet.cli.main import COMMANDS
@@ -272,16 +273,13 @@ def test_help_imports_nothing_heavy(command):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_each_command_explains_itself_as_the_list_says(name):
-    done = subprocess.run(
-        [*COMMAND, name, "--help"], capture_output=True, text=True, timeout=50, check=True
-    )
+    done = ready_limpet.run([name, "--help"])
+    assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: limpet {name} ")
 
 
 def test_an_unknown_command_names_the_nearest():
-    done = subprocess.run(
-        [*COMMAND, "rnu"], capture_output=True, text=True, timeout=50, check=False
-    )
+    done = ready_limpet.run(["rnu"])
     assert done.returncode == 2
     assert "there is no command 'rnu'; did you mean 'run'?" in done.stderr
 

@@ -2,10 +2,9 @@
 
 import json
 import os
-import subprocess
 
 import pytest
-from e2e.project import COMMAND
+from e2e import ready_limpet
 
 KEY = "sk-Planted/0123+456789"
 JWT = "eyJhbGciOiJIUzI1NiJ9." + "Planted0" * 100 + ".c2ln"
@@ -57,7 +56,6 @@ ENVIRONMENT = {
     **os.environ,
     "TOKENIZER": "cl100k_base",
     "POSTGRES_PASSWORD": "postgres",
-    "PYTHONIOENCODING": "utf-8",
 }
 FORMS = ("Planted", "UGxhbnRlZ")  # in base64 too
 
@@ -77,14 +75,7 @@ EXPECTED = {"tokenizer": "cl100k_base", "database": "postgres"}
 
 
 def run(folder, *arguments, **variables):
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env={**ENVIRONMENT, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return ready_limpet.run(arguments, cwd=folder, env={**ENVIRONMENT, **variables})
 
 
 def leaks(folder):
@@ -187,7 +178,5 @@ def test_setting_up_that_fails_shows_no_long_key(tmp_path):
 
 
 def test_the_schema_knows_masking():
-    schema = json.loads(
-        subprocess.run([*COMMAND, "schema"], capture_output=True, check=True).stdout
-    )
+    schema = json.loads(ready_limpet.run(["schema"]).stdout)
     assert {"const": False} in schema["properties"]["secrets"]["anyOf"]

@@ -3,11 +3,10 @@
 import json
 import logging
 import os
-import subprocess
-import sys
 import textwrap
 
 import pytest
+from e2e import ready_limpet
 
 import limpet
 
@@ -25,14 +24,8 @@ def project(folder, app, workflow="app:Agent"):
 
 
 def limpet_run(folder, *arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "limpet", *arguments],
-        cwd=folder,
-        env={**os.environ, "MY_API_KEY": "sk-1234567890abcdef1234567890"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {**os.environ, "MY_API_KEY": "sk-1234567890abcdef1234567890"}
+    return ready_limpet.run(arguments, cwd=folder, env=environment)
 
 
 SETUP_RAISES = """

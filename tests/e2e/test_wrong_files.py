@@ -18,7 +18,7 @@ WRONG = {
         "dataset: rows.jsonl\nworkflw: app:answer\n",
         "error: eval.yml:2: unknown key 'workflw'\n"
         "\n"
-        "hint: did you mean 'workflow'?  (known here: name, dataset, filter, workflow, trials, evaluators, pace, retry, timeout, early_stop, prices, output)\n",
+        "hint: did you mean 'workflow'?  (known here: name, dataset, workflow, run, trials, evaluators, pace, retry, timeout, on_change, secrets, early_stop, prices, output)\n",
     ),
     "no workflow": (
         "dataset: rows.jsonl\n",
@@ -52,15 +52,15 @@ WRONG = {
     ),
     "duplicate": (
         WITH_ROWS + "dataset: other.jsonl\n",
-        "error: eval.yml:3: the key 'dataset' stands twice\n\nhint: the first stands in line 1\n",
+        "error: eval.yml:3: the key 'dataset' appears twice\n\nhint: the first is in line 1\n",
     ),
     "wrong type": (
         WITH_ROWS + "trials: three\n",
-        "error: eval.yml:3: trials: must be a whole number of at least 1, not 'three'\n",
+        "error: eval.yml:3: trials: must be an integer, not 'three'\n",
     ),
     "zero trials": (
         WITH_ROWS + "trials: 0\n",
-        "error: eval.yml:3: trials: must be a whole number of at least 1, not 0\n",
+        "error: eval.yml:3: trials: must be at least 1, not 0\n",
     ),
     "missing rows": (
         "dataset: row.jsonl\nworkflow: app:answer\n",
@@ -130,13 +130,13 @@ WRONG = {
     ),
     "timeout": (
         WITH_ROWS + "timeout: soon\n",
-        "error: eval.yml:3: timeout: must be a number of seconds above 0, or a time such as 90s, 2m or 1h, not 'soon'\n",
+        "error: eval.yml:3: timeout: must be a number of seconds, 0 or more, or a time such as 90s, 2m or 1h, not 'soon'\n",
     ),
     "several": (
         "dataset: row.jsonl\nworkflow: app:answer\ntrials: 0\npace: fast\n",
         "error: eval.yml:1: dataset: row.jsonl does not exist\n"
-        "eval.yml:3: trials: must be a whole number of at least 1, not 0\n"
-        "eval.yml:4: pace: must be auto, or a whole number of at least 1, not 'fast'\n"
+        "eval.yml:3: trials: must be at least 1, not 0\n"
+        "eval.yml:4: pace: must be auto or an integer of at least 1, not 'fast'\n"
         "\n"
         "hint: did you mean rows.jsonl?\n",
     ),

@@ -1,0 +1,141 @@
+"""`python -m limpet`, in a process that has imported everything already.
+
+As a program: a line on stdin is a command (its folder, words and environment, and the files of its
+streams); the answer is its exit code. Each command is a fork of this process, so that it is a
+process of its own, but one that needs not import for a second. `run` starts it and asks it.
+Commands that are killed, read from or have a terminal are new interpreters (`project.COMMAND`).
+"""
+
+import atexit
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from contextlib import suppress
+from pathlib import Path
+
+PATIENCE_S = 200  # then it hangs
+STREAMS = ("stdin", "stdout", "stderr")
+
+
+def run(words, *, cwd=None, env=None):
+    """Run `limpet` with these words, not in a terminal, and return what `subprocess.run` would."""
+    environment = dict(os.environ if env is None else env)
+    words = [str(word) for word in words]
+    command = [sys.executable, "-m", "limpet", *words]
+    if _interpreter_settings(environment) != _interpreter_settings(os.environ):
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=PATIENCE_S,
+            check=False,
+        )  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: str(Path(folder, name)) for name in STREAMS}
+        code = _ready().do(
+            {"words": command, "cwd": str(cwd or Path.cwd()), "environment": environment, **files}
+        )
+        out, err = (Path(files[name]).read_text(encoding="utf-8") for name in STREAMS[1:])
+    return subprocess.CompletedProcess(command, code, out, err)
+
+
+def _interpreter_settings(environment):
+    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+
+
+class _Ready:
+    """The process that forks."""
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        atexit.register(self._process.communicate)
+
+    def do(self, command):
+        with self._lock:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            child = int(self._process.stdout.readline())
+            if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+                os.kill(child, signal.SIGKILL)
+                self._process.stdout.readline()
+                raise subprocess.TimeoutExpired(command["words"], PATIENCE_S)
+            return int(self._process.stdout.readline())
+
+
+_started = []
+
+
+def _ready():
+    if not _started:
+        _started.append(_Ready())
+    return _started[0]
+
+
+# ---- the program --------------------------------------------------------------------------------
+
+
+def main():
+    import_all()
+    gc.freeze()  # so that a child copies no memory by counting
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            be(json.loads(line))
+        print(child, flush=True)  # noqa: T201
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201
+
+
+def import_all():
+    """Import every module of limpet: a command does so when it needs one."""
+    limpet = importlib.import_module("limpet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for found in pkgutil.walk_packages(limpet.__path__, "limpet.", onerror=lambda _: None):
+            if not found.name.endswith("__main__"):
+                with suppress(Exception):  # an extra that is not installed
+                    importlib.import_module(found.name)
+
+
+def be(command):
+    """Do what a new interpreter would, and end the process."""
+    for number, name in enumerate(STREAMS):
+        opened = os.open(command[name], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    os.chdir(command["cwd"])
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    time.tzset()
+    sys.orig_argv[:] = command["words"]
+    sys.argv[:] = command["words"][2:]
+    sys.path[0] = os.getcwd()  # noqa: PTH109 - as `python -m` does
+    importlib.invalidate_caches()
+    code = 1
+    try:
+        runpy.run_module("limpet", run_name="__main__", alter_sys=True)
+    except SystemExit as ending:
+        code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    main()

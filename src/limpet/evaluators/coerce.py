@@ -17,7 +17,7 @@ from limpet.evaluators.reads import checked_reads
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 from limpet.text import one_line
 from limpet.types import Output
 

@@ -18,7 +18,7 @@ from limpet.fingerprints.explaining.shown import (
     shown_variable,
 )
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.names import is_secret_name
 from limpet.text import one_line
@@ -91,7 +91,7 @@ def as_declared(given: Any) -> DependsOn | None:
         if kind not in KINDS:
             raise ValueError(f"depends_on: there is no {kind!r}, only {listed}")
         is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
-        if not is_list or not all(isinstance(one, (str, Path)) for one in names):
+        if not is_list or not all(isinstance(name, (str, Path)) for name in names):
             raise TypeError(f"depends_on: {kind} must be a list of texts, not {one_line(names)}")
         told[kind] = tuple(map(str, names))
     return DependsOn(**told)
@@ -111,7 +111,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
         root = Path(path.anchor)
         last = str(path.relative_to(root))
         last += "/*" if last.endswith("**") else ""
-        found = sorted(one for one in root.glob(last) if one.is_file())
+        found = sorted(path for path in root.glob(last) if path.is_file())
     if not found:
         raise LimpetError(
             f"depends_on: there is no file {one_line(pattern)}",

@@ -18,8 +18,8 @@ from typing import Any
 
 from limpet.fingerprints.explaining.shown import Showing, Shown, shown_parts
 from limpet.fingerprints.process_state import first_value, note_left, note_taken, taken_away
-from limpet.fingerprints.walk.looked import Looked, digest_of
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.walk.result import WalkResult, digest_of
+from limpet.fingerprints.walk.safe_access import module_name
 from limpet.fingerprints.walk.walk import Walk
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.names import is_secret_name
@@ -79,11 +79,11 @@ def identity_of(
         is_secret: Tells whether a name is a secret's.
         secrets: Values that are secrets, and do not count, beside those of the environment.
     """
-    looked, home = _look(thing, is_secret, secrets), module_name(thing)
-    parts, state = dict(looked.parts), []
-    for name, now in looked.parts.items():
+    result, home = _look(thing, is_secret, secrets), module_name(thing)
+    parts, state = dict(result.parts), []
+    for name, now in result.parts.items():
         place = _absolute(name, home)
-        left = first_value(place, now, looked.holders.get(name, ()))
+        left = first_value(place, now, result.holders.get(name, ()))
         if left is None:
             _counted[place].add(now)
         else:  # as a run left it
@@ -93,17 +93,17 @@ def identity_of(
                 del parts[name]
             else:
                 parts[name] = first
-    for name, first in taken_away((home, looked.parts["function"]), looked).items():
+    for name, first in taken_away((home, result.parts["function"]), result).items():
         state.append(name)
         parts[name] = first
-    left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
-    found, names = dict(looked.parts), tuple(sorted(state))
-    code, holders = frozenset(looked.code), {name: one[0] for name, one in looked.holders.items()}
-    return Identity(parts, left_out, names, found, holders, home, looked.modules, code, shown)
+    left_out, shown = dict(result.left_out), Showing(lambda: _shown(result, state))
+    found, names = dict(result.parts), tuple(sorted(state))
+    code, holders = frozenset(result.code), {name: held[0] for name, held in result.holders.items()}
+    return Identity(parts, left_out, names, found, holders, home, result.modules, code, shown)
 
 
-def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
-    shown = shown_parts(looked)
+def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
+    shown = shown_parts(result)
     for name in state:  # what is there is not what counts
         shown[name] = Shown(shown[name].kind if name in shown else "value")
     return shown
@@ -127,10 +127,10 @@ def note_end(
     Returns:
         The names of what is state.
     """
-    looked = _look(thing, is_secret, secrets)
+    result = _look(thing, is_secret, secrets)
     state = set(planned.state)
-    for name in looked.parts.keys() | planned.found.keys():
-        now = looked.parts.get(name)
+    for name in result.parts.keys() | planned.found.keys():
+        now = result.parts.get(name)
         if now == planned.found.get(name):
             continue
         first, place = planned.parts.get(name), _absolute(name, planned.home)
@@ -139,9 +139,9 @@ def note_end(
         state.add(name)
         if now is not None:
             # By its name, and not by step: a workflow and its evaluators may share a counter.
-            note_left(place, now, first, looked.holders.get(name, ()))
+            note_left(place, now, first, result.holders.get(name, ()))
         elif first is not None:
-            step, holder = (planned.home, looked.parts["function"]), planned.holders.get(name)
+            step, holder = (planned.home, result.parts["function"]), planned.holders.get(name)
             note_taken(step, name, first, holder)
     return tuple(sorted(state))
 
@@ -165,7 +165,7 @@ def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -
 def own_name(name: str, parts: Iterable[str]) -> str:
     """Return the name of a part; that of a function without the number that its wrapper caused."""
     base = name.removesuffix(" (2)")
-    is_wrapped = base != name and any(one.endswith(f"{base}.__wrapped__") for one in parts)
+    is_wrapped = base != name and any(part.endswith(f"{base}.__wrapped__") for part in parts)
     return base if is_wrapped else name
 
 
@@ -182,22 +182,22 @@ def in_words(name: str) -> str:
     return words
 
 
-def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:
+def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> WalkResult:
     _known_secrets.update(certain_secrets(os.environ), secrets)
     hidden = frozenset(_known_secrets)
     for left in reversed(range(_TRIES)):
         try:
             with _without_collections():
                 walk = Walk(is_secret, hidden)
-                looked = walk.look(thing)
-                looked.parts  # noqa: B018 - made while it lasts
+                result = walk.look(thing)
+                result.parts  # noqa: B018 - made while it lasts
                 vars(walk).clear()  # else the collector would go over all trees to free them
         except RuntimeError:  # a thread put something into a dict that was being read
             if not left:
                 raise
         else:
             break
-    return looked
+    return result
 
 
 def _absolute(name: str, home: str) -> str:

@@ -83,19 +83,23 @@ def told_apart(value: Any, level: int = 0) -> Any:
     if level > MOST_LEVELS:
         raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
     if kind is list:
-        return [told_apart(one, level + 1) for one in value]
+        return [told_apart(element, level + 1) for element in value]
     if kind is dict and all(type(key) is str for key in value):
-        return {key: told_apart(one, level + 1) for key, one in value.items()}
+        return {key: told_apart(element, level + 1) for key, element in value.items()}
     if isinstance(value, Mapping):
-        inner: Any = [[told_apart(key), told_apart(one, level + 1)] for key, one in value.items()]
+        inner: Any = [
+            [told_apart(key), told_apart(element, level + 1)] for key, element in value.items()
+        ]
     elif isinstance(value, (list, tuple)):
-        inner = [told_apart(one, level + 1) for one in value]
+        inner = [told_apart(element, level + 1) for element in value]
     elif isinstance(value, Enum):
         inner = value.name
     elif dataclasses.is_dataclass(kind):
-        inner = {one.name: told_apart(getattr(value, one.name), level + 1) for one in _fields(kind)}
+        inner = {
+            field.name: told_apart(getattr(value, field.name), level + 1) for field in _fields(kind)
+        }
     elif hasattr(kind, "model_fields"):  # not model_dump, which leaves out what is excluded
-        inner = {key: told_apart(one, level + 1) for key, one in vars(value).items()}
+        inner = {key: told_apart(element, level + 1) for key, element in vars(value).items()}
     else:
         inner = to_plain(value, level + 1)
     return {"~type": f"{kind.__module__}.{kind.__qualname__}", "~value": inner}

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.walk.looked import Looked
+from limpet.fingerprints.walk.result import WalkResult
 
 _MOST = 64
 """How many objects are remembered under one name: what has no weak reference is kept alive."""
@@ -34,12 +34,12 @@ class _Left:
 
     def is_in(self, holders: tuple[Any, ...]) -> bool:
         return len(holders) == len(self.holders) and all(
-            one is there() for one, there in zip(holders, self.holders, strict=True)
+            holder is reference() for holder, reference in zip(holders, self.holders, strict=True)
         )
 
     @property
     def is_gone(self) -> bool:
-        return any(one() is None for one in self.holders)
+        return any(reference() is None for reference in self.holders)
 
 
 _left: dict[str, list[_Left]] = defaultdict(list)
@@ -49,17 +49,17 @@ _taken: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] =
 
 def first_value(place: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
     """Return what counts in place of what a run left there; None: no run did."""
-    for one in _left.get(place, ()):
-        if now in one.first and one.is_in(_real(holders)):
-            return (one.first[now],)
+    for left in _left.get(place, ()):
+        if now in left.first and left.is_in(_real(holders)):
+            return (left.first[now],)
     return None
 
 
 def note_left(place: str, now: str, first: str | None, holders: tuple[Any, ...]) -> None:
     """Note what a run left, and what counts in its place."""
     real = _real(holders)
-    known = [one for one in _left[place] if not one.is_gone]
-    there = next((one for one in known if one.is_in(real)), None)
+    known = [left for left in _left[place] if not left.is_gone]
+    there = next((left for left in known if left.is_in(real)), None)
     if there is None:
         there = _Left(tuple(map(_reference, real)))
     else:
@@ -73,17 +73,17 @@ def note_taken(step: tuple[str, str], name: str, first: str, holder: Any) -> Non
     _taken[step][name] = (None if holder is None else _reference(holder), first)
 
 
-def taken_away(step: tuple[str, str], looked: Looked) -> dict[str, str]:
+def taken_away(step: tuple[str, str], result: WalkResult) -> dict[str, str]:
     """Return what counts of a step that a run took away from objects that are still there."""
     found = {}
     for name, (holder, first) in _taken.get(step, {}).items():
-        if name not in looked.parts and (holder is None or id(holder()) in looked.met):
+        if name not in result.parts and (holder is None or id(holder()) in result.met):
             found[name] = first
     return found
 
 
 def _real(holders: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(one for one in holders if one is not None)
+    return tuple(holder for holder in holders if holder is not None)
 
 
 def _reference(thing: Any) -> Callable[[], Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.explaining.shown import Showing, Shown, shown_data
 from limpet.fingerprints.identity import Identity, identity_of, note_end
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 
 logger = logging.getLogger("limpet.fingerprints")
 
@@ -129,10 +129,10 @@ class Look:
         others: list[Showing] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
-        for begin, _, one in self._looks:
-            parts |= {begin + name: digest for name, digest in one.parts.items()}
-            left_out |= {begin + name: why for name, why in one.left_out.items()}
-            state += [begin + name for name in one.state]
+        for begin, _, identity in self._looks:
+            parts |= {begin + name: digest for name, digest in identity.parts.items()}
+            left_out |= {begin + name: why for name, why in identity.left_out.items()}
+            state += [begin + name for name in identity.state]
         for declared in (declared_of(step), depends_on):
             if declared is not None:
                 found = declared.look()
@@ -142,8 +142,8 @@ class Look:
 
         def show() -> dict[str, Shown]:
             shown = {name: Shown("setting") for name in said} | shown_data(described_by(step))
-            for begin, _, one in self._looks:
-                shown |= {begin + name: part for name, part in one.shown.parts.items()}
+            for begin, _, identity in self._looks:
+                shown |= {begin + name: part for name, part in identity.shown.parts.items()}
             for other in others:
                 shown |= other.parts
             return shown
@@ -152,15 +152,15 @@ class Look:
             parts,
             left_out,
             tuple(state),
-            modules=frozenset().union(*(one.modules for _, _, one in self._looks)),
-            code=frozenset().union(*(one.code for _, _, one in self._looks)),
+            modules=frozenset().union(*(identity.modules for _, _, identity in self._looks)),
+            code=frozenset().union(*(identity.code for _, _, identity in self._looks)),
             shown=Showing(show),
         )
 
     def forget(self) -> None:
         """Let go of what is only there to be shown."""
-        for _, _, one in self._looks:
-            one.shown.forget()
+        for _, _, identity in self._looks:
+            identity.shown.forget()
         self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Parsed:
 
     def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
             self._functions.setdefault(within + node.name, []).append(node)
             within += f"{node.name}.<locals>."
@@ -104,7 +104,9 @@ class Parsed:
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             del self._lines[lines_of(statement)[0]]
             named = self._functions[statement.name]
-            self._functions[statement.name] = [one for one in named if one is not statement]
+            self._functions[statement.name] = [
+                function for function in named if function is not statement
+            ]
 
     def text_between(self, first: int, last: int) -> str:
         """Return lines as they are written."""
@@ -147,10 +149,10 @@ class Parsed:
     def places(self) -> dict[str, dict[str, list[ast.expr]]]:
         """What the module assigns to attributes and keys of what its names stand for."""
         found: dict[str, dict[str, list[ast.expr]]] = {}
-        for one in self._statements:
-            if not isinstance(one, ast.Assign):
+        for statement in self._statements:
+            if not isinstance(statement, ast.Assign):
                 continue
-            for target in one.targets:
+            for target in statement.targets:
                 match target:
                     case (
                         ast.Attribute(value=ast.Name(id=name), attr=place)
@@ -158,25 +160,25 @@ class Parsed:
                             value=ast.Name(id=name), slice=ast.Constant(value=str() as place)
                         )
                     ):
-                        found.setdefault(name, {}).setdefault(place, []).append(one.value)
+                        found.setdefault(name, {}).setdefault(place, []).append(statement.value)
         return found
 
     @functools.cached_property
     def changed(self) -> set[str]:
         """Names of what functions of the module change: `CONFIG.model = …`."""
         targets = [
-            one.value
-            for one in ast.walk(self.tree)
-            if isinstance(one, (ast.Attribute, ast.Subscript)) and type(one.ctx) is not ast.Load
+            node.value
+            for node in ast.walk(self.tree)
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and type(node.ctx) is not ast.Load
         ]
-        return {one.id for one in targets if isinstance(one, ast.Name)}
+        return {target.id for target in targets if isinstance(target, ast.Name)}
 
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """What of the module may do more than give values to names: it calls, changes others."""
-        opened = [self._open(one) for one in self._cut.pieces if one.may_do_something]
+        opened = [self._open(piece) for piece in self._cut.pieces if piece.may_do_something]
         every = self._rest if None in opened else [*self._rest, *filter(None, opened)]
-        return sorted(filter(may_do_something, every), key=lambda one: one.lineno)
+        return sorted(filter(may_do_something, every), key=lambda statement: statement.lineno)
 
     def uses(self, name: str) -> bool:
         """Tell whether a name that the module imports is used anywhere in it."""
@@ -195,9 +197,9 @@ class Parsed:
     def imports(self) -> list[ast.Import | ast.ImportFrom]:
         """The imports that run when the module is imported."""
         return [
-            one
-            for one in self._statements
-            if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
+            statement
+            for statement in self._statements
+            if isinstance(statement, _IMPORTS) and getattr(statement, "module", "") != "__future__"
         ]
 
     def shapes_in(self, statement: ast.stmt, flags: int) -> dict[str, list[Any]]:
@@ -218,14 +220,16 @@ class Parsed:
             return self._lines.get(line, [])
         within = self._rest if opened is None else [opened]
         found: _Found = [
-            (one, node)
-            for one in within
-            if one.lineno <= line <= (one.end_lineno or line)
-            or any(each.lineno <= line for each in getattr(one, "decorator_list", ()))
-            for node in self._lambdas_in(one).get(line, [])
+            (statement, node)
+            for statement in within
+            if statement.lineno <= line <= (statement.end_lineno or line)
+            or any(
+                decorator.lineno <= line for decorator in getattr(statement, "decorator_list", ())
+            )
+            for node in self._lambdas_in(statement).get(line, [])
         ]
         # Of several on a line, the last that begins before the code is its own.
-        return sorted(found, key=lambda one: -one[1].col_offset)
+        return sorted(found, key=lambda pair: -pair[1].col_offset)
 
     def _lambdas_in(self, statement: ast.stmt) -> dict[int, list[ast.Lambda]]:
         known = self._lambdas.get(id(statement))
@@ -249,5 +253,7 @@ def parsed(text: str) -> Parsed | None:
 
 def lines_of(node: Any) -> tuple[int, int]:
     """Return the first and the last line of a statement, with its decorators."""
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    first = min(
+        [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
+    )
     return first, node.end_lineno

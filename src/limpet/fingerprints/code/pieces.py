@@ -132,7 +132,7 @@ def _begins(text: str) -> list[int] | None:
     """Return where statements begin in the first column; None if nobody can tell."""
     if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
         return None
-    inside = [one.span() for one in _STRING_OR_COMMENT.finditer(text) if "\n" in one[0]]
+    inside = [match.span() for match in _STRING_OR_COMMENT.finditer(text) if "\n" in match[0]]
     inside.append((len(text), len(text)))
     strings = iter(inside)
     start, end = next(strings)

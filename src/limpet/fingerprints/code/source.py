@@ -16,7 +16,7 @@ from typing import Any
 from limpet.fingerprints.code.bytecode import shape
 from limpet.fingerprints.code.parsed import Definition, Parsed, lines_of, parsed
 from limpet.fingerprints.code.unchanged import Unchanged
-from limpet.fingerprints.walk.asking import text_at
+from limpet.fingerprints.walk.safe_access import text_at
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,
@@ -56,7 +56,7 @@ class Sources:
 
     def _definition(self, code: CodeType, file: Parsed) -> Definition | None:
         found = file.at_line(code.co_firstlineno, code.co_name)
-        found = [one for one in found if _fits(one[1], code)]
+        found = [pair for pair in found if _fits(pair[1], code)]
         if len(found) == 1 and code.co_filename in self._unchanged:
             return found[0][1]
         for statement, node in found:

@@ -33,7 +33,7 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
     for field in node._fields:
         value = getattr(node, field, None)
         if type(value) is list:
-            found += [one for one in value if isinstance(one, ast.AST)]
+            found += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
@@ -71,25 +71,25 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
     """Yield what runs when a statement does: not the bodies of functions in it."""
     todo: list[Any] = [node]
     while todo:
-        one = todo.pop()
-        yield one
-        kind = type(one)
+        current = todo.pop()
+        yield current
+        kind = type(current)
         if kind in _CALLED_LATER:
-            todo += getattr(one, "decorator_list", ())
-            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
+            todo += getattr(current, "decorator_list", ())
+            todo += [*current.args.defaults, *filter(None, current.args.kw_defaults)]
         elif kind is ast.AnnAssign:
-            todo += [one.target] if one.value is None else [one.target, one.value]
-        elif is_for_scripts(one):
-            todo += one.orelse
+            todo += [current.target] if current.value is None else [current.target, current.value]
+        elif is_for_scripts(current):
+            todo += current.orelse
         elif kind not in _LEAVES:
-            todo += nodes_in(one)
+            todo += nodes_in(current)
 
 
 def registered_by(statement: ast.stmt) -> list[str]:
     """Return the first names of decorators that put a function or class into a registry."""
     found = []
-    for one in getattr(statement, "decorator_list", ()):
-        function = one.func if isinstance(one, ast.Call) else one
+    for decorator in getattr(statement, "decorator_list", ()):
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
         last = function.attr if isinstance(function, ast.Attribute) else _first_name(function)
         if re.fullmatch(REGISTERING, last):
             found.append(_first_name(function))
@@ -102,7 +102,7 @@ def may_do_something(statement: Any) -> bool:
     if kind in _IMPORTS:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
-        return any(type(one) is not ast.Name for one in statement.targets)
+        return any(type(target) is not ast.Name for target in statement.targets)
     if kind is ast.Expr:  # a docstring does nothing
         return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
@@ -147,7 +147,7 @@ def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) ->
         return
     match target:
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for one in targets:
-                _note(found, one, value)
-        case ast.Starred(value=one):
-            _note(found, one, value)
+            for element in targets:
+                _note(found, element, value)
+        case ast.Starred(value=element):
+            _note(found, element, value)

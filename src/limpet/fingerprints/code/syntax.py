@@ -10,22 +10,22 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.code.reading import (
+from limpet.fingerprints.code.canonical_text import Writer
+from limpet.fingerprints.code.summary import (
     ENVIRONMENT,
     FUNCTIONS,
     NOTICED,
-    Reading,
+    CodeSummary,
     chain_of,
     docstring,
 )
-from limpet.fingerprints.code.writing import Writer
 
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _NAMING = (ast.Constant, ast.Name)
 _IMPORTING = {"import_module", "__import__"}
 
 
-def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> Reading:
+def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> CodeSummary:
     """Read code.
 
     Args:
@@ -36,19 +36,19 @@ def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset(
     return _Reader(hints=hints).read(nodes, free)
 
 
-def read_hints(hints: list[ast.expr]) -> Reading:
+def read_hints(hints: list[ast.expr]) -> CodeSummary:
     """Read type hints, also those that are written as texts."""
     return _Reader(hints=True).read_hints(hints)
 
 
-def read_class_body(node: ast.ClassDef) -> Reading:
+def read_class_body(node: ast.ClassDef) -> CodeSummary:
     """Read a class statement but for its methods.
 
     Hints in it count where somebody may read them: a decorator, a base or a metaclass.
     """
     received = bool(node.decorator_list or node.bases or node.keywords)
     body = node.body[1:] if docstring(node) is not None else node.body
-    body = [one for one in body if not isinstance(one, FUNCTIONS)]
+    body = [statement for statement in body if not isinstance(statement, FUNCTIONS)]
     return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
 
 
@@ -57,7 +57,7 @@ class _Reader(Writer):
         super().__init__()
         self._hints = hints
 
-    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
+    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> CodeSummary:
         for node in nodes:
             self.visit(node)
         return self.finish(free)
@@ -134,14 +134,14 @@ class _Reader(Writer):
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.found.imports.append(node)
         self.tokens.append(f"import {getattr(node, 'level', 0)} {getattr(node, 'module', '')}")
-        for one in node.names:
-            self.tokens.append(one.name)
-            if one.asname is None:
-                name = one.name.partition(".")[0]
+        for alias in node.names:
+            self.tokens.append(alias.name)
+            if alias.asname is None:
+                name = alias.name.partition(".")[0]
                 self.scope.bound.add(name)
                 self.scope.fixed.add(name)  # it names what is imported
             else:
-                self.bind(one.asname)
+                self.bind(alias.asname)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         if self._hints and self.scope.kind != "function":
@@ -159,17 +159,17 @@ class _Reader(Writer):
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
 
-    def read_hints(self, hints: list[ast.expr]) -> Reading:
-        for one in hints:
-            self.visit(one)
-            self._hints_in_texts(one)
+    def read_hints(self, hints: list[ast.expr]) -> CodeSummary:
+        for hint in hints:
+            self.visit(hint)
+            self._hints_in_texts(hint)
         return self.finish(frozenset())
 
     def _hints_in_texts(self, hint: ast.expr) -> None:
-        for one in ast.walk(hint):
-            if type(one) is ast.Constant and type(one.value) is str:
+        for node in ast.walk(hint):
+            if type(node) is ast.Constant and type(node.value) is str:
                 with contextlib.suppress(SyntaxError, ValueError):
-                    self.visit(ast.parse(one.value, mode="eval").body)
+                    self.visit(ast.parse(node.value, mode="eval").body)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         self.tokens.append("ExceptHandler")
@@ -218,12 +218,12 @@ class _Reader(Writer):
         self.enter("function")
         kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
         kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
-        for kind, found in kinds.items():
-            for one in found:
-                if one is not None:
-                    self.tokens.append(f"({kind}{one.arg}")
-                    self.scope.bound.add(one.arg)
-                    self.scope.fixed.add(one.arg)
+        for kind, parameters in kinds.items():
+            for parameter in parameters:
+                if parameter is not None:
+                    self.tokens.append(f"({kind}{parameter.arg}")
+                    self.scope.bound.add(parameter.arg)
+                    self.scope.fixed.add(parameter.arg)
         if type(node) is ast.Lambda:
             self.visit(node.body)
         else:
@@ -249,11 +249,11 @@ class _Reader(Writer):
     def _comprehension(self, node: Any) -> None:
         self.tokens.append(type(node).__name__)
         self.enter("comprehension")
-        for one in node.generators:
-            self.tokens.append(f"for {one.is_async}")
-            self.visit(one.target)
-            self.visit(one.iter)
-            self.write_all(one.ifs)
+        for generator in node.generators:
+            self.tokens.append(f"for {generator.is_async}")
+            self.visit(generator.target)
+            self.visit(generator.iter)
+            self.write_all(generator.ifs)
         if type(node) is ast.DictComp:
             self.visit(node.key)
             self.visit(node.value)

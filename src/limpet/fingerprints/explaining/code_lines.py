@@ -79,21 +79,27 @@ class _Piece:
                     kept |= {*names}
                 case ast.ClassDef():
                     self._docstring(node.body)
-                    kept |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                    kept |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
                 case ast.Name(id=name):
                     self.names.add(name)
                     self._places.append((name, node.lineno, self._column(node)))
         self.names |= kept
-        stored = {one: None for one in _stored(tree) if one not in kept}
+        stored = {name: None for name in _stored(tree) if name not in kept}
         self.locals = list(stored)
 
     def _function(self, node: _Function) -> None:
         if len(node.body) > 1:
             self._docstring(node.body)
         given = node.args
-        for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
-            if one is not None and one.annotation is not None:
-                self._cut(one.annotation, ":", of_argument=True)
+        for parameter in (
+            *given.posonlyargs,
+            *given.args,
+            *given.kwonlyargs,
+            given.vararg,
+            given.kwarg,
+        ):
+            if parameter is not None and parameter.annotation is not None:
+                self._cut(parameter.annotation, ":", of_argument=True)
         if node.returns is not None:
             self._cut(node.returns, "->")
         for inner in ast.walk(node):
@@ -128,10 +134,10 @@ class _Piece:
 def _stored(tree: ast.AST) -> Iterator[str]:
     """Yield the names that functions give values to, in the order in which they stand."""
     places = {
-        (one.lineno, one.col_offset, one.id)
+        (name.lineno, name.col_offset, name.id)
         for function in ast.walk(tree)
         if isinstance(function, _Function)
-        for one in ast.walk(function)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     }
     return (name for _, _, name in sorted(places))

@@ -57,7 +57,12 @@ def differences(
         names.remove("function")  # the rest says more
     found = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
     order = ("changed", "new", "no longer used")
-    return tuple(sorted(found, key=lambda one: (order.index(one.change), one.kind == "name")))
+    return tuple(
+        sorted(
+            found,
+            key=lambda difference: (order.index(difference.change), difference.kind == "name"),
+        )
+    )
 
 
 def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Difference:
@@ -110,7 +115,7 @@ def _names(old: str, new: str) -> list[str]:
     """Return which names a folder has no more, and which it has now."""
     was, is_ = old.splitlines(), new.splitlines()
     gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
-    return [f"- {one}" for one in _shortened(gone)] + [f"+ {one}" for one in _shortened(came)]
+    return [f"- {name}" for name in _shortened(gone)] + [f"+ {name}" for name in _shortened(came)]
 
 
 # ---- lines --------------------------------------------------------------------------------------
@@ -122,25 +127,25 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
     else:
         a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
     a, b = a[:_MOST_LINES], b[:_MOST_LINES]
-    compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b])
+    matcher = SequenceMatcher(None, [bare for bare, _ in a], [bare for bare, _ in b])
     found: list[str] = []
-    for number, group in enumerate(compared.get_grouped_opcodes(_AROUND)):
+    for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
         if number:
             found.append("…")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [f"  {line}" for line in _shortened([one for _, one in b[j1:j2]])]
+                found += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
             else:
-                found += _pairs([one for _, one in a[i1:i2]], [one for _, one in b[j1:j2]])
+                found += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
     return found
 
 
 def _pairs(old: list[str], new: list[str]) -> list[str]:
     """Return lines that went and lines that came; of long ones, where they differ."""
     if len(old) == len(new):
-        together = [_around_difference(*one) for one in zip(old, new, strict=True)]
-        old, new = [one for one, _ in together], [one for _, one in together]
-    return [f"- {one}" for one in _shortened(old)] + [f"+ {one}" for one in _shortened(new)]
+        together = [_around_difference(*pair) for pair in zip(old, new, strict=True)]
+        old, new = [before for before, _ in together], [now for _, now in together]
+    return [f"- {line}" for line in _shortened(old)] + [f"+ {line}" for line in _shortened(new)]
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.explaining.rendering import rendered
-from limpet.fingerprints.walk.looked import Looked
+from limpet.fingerprints.walk.result import WalkResult
 from limpet.secrets.in_texts import (
     is_hidden,
     is_secret_file,
@@ -74,31 +74,31 @@ class Showing:
         self._make, self._made = dict, None
 
 
-def shown_parts(looked: Looked) -> dict[str, Shown]:
+def shown_parts(result: WalkResult) -> dict[str, Shown]:
     """Return what each part that a look found is."""
     shown, room = {}, MOST_IN_ALL
-    for name, form in looked.forms.items():
+    for name, form in result.forms.items():
         kind = _kind(name, form)
-        text, is_cut = _text(looked, name, form, kind) if room > 0 else (None, True)
+        text, is_cut = _text(result, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = Shown(kind, text, is_cut, _called(looked, name))
+        shown[name] = Shown(kind, text, is_cut, _called(result, name))
     return shown
 
 
-def _called(looked: Looked, name: str) -> str:
+def _called(result: WalkResult, name: str) -> str:
     """Return the name of a variable that a function closes over, with what it is of that."""
     found = _CLOSED_OVER.match(name)
-    if found is None or found[1] not in looked.variables:
+    if found is None or found[1] not in result.variables:
         return ""
-    variable, function = looked.variables[found[1]]
+    variable, function = result.variables[found[1]]
     return f"{variable}{found[2]}, closed over by {function}"
 
 
 def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
     """Return what settings are: plain data, by their names."""
     shown = {}
-    for name, one in data.items():
-        text, is_cut = rendered(_form(one), name, MOST_TEXT)
+    for name, value in data.items():
+        text, is_cut = rendered(_form(value), name, MOST_TEXT)
         shown[name] = Shown("setting", without_keys(text), is_cut)
     return shown
 
@@ -143,9 +143,9 @@ def _kind(name: str, form: Any) -> str:
     return begun or (_BY_FORM.get(first, "value") if isinstance(first, str) else "value")
 
 
-def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, bool]:
-    if name in looked.written:
-        file, lines = looked.written[name]
+def _text(result: WalkResult, name: str, form: Any, kind: str) -> tuple[str | None, bool]:
+    if name in result.written:
+        file, lines = result.written[name]
         return _bounded(without_literals(_source(file, lines)))
     match kind, form:
         case (("function" | "class" | "module"), list()):
@@ -153,7 +153,7 @@ def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, 
         case _, str() if kind == "function":
             return _bounded(without_literals(form))
         case "docstring", [text, hints]:
-            told = [text or "", *(f"{one}: {hint}" for one, hint in hints)]
+            told = [text or "", *(f"{parameter}: {hint}" for parameter, hint in hints)]
             return _bounded(without_keys("\n".join(told)))
         case "variable", _:
             return _bounded(_value_of(name.removeprefix("variable "), form))
@@ -187,8 +187,8 @@ def _bounded(text: str | None) -> tuple[str | None, bool]:
 def _form(data: Any) -> Any:
     """Return plain data in the form that the walk would make of it."""
     if isinstance(data, Mapping):
-        pairs = [[["str", str(key)], _form(one)] for key, one in data.items()]
+        pairs = [[["str", str(key)], _form(value)] for key, value in data.items()]
         return ["a", "builtins.dict", pairs]
     if isinstance(data, (list, tuple, set, frozenset)):
-        return ["a", "builtins.list", [_form(one) for one in data]]
+        return ["a", "builtins.list", [_form(element) for element in data]]
     return ["str", str(data)] if isinstance(data, str) else ["value", repr(data)]

@@ -137,9 +137,9 @@ class StepReads:
         self.elsewhere.add(name)
         self.read(name, says, None)
 
-    def _note(self, one: Read) -> None:
-        self._known[one.file] = one
-        self.new.append(one)
+    def _note(self, read: Read) -> None:
+        self._known[read.file] = read
+        self.new.append(read)
 
     def _look_for_reader(self, name: str, call: Call) -> None:
         if name in self.afresh:
@@ -170,8 +170,8 @@ def _words(value: Any, depth: int) -> Iterator[str]:
         if 0 < len(text) <= _LONGEST_WORD:
             yield text
     elif isinstance(value, Mapping) and depth:
-        for one in value.values():
-            yield from _words(one, depth - 1)
+        for element in value.values():
+            yield from _words(element, depth - 1)
     elif isinstance(value, (list, tuple)) and depth:
-        for one in value:
-            yield from _words(one, depth - 1)
+        for element in value:
+            yield from _words(element, depth - 1)

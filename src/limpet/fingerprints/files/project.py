@@ -47,9 +47,9 @@ class Project:
     """
 
     def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
-        folders = dict.fromkeys(folder for one in starts for folder in _folders(one))
+        folders = dict.fromkeys(folder for start in starts for folder in _folders(start))
         self.folders = tuple(folders)
-        self._without = tuple({str(one) for path in without for one in (path, _real(path))})
+        self._without = tuple({str(place) for path in without for place in (path, _real(path))})
         self.own: set[str] = set()
         self._names: dict[str, str | None] = {}
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
@@ -70,17 +70,19 @@ class Project:
         return name
 
     def _named(self, path: str) -> str | None:
-        if any(path == one or path.startswith(one + os.sep) for one in self._without):
+        if any(
+            path == excluded or path.startswith(excluded + os.sep) for excluded in self._without
+        ):
             return None
         real = os.path.realpath(path)
-        for one, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
-            if one.startswith(folder + os.sep):  # its own folder is too much of everything
-                name = one[len(folder) + 1 :]
-                if not _may_count(name) or not is_users_file(one):
+        for place, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
+            if place.startswith(folder + os.sep):  # its own folder is too much of everything
+                name = place[len(folder) + 1 :]
+                if not _may_count(name) or not is_users_file(place):
                     return None
                 end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a text
                 twin = self._place(name)
-                begin = f"{number}:" if twin is not None and twin != one else ""
+                begin = f"{number}:" if twin is not None and twin != place else ""
                 return begin + _writable(Path(name).as_posix()) + end
         return None
 
@@ -90,7 +92,7 @@ class Project:
         if rest and number.isdigit() and int(number) < len(self.folders):
             return os.path.join(self.folders[int(number)], _as_named(rest))  # noqa: PTH118 - texts
         places = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
-        return next((one for one in places if os.path.lexists(one)), None)
+        return next((place for place in places if os.path.lexists(place)), None)
 
     def says(self, name: str) -> str:
         """Return the digest of what a file says now: ABSENT if it is not there."""
@@ -113,7 +115,7 @@ class Project:
 
     def _is_without(self, path: str) -> bool:
         """Tell whether it does not count, or holds what does not."""
-        return any(f"{one}{os.sep}".startswith(path + os.sep) for one in self._without)
+        return any(f"{excluded}{os.sep}".startswith(path + os.sep) for excluded in self._without)
 
     def text(self, name: str, says: str, most: int) -> str | None:
         """Return a file's text if it still says what it said; None if not, or if it is long."""
@@ -161,19 +163,21 @@ def _writable(name: str) -> str:
 
 def _as_named(name: str) -> str:
     """Return the name that `_writable` wrote."""
-    return re.sub(r"\\x([89a-f][0-9a-f])", lambda one: os.fsdecode(bytes.fromhex(one[1])), name)
+    return re.sub(r"\\x([89a-f][0-9a-f])", lambda match: os.fsdecode(bytes.fromhex(match[1])), name)
 
 
 def _may_count(name: str) -> bool:
     *folders, last = parts = Path(name).parts
-    if any(one in _NOT_OURS or (one[:1] == "." and one.endswith("_cache")) for one in parts):
+    if any(part in _NOT_OURS or (part[:1] == "." and part.endswith("_cache")) for part in parts):
         return False
     if last.startswith(".env"):
         return False
     stem, end = os.path.splitext(last)  # noqa: PTH122 - a text
     if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:
         return False
-    return not any(_SECRET_FILE.fullmatch(one) or is_secret_name(one) for one in (stem, *folders))
+    return not any(
+        _SECRET_FILE.fullmatch(part) or is_secret_name(part) for part in (stem, *folders)
+    )
 
 
 def _digest(path: str, about: os.stat_result) -> str:
@@ -193,11 +197,11 @@ def _folders(start: Path) -> list[str]:
     """Return the folder of the project that a folder lies in, by its path and by its real one."""
     start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
     found = start
-    for one in (start, *start.parents):
-        if one in (Path.home(), Path(one.anchor)):
+    for folder in (start, *start.parents):
+        if folder in (Path.home(), Path(folder.anchor)):
             break
-        if any((one / mark).exists() for mark in _MARKS):
-            found = one
+        if any((folder / mark).exists() for mark in _MARKS):
+            found = folder
             break
     return [str(found), str(_real(found))]
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.parsed import lines_of
-from limpet.fingerprints.code.reading import FUNCTIONS
 from limpet.fingerprints.code.statements import assignments
-from limpet.fingerprints.walk import chance, scopes
-from limpet.fingerprints.walk.asking import bases_of, held_by, is_a, text_at
-from limpet.fingerprints.walk.naming import plain_name
+from limpet.fingerprints.code.summary import FUNCTIONS
+from limpet.fingerprints.walk import scopes, volatile
+from limpet.fingerprints.walk.environment import use_settings
 from limpet.fingerprints.walk.ownership import is_users
-from limpet.fingerprints.walk.settings import use_settings
+from limpet.fingerprints.walk.safe_access import bases_of, held_by, is_a, plain_name, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -44,29 +43,29 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     node = walk.sources.class_statement(cls, scope, file)
     form: list[Any] = [
         "class",
-        [walk.form(plain_name(one), one) for one in type.__dict__["__bases__"].__get__(cls)],
+        [walk.form(plain_name(base), base) for base in type.__dict__["__bases__"].__get__(cls)],
     ]
     if type(cls) is not type:
         form.append(walk.form(plain_name(type(cls)), type(cls)))
     if node is not None:
-        reading = syntax.read_class_body(node)
-        form.append(reading.digest)
+        summary = syntax.read_class_body(node)
+        form.append(summary.digest)
         received = bool(node.decorator_list or node.bases or node.keywords)
-        walk.readings.document(walk, label, node, scope, counts=received)
-        walk.follow(label, reading, text_at(cls, "__module__") or "", scope, str(file))
+        walk.introspection.document(walk, label, node, scope, counts=received)
+        walk.follow(label, summary, text_at(cls, "__module__") or "", scope, str(file))
     kept = walk.keep(label, form)
     if node is not None:
-        walk.found.written[kept] = (str(file), _lines(node))
-    walk.readings.met_class(label, cls)
+        walk.result.written[kept] = (str(file), _lines(node))
+    walk.introspection.met_class(label, cls)
     use_settings(walk, cls)
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
-        if issubclass(cls, Enum) and any(one is cls for one in bases_of(type(member))):
+        if issubclass(cls, Enum) and any(base is cls for base in bases_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.keep(place, [member.__dict__["_name_"], held])
-        elif chance.is_member(walk, name, member, assigned.get(name, []), scope):
-            walk.leave_out_chance(place)
+        elif volatile.is_member(walk, name, member, assigned.get(name, []), scope):
+            walk.leave_out_volatile(place)
         else:
             walk.use(place, member, documented=False, holder=cls)
 
@@ -75,7 +74,7 @@ def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
     """Return where a class stands but for its methods, which count by themselves."""
     begin, end = lines_of(node)
     pieces = []
-    for first, last in [lines_of(one) for one in node.body if isinstance(one, FUNCTIONS)]:
+    for first, last in [lines_of(method) for method in node.body if isinstance(method, FUNCTIONS)]:
         pieces.append((begin, first - 1))
         begin = last + 1
     return tuple((a, b) for a, b in [*pieces, (begin, end)] if a <= b)
@@ -89,7 +88,7 @@ def _is_written(name: str, member: Any, written: Any) -> bool:
 
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return what a class holds and a user, or its metaclass, put there."""
-    written = {one.name for one in node.body if isinstance(one, FUNCTIONS)} if node else ()
+    written = {method.name for method in node.body if isinstance(method, FUNCTIONS)} if node else ()
     made = any(name in held_by(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [

@@ -9,24 +9,29 @@ import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.bytecode import nested
-from limpet.fingerprints.code.reading import Chain, Reading
-from limpet.fingerprints.walk.asking import text_at
+from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.walk.safe_access import bases_of, held_by, is_a, text_at
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk.walk import Walk
 
 COMPUTED = None
 """A variable whose name the code computes."""
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
-_READING = {("os", "getenv"), *(("os", "environ", one) for one in _METHODS)}
+_READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
 _READERS = {"environs", "decouple", "environ", "dynaconf"}  # packages that do nothing else
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SHORTEST = 2
+_SETTINGS = "pydantic_settings"
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
 _OF_THE_MACHINE |= {"HOSTNAME", "SHELL", "TERM", "LANG", "LC_ALL", "SHLVL", "EDITOR", "DISPLAY"}
 _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI", "PYTHONHASHSEED"}
@@ -49,16 +54,16 @@ class Touched:
         self._texts: list[str] = []
         self._begins: set[str] = set()
 
-    def note(self, reading: Reading, scope: Mapping[str, Any]) -> None:
+    def note(self, summary: CodeSummary, scope: Mapping[str, Any]) -> None:
         """Take in what a piece of code does."""
-        self._texts.append(reading.text)
-        if not reading.environment:
+        self._texts.append(summary.text)
+        if not summary.environment:
             return
-        named = [one for one in variables_read(reading.looked_up, scope) if one is not COMPUTED]
-        if len(named) >= reading.environment:
+        named = [name for name in variables_read(summary.looked_up, scope) if name is not COMPUTED]
+        if len(named) >= summary.environment:
             return
         self.roundabout = True
-        for chain, name in reading.looked_up:
+        for chain, name in summary.looked_up:
             if chain[-1] in _BEGINNING or is_environment(chain, scope):
                 begin = _begin(name, scope)
                 if len(begin) >= _SHORTEST and (
@@ -72,15 +77,19 @@ class Touched:
         Args:
             forms: The values that count.
         """
-        known = [one for one in os.environ if _A_NAME.fullmatch(one) and not is_of_the_machine(one)]
+        known = [
+            name for name in os.environ if _A_NAME.fullmatch(name) and not is_of_the_machine(name)
+        ]
         if not self.roundabout or not known:
             return []
-        one = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
-        within = rf"\$\{{?{one}\b|\{{{one}[}}:!]|%{one}%"
-        found = {*_matches(rf"=(?:str |bytes b)?['\"]{one}['\"](?:\x1f|$)|{within}", self._texts)}
-        found |= {*_matches(rf"^{one}$|{within}", _texts_in([*forms.values()]))}
+        any_name = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
+        within = rf"\$\{{?{any_name}\b|\{{{any_name}[}}:!]|%{any_name}%"
+        found = {
+            *_matches(rf"=(?:str |bytes b)?['\"]{any_name}['\"](?:\x1f|$)|{within}", self._texts)
+        }
+        found |= {*_matches(rf"^{any_name}$|{within}", _texts_in([*forms.values()]))}
         begins = tuple(self._begins)
-        return sorted(found | {each for each in known if begins and each.startswith(begins)})
+        return sorted(found | {name for name in known if begins and name.startswith(begins)})
 
 
 def is_handed(value: Any) -> bool:
@@ -100,13 +109,13 @@ def _matches(pattern: str, texts: Iterable[str]) -> Iterator[str]:
 def _texts_in(forms: list[Any]) -> Iterator[str]:
     todo = forms
     while todo:
-        one = todo.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, (list, tuple)):
-            todo += one
-        elif isinstance(one, dict):
-            todo += [*one, *one.values()]
+        form = todo.pop()
+        if isinstance(form, str):
+            yield form
+        elif isinstance(form, (list, tuple)):
+            todo += form
+        elif isinstance(form, dict):
+            todo += [*form, *form.values()]
 
 
 def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
@@ -122,8 +131,8 @@ def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
             return begin + _begin(right, scope) if begin and whole else begin
         case ast.JoinedStr(values=values):
             text = ""
-            for one in values:
-                part = _begin(one.value if type(one) is ast.FormattedValue else one, scope)
+            for value in values:
+                part = _begin(value.value if type(value) is ast.FormattedValue else value, scope)
                 if not part:
                     break
                 text += part
@@ -153,7 +162,7 @@ def variables_read(
 
 def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
     """Tell whether bytecode, or a function in it, names the environment."""
-    every = [name for one in nested(code) for name in one.co_names]
+    every = [name for inner in nested(code) for name in inner.co_names]
     return any(
         name in ("environ", "getenv")
         or scope.get(name) is os.environ
@@ -176,3 +185,51 @@ def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     if value is os.environ:
         return not rest or (len(rest) == 1 and rest[0] in _METHODS)
     return value is os.getenv and not rest
+
+
+# ---- classes of pydantic-settings ----
+
+
+def use_settings(walk: "Walk", cls: type) -> None:
+    """Let the variables count that a class of settings reads, and what its `.env` says of them."""
+    bases = bases_of(cls)
+    if not any(
+        (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
+    ):
+        return
+    config: Mapping[str, Any] = held_by(cls).get("model_config") or {}
+    filed = {file: _said_in(file) for file in _files(config.get("env_file"))}
+    nested = str(config.get("env_nested_delimiter") or "\0").lower()
+    for asked in _asked_for(cls, str(config.get("env_prefix") or "").lower()):
+        walk.use_variable(asked.upper())
+        for name in [*os.environ]:
+            if name.lower() == asked or name.lower().startswith(asked + nested):
+                walk.use_variable(name)
+        for file, said in filed.items():
+            for name, value in said.items():
+                hit = name.lower() == asked or name.lower().startswith(asked + nested)
+                if hit and not walk.is_secret(name):
+                    walk.keep(f"{name} in {Path(file).name}", walk.texts.of(value))
+
+
+def _asked_for(cls: type, prefix: str) -> Iterator[str]:
+    held = held_by(cls)
+    fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
+    for name, field in fields.items():
+        other = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+        others = [choice for choice in getattr(other, "choices", [other]) if type(choice) is str]
+        yield from (choice.lower() for choice in others or [prefix + name])
+
+
+def _files(given: Any) -> list[str]:
+    every = given if is_a(given, list, tuple) else [given]
+    return [os.fspath(file) for file in every if is_a(file, str, Path)]
+
+
+def _said_in(file: str) -> dict[str, str]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    parts = [line.removeprefix("export ").partition("=") for line in lines if line[:1] != "#"]
+    return {name.strip(): value.strip() for name, sign, value in parts if sign}

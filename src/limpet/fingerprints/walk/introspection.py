@@ -9,17 +9,16 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import reading as read
-from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code import summary, syntax
 from limpet.fingerprints.walk import environment, scopes
-from limpet.fingerprints.walk.naming import plain_name
 from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.safe_access import plain_name
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 
-class Readings:
+class Introspection:
     """What the code that was met so far looks at.
 
     Attributes:
@@ -37,16 +36,16 @@ class Readings:
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
 
-    def note(self, reading: read.Reading) -> None:
+    def note(self, found: summary.CodeSummary) -> None:
         """Take in what a piece of code does."""
-        self._noticed |= reading.notices
-        for chain, name in reading.looked_up:
+        self._noticed |= found.notices
+        for chain, name in found.looked_up:
             if type(name) is ast.Constant and type(name.value) is str:
                 self._calls.add((chain[-1], name.value))
 
     def notice_everything(self) -> None:
         """Take it that somebody reads docstrings: there is code that nobody can read."""
-        self._noticed.add(read.DOCUMENTATION)
+        self._noticed.add(summary.DOCUMENTATION)
 
     def met(self, label: str, text: Callable[[], str], code: CodeType) -> None:
         """Remember a function, and what gives its text."""
@@ -60,35 +59,35 @@ class Readings:
         self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
     ) -> None:
         """Let a docstring and hints count, with what the hints name; else remember them."""
-        text = read.documentation_of(node)
+        text = summary.documentation_of(node)
         if text is None:
             return
         if counts:
-            walk.found.forms[f"{label}.__doc__"] = text
-            _follow_hints(walk, read.hints_of(node), scope)
+            walk.result.forms[f"{label}.__doc__"] = text
+            _follow_hints(walk, summary.hints_of(node), scope)
         else:
             self._documentation[f"{label}.__doc__"] = text
-            self._hinted.append((read.hints_of(node), scope))
+            self._hinted.append((summary.hints_of(node), scope))
 
     def finish(self, walk: "Walk") -> None:
         """Let count what follows; what that reaches in turn waits in the walk's queue."""
-        forms = walk.found.forms
-        if read.DOCUMENTATION in self._noticed:
+        forms = walk.result.forms
+        if summary.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
             self._follow_all_hints(walk)
-        if read.SOURCE in self._noticed:
+        if summary.SOURCE in self._noticed:
             for label, text, _ in self._functions:
                 forms[f"{label} as written"] = text()
-        if read.FRAMES in self._noticed:
+        if summary.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
-        if read.SUBCLASSES in self._noticed:
+        if summary.SUBCLASSES in self._noticed:
             classes, self._classes = self._classes, []
             for label, cls in classes:
                 every: list[type] = type.__subclasses__(cls)
-                below = [one for one in every if is_users(one)]
+                below = [subclass for subclass in every if is_users(subclass)]
                 forms[f"{label}.__subclasses__"] = [
-                    walk.form(plain_name(one), one) for one in below
+                    walk.form(plain_name(subclass), subclass) for subclass in below
                 ]
         named = {name for getter, name in self._calls if getter in self.getters}
         for name in sorted(named.union(self.environment.names(forms))):

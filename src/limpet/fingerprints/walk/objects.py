@@ -1,21 +1,36 @@
 """What counts of an object: its class, what it holds, its attributes."""
 
 import contextlib
+import gc
 import io
 import json
 import os
+import warnings
 import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
-from types import FunctionType, MappingProxyType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+)
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.walk import chance, opaque
 from limpet.fingerprints.walk import secret_values as hidden
-from limpet.fingerprints.walk.asking import attributes_of, bases_of, text_at
-from limpet.fingerprints.walk.naming import full_name, plain_name
-from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk import volatile
+from limpet.fingerprints.walk.ownership import full_name, is_users
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    bases_of,
+    held_by,
+    is_a,
+    plain_name,
+    text_at,
+)
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
@@ -37,6 +52,8 @@ _GIVEN_TO_IT += ["_initializer", "_initargs"]
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # how often something was called, and when
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
+# What is written in C: asking an abstract class runs code of its subclasses.
+_STREAM: type = io.IOBase.__base__ or io.IOBase
 
 
 class Room:
@@ -66,7 +83,11 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
         given = [(name, held[name]) for name in _GIVEN_TO_IT if name in held]
-        return ["a", full_name(kind), [walk.form(f"{path}.{name}", one) for name, one in given]]
+        return [
+            "a",
+            full_name(kind),
+            [walk.form(f"{path}.{name}", held_value) for name, held_value in given],
+        ]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:
         walk.leave_out(path, "a secret")
@@ -81,10 +102,10 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     content = contents_of(value)
     if content is not None:
         form.append(_contents(walk, path, value, content, deeper))
-    form += [walk.form(path, one, depth=deeper) for one in _beside(value)]
+    form += [walk.form(path, part, depth=deeper) for part in _beside(value)]
     attributes = attributes_of(value)
     if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
-        return opaque.form_of_opaque(walk, path, value, form, deeper)
+        return _form_of_opaque(walk, path, value, form, deeper)
     form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
     return form
 
@@ -98,21 +119,25 @@ def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
     if kind is FunctionType or issubclass(kind, type) or is_users(kind):
         return walk.form(path, value)
     if depth >= _DEEPEST_BRIEFLY or any(
-        full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)
+        full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)
     ):
         return ["a", full_name(kind)]
-    held: list[Any] = [["", one] for one in contents_of(value) or ()]
+    held: list[Any] = [["", element] for element in contents_of(value) or ()]
     if issubclass(kind, dict) or kind is MappingProxyType:
         held = [pair for _, pair in held]
     if issubclass(kind, (set, frozenset)):
-        return ["a", full_name(kind), sorted(repr(one) for _, one in held if type(one) is str)]
+        return [
+            "a",
+            full_name(kind),
+            sorted(repr(element) for _, element in held if type(element) is str),
+        ]
     held += sorted(attributes_of(value).items())
     return [
         "a",
         full_name(kind),
         [
-            [name if type(name) is str else "…", _briefly(walk, path, one, depth + 1)]
-            for name, one in held
+            [name if type(name) is str else "…", _briefly(walk, path, element, depth + 1)]
+            for name, element in held
             if type(name) is not str or not walk.is_secret(name)
         ],
     ]
@@ -123,22 +148,22 @@ def _attributes(
 ) -> list[Any]:
     kind = type(value)
     users = is_users(kind)
-    differ = walk.by_chance.get(id(value), ())
+    differ = walk.volatile.get(id(value), ())
     form = []
     counting = (text_at(kind, "__module__") or "").startswith("tenacity")
-    for name, one in sorted(attributes.items()):
+    for name, held in sorted(attributes.items()):
         if counting and name in _COUNTED_BY_TENACITY:
             continue
         at = f"{path}.{name}"
         if walk.is_secret(name):
-            secret = hidden.form_behind_secret(walk, at, one)
+            secret = hidden.form_behind_secret(walk, at, held)
             form += [] if secret is hidden.NOTHING else [[name, secret]]
-        elif name in differ or (users and chance.is_in_class(walk, kind, name, one)):
-            walk.leave_out_chance(at)
+        elif name in differ or (users and volatile.is_in_class(walk, kind, name, held)):
+            walk.leave_out_volatile(at)
         elif named:
-            walk.use(at, one, holder=value)
+            walk.use(at, held, holder=value)
         else:
-            form.append([name, walk.form(at, one, depth=depth)])
+            form.append([name, walk.form(at, held, depth=depth)])
     return form
 
 
@@ -169,31 +194,33 @@ def _beside(value: Any) -> list[Any]:
 
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
-        return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
+        return sorted(
+            json.dumps(walk.form(f"{path}[…]", element, depth=depth)) for element in content
+        )
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
-        differ = walk.by_chance.get(id(value), ())
+        differ = walk.volatile.get(id(value), ())
         content = _without_environment(content)
-        if content and all(type(key) is int and key == id(one) for key, one in content):
-            content = [["id()", one] for _, one in content]  # by where it lies in memory
+        if content and all(type(key) is int and key == id(element) for key, element in content):
+            content = [["id()", element] for _, element in content]  # by where it lies in memory
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
-                _item(walk, path, key, one, depth, differs=type(key) is str and key in differ),
+                _item(walk, path, key, element, depth, differs=type(key) is str and key in differ),
             ]
-            for key, one in content
+            for key, element in content
         ]
-    return [walk.form(f"{path}[{n}]", one, depth=depth) for n, one in enumerate(content)]
+    return [walk.form(f"{path}[{n}]", element, depth=depth) for n, element in enumerate(content)]
 
 
 def _without_environment(content: list[Any]) -> list[Any]:
     """Leave the environment out of a dict that holds all of it: `{**os.environ, "MODE": "x"}`."""
-    held = {key for key, one in content if type(key) is str and type(one) is str}
+    held = {key for key, element in content if type(key) is str and type(element) is str}
     if not os.environ or any(name not in held for name in os.environ):
         return content
     return [
-        [key, one]
-        for key, one in content
-        if type(key) is not str or type(one) is not str or os.environ.get(key) != one
+        [key, element]
+        for key, element in content
+        if type(key) is not str or type(element) is not str or os.environ.get(key) != element
     ]
 
 
@@ -205,7 +232,68 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
         secret = hidden.form_behind_secret(walk, at, value)
         return None if secret is hidden.NOTHING else secret
     if differs:
-        walk.leave_out_chance(at)
+        walk.leave_out_volatile(at)
     else:
         return walk.form(at, value, depth=depth)
     return None
+
+
+# ---- objects that show nothing ----
+
+
+def _form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: int) -> Any:
+    """Return the form of an object of a library's, or of Python's, that shows nothing."""
+    kind = type(value)
+    if kind is object:
+        return form
+    copied = _copied(value)
+    if copied is not None:
+        held = list(walk.held)
+        form = [*form, [walk.form(f"{path}.state", part, depth=depth) for part in copied]]
+        walk.held = held  # what was made to be copied holds nothing
+        return form
+    inner = [referent for referent in gc.get_referents(value) if _is_worth_a_look(referent)]
+    texts = [] if issubclass(kind, _STREAM) else _texts(value)
+    if not inner and not texts:
+        walk.leave_out(path, f"no stable form: counts by its class, {full_name(kind)}")
+    form += [walk.form(f"{path}.held", referent, depth=depth) for referent in inner]
+    return form + texts
+
+
+def _copied(value: Any) -> list[Any] | None:
+    if issubclass(type(value), _STREAM):
+        return None
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        copied = value.__reduce_ex__(2)
+        if isinstance(copied, str):
+            return [copied]
+        # The last two are iterators of elements.
+        return [
+            *copied[:3],
+            *(None if elements is None else list(elements) for elements in copied[3:5]),
+        ]
+    return None
+
+
+def _is_worth_a_look(referent: Any) -> bool:
+    kind = type(referent)
+    if issubclass(kind, type):
+        return False
+    return is_a(referent, FunctionType, MethodType, BuiltinFunctionType) or is_users(kind)
+
+
+def _texts(value: Any) -> list[Any]:
+    """Return texts that C shows. No numbers: they may be addresses."""
+    found = []
+    for name, member in sorted(held_by(type(value)).items()):
+        if is_a(member, GetSetDescriptorType, MemberDescriptorType) and name not in (
+            "__doc__",
+            "__module__",
+            "__dict__",
+        ):
+            with contextlib.suppress(Exception):
+                text = member.__get__(value)
+                if type(text) is str and " at 0x" not in text:
+                    found.append([name, text])
+    return found

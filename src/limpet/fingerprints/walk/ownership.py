@@ -11,8 +11,8 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
-from limpet.fingerprints.code.modules import file_of_module
-from limpet.fingerprints.walk.asking import names_of, text_at
+from limpet.fingerprints.code.imports import file_of_module
+from limpet.fingerprints.walk.safe_access import module_name, names_of, plain_name, text_at
 
 _FOR_PACKAGES = {"site-packages", "dist-packages"}
 
@@ -37,6 +37,13 @@ def is_users(thing: Any) -> bool:
     if module is not None and is_module(module):
         return is_users_module(module)
     return name == "__main__" or _is_users_by_name(name)
+
+
+def full_name(thing: Any) -> str:
+    """Return a name that tells a library's things apart."""
+    # A script's own module has another name when it is imported: there the name alone counts.
+    module = "" if is_users(thing) or is_users(type(thing)) else module_name(thing)
+    return f"{module}.{plain_name(thing)}".lstrip(".")
 
 
 @functools.lru_cache(maxsize=1024)

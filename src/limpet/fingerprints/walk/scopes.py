@@ -9,12 +9,12 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import names, syntax
-from limpet.fingerprints.code.modules import file_of_module, files_below
-from limpet.fingerprints.code.reading import Chain, Reading
-from limpet.fingerprints.walk import chance, effects, environment
-from limpet.fingerprints.walk.asking import held_by, names_of, text_at
+from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code.imports import file_of_module, files_below, imports_in
+from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.walk import environment, import_effects, volatile
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.walk.safe_access import held_by, names_of, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -29,24 +29,24 @@ _WHOLE = ((1, 1_000_000),)
 
 
 def follow(
-    walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
+    walk: "Walk", label: str, summary: CodeSummary, module: str, scope: Scope, file: str
 ) -> None:
     """Go on with all that a piece of code names."""
-    effects.reach(walk, module, scope)
-    use_variables(walk, label, reading, scope)
-    for name in names.imports_in(reading.imports, scope.get("__package__")):
+    import_effects.reach(walk, module, scope)
+    use_variables(walk, label, summary, scope)
+    for name in imports_in(summary.imports, scope.get("__package__")):
         use_import(walk, name, file)
-    use_chains(walk, module, scope, reading.chains, reading.handed)
-    if reading.computes_names:
+    use_chains(walk, module, scope, summary.chains, summary.handed)
+    if summary.computes_names:
         use_scope(walk, module, scope)
-    if _MODULES in [chain[:2] for chain in reading.chains]:
-        _loaded(walk, reading, scope)
+    if _MODULES in [chain[:2] for chain in summary.chains]:
+        _loaded(walk, summary, scope)
 
 
-def use_variables(walk: "Walk", label: str, reading: Reading, scope: Scope) -> None:
+def use_variables(walk: "Walk", label: str, summary: CodeSummary, scope: Scope) -> None:
     """Let variables of the environment count that code reads."""
-    walk.readings.environment.note(reading, scope)
-    for name in environment.variables_read(reading.looked_up, scope):
+    walk.introspection.environment.note(summary, scope)
+    for name in environment.variables_read(summary.looked_up, scope):
         if name is environment.COMPUTED:
             walk.leave_out(f"{label}: environment", "reads a variable by a computed name")
         else:
@@ -72,7 +72,7 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
                 walk.of_python.add(first)
         return  # one of Python's own, or not there yet
     if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
-        walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])
+        walk.keep("sys.argv", [walk.texts.of(argument) for argument in sys.argv[1:]])
         return
     value, path = scope[first], walk.short(module, first)
     owner, name, where = scope, first, module
@@ -82,12 +82,12 @@ def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented:
             return
         name = rest.pop(0)
         owner, where = names_of(value), text_at(value, "__name__") or name
-        effects.reach(walk, where, owner)
+        import_effects.reach(walk, where, owner)
         if name not in owner:
             use_module(walk, value)
             return
         value, path = owner[name], walk.short(where, name)
-    if not chance.is_global(walk, where, owner, name):
+    if not volatile.is_global(walk, where, owner, name):
         walk.use(path, value, documented=documented)
 
 
@@ -114,8 +114,8 @@ def home_of(cls: type) -> tuple[Scope, str | None]:
 
 
 def _file_of_methods(cls: type) -> str | None:
-    methods = (one for one in held_by(cls).values() if type(one) is FunctionType)
-    return next((one.__code__.co_filename for one in methods), None)
+    methods = (method for method in held_by(cls).values() if type(method) is FunctionType)
+    return next((method.__code__.co_filename for method in methods), None)
 
 
 # ---- whole modules ------------------------------------------------------------------------------
@@ -133,22 +133,22 @@ def use_module(walk: "Walk", module: ModuleType) -> Any:
 def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
     """Let everything in a module count."""
     label = f"module {module}"
-    if label in walk.found.forms:
+    if label in walk.result.forms:
         return
     walk.keep(label, ["module"])
     parsed = walk.sources.module(scope)
     if parsed is not None:
-        reading = syntax.read(parsed.tree)
-        walk.found.forms[label] = ["module", reading.digest]
-        walk.found.written[label] = (str(scope.get("__file__")), _WHOLE)
-        use_variables(walk, label, reading, scope)
-    for name, value in sorted(scope.items(), key=lambda one: str(one[0])):
+        summary = syntax.read(parsed.tree)
+        walk.result.forms[label] = ["module", summary.digest]
+        walk.result.written[label] = (str(scope.get("__file__")), _WHOLE)
+        use_variables(walk, label, summary, scope)
+    for name, value in sorted(scope.items(), key=lambda entry: str(entry[0])):
         if not _is_kept_by_python(name, value, in_notebook=parsed is None):
             walk.defer(_use_global, walk, module, scope, name, value)
 
 
 def _use_global(walk: "Walk", module: str, scope: Scope, name: str, value: Any) -> None:
-    if not chance.is_global(walk, module, scope, name):
+    if not volatile.is_global(walk, module, scope, name):
         walk.use(walk.short(module, name), value)
 
 
@@ -161,10 +161,10 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
     return in_notebook and (ours or _OF_NOTEBOOKS.fullmatch(name) is not None)
 
 
-def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
+def _loaded(walk: "Walk", summary: CodeSummary, scope: Scope) -> None:
     """Let modules count that code finds in `sys.modules`: those it names, or all of the user's."""
     named: set[Any] = set()
-    for chain, name in reading.looked_up:
+    for chain, name in summary.looked_up:
         if chain[:2] == _MODULES:
             match name:
                 case ast.Constant(value=str() as text):
@@ -201,19 +201,19 @@ def use_import(walk: "Walk", name: str, importer: str) -> None:
 def use_file(walk: "Walk", name: str, file: str) -> None:
     """Let a file of code count, with all that it imports."""
     label = f"file of {name}"
-    if label in walk.found.forms or not is_users_file(file):
+    if label in walk.result.forms or not is_users_file(file):
         return
     parsed = walk.sources.file_as_it_is(file)
     if parsed is None:
         walk.keep(label, ["unreadable"])
         return
-    reading = syntax.read(parsed.tree)
-    walk.keep(label, ["module", reading.digest])
-    walk.found.written[label] = (file, _WHOLE)
-    use_variables(walk, label, reading, {})
+    summary = syntax.read(parsed.tree)
+    walk.keep(label, ["module", summary.digest])
+    walk.result.written[label] = (file, _WHOLE)
+    use_variables(walk, label, summary, {})
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
-    for one in sorted(set(names.imports_in(reading.imports, package))):
-        use_import(walk, one, file)
+    for imported in sorted(set(imports_in(summary.imports, package))):
+        use_import(walk, imported, file)
 
 
 def is_our_command() -> bool:

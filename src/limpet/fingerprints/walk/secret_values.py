@@ -10,9 +10,8 @@ from collections import deque
 from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.walk.asking import attributes_of, bases_of, held_by, is_a
-from limpet.fingerprints.walk.naming import full_name
-from limpet.fingerprints.walk.ownership import is_module, is_users
+from limpet.fingerprints.walk.ownership import full_name, is_module, is_users
+from limpet.fingerprints.walk.safe_access import attributes_of, bases_of, held_by, is_a
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
@@ -41,13 +40,16 @@ def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> A
     if is_a(value, *_CONTAINERS):
         held: list[tuple[str, Any]] = [
             (f"{path}[…]", part)
-            for one in contents_of(value) or ()
-            for part in (one if is_a(value, dict, MappingProxyType) else [one])
+            for element in contents_of(value) or ()
+            for part in (element if is_a(value, dict, MappingProxyType) else [element])
         ]
     else:
-        held = [(f"{path}.{name}", one) for name, one in sorted(attributes_of(value).items())]
-    forms = [form_behind_secret(walk, at, one, depth + 1) for at, one in held]
-    return [full_name(kind), *(one for one in forms if one is not NOTHING)]
+        held = [
+            (f"{path}.{name}", held_value)
+            for name, held_value in sorted(attributes_of(value).items())
+        ]
+    forms = [form_behind_secret(walk, at, held_value, depth + 1) for at, held_value in held]
+    return [full_name(kind), *(form for form in forms if form is not NOTHING)]
 
 
 def _is_walked(walk: "Walk", value: Any) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 
-from limpet.fingerprints.walk.asking import is_a, text_at
+from limpet.fingerprints.walk.safe_access import is_a, text_at
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -83,19 +83,21 @@ class Texts:
 
     def __init__(self, folders: tuple[str, ...], secrets: frozenset[str]) -> None:
         self._folders = tuple(
-            sorted((one for one in folders if len(one) > 1), key=len, reverse=True)
+            sorted((folder for folder in folders if len(folder) > 1), key=len, reverse=True)
         )
         self._secrets = secrets
         # A short one may stand in any text by chance.
-        self._inside = sorted((one for one in secrets if len(one) >= _LONG), key=len, reverse=True)
+        self._inside = sorted(
+            (secret for secret in secrets if len(secret) >= _LONG), key=len, reverse=True
+        )
 
     def of(self, text: str) -> str:
         """Return the text as it counts."""
         if text in self._secrets:
             return "<secret>"
-        for one in self._inside:
-            if one in text:
-                text = text.replace(one, "<secret>")
+        for secret in self._inside:
+            if secret in text:
+                text = text.replace(secret, "<secret>")
         for folder in self._folders:
             if folder in text:
                 text = text.replace(folder, "<project>")
@@ -112,13 +114,13 @@ def contents_of(value: Any) -> list[Any] | None:
     if issubclass(kind, (list, tuple, collections.deque)):
         return list(_base_iter(value, kind))
     if issubclass(kind, dict):
-        return [[key, one] for key, one in dict.items(value)]
+        return [[key, element] for key, element in dict.items(value)]
     if issubclass(kind, (set, frozenset)):
         return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
     if is_a(value, *_VIEWS):
         return list(value)
     if kind is MappingProxyType:
-        return [[key, one] for key, one in value.items()]
+        return [[key, element] for key, element in value.items()]
     return None
 
 

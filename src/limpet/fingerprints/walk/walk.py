@@ -29,24 +29,23 @@ from contextvars import ContextVar
 from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
 from typing import Any
 
-from limpet.fingerprints.code.reading import Reading
 from limpet.fingerprints.code.source import Sources, text_of_file
+from limpet.fingerprints.code.summary import CodeSummary
 from limpet.fingerprints.walk import (
     classes,
-    effects,
     environment,
     functions,
+    import_effects,
     objects,
     scopes,
-    script,
+    script_effects,
 )
 from limpet.fingerprints.walk import secret_values as hidden
-from limpet.fingerprints.walk.asking import is_a, names_of, text_at
-from limpet.fingerprints.walk.harmless import Judge
-from limpet.fingerprints.walk.introspection import Readings
-from limpet.fingerprints.walk.looked import Looked
-from limpet.fingerprints.walk.naming import full_name, module_name, plain_name
-from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.walk.introspection import Introspection
+from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, is_users_module
+from limpet.fingerprints.walk.result import WalkResult
+from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, plain_name, text_at
+from limpet.fingerprints.walk.side_effects import SideEffects
 from limpet.fingerprints.walk.values import UNKNOWN, Texts, form_of_scalar
 
 _DEEPEST = 60
@@ -70,7 +69,7 @@ class Walk:
         judge: Tells which code changes what is not its own.
         reached: Modules of which something counts.
         of_python: Names that code uses and no module has: Python's own, or not there yet.
-        chance_in_classes: Which attributes of which classes differ at every start.
+        volatile_in_classes: Which attributes of which classes differ at every start.
         held: The objects that may change and that the value in question is made of.
     """
 
@@ -79,7 +78,7 @@ class Walk:
         is_secret: Callable[[str], bool] = lambda _: False,
         secrets: frozenset[str] = frozenset(),
     ) -> None:
-        self.found = Looked()
+        self.result = WalkResult()
         self.is_secret = functools.cache(is_secret)
         self._secrets = secrets | {
             value
@@ -87,13 +86,13 @@ class Walk:
             if len(value) >= _SHORTEST_SECRET and is_secret(name)
         }
         self.texts = Texts((), self._secrets)
-        self.by_chance: dict[int, set[str]] = {}
-        self.readings = Readings()
+        self.volatile: dict[int, set[str]] = {}
+        self.introspection = Introspection()
         self.sources = Sources()
-        self.judge = Judge(self)
+        self.side_effects = SideEffects(self)
         self.reached: set[str] = set()
         self.of_python: set[str] = set()
-        self.chance_in_classes: dict[int, dict[str, bool]] = {}
+        self.volatile_in_classes: dict[int, dict[str, bool]] = {}
         self.room = objects.Room()
         self.held: list[Any] = []
         self._home = ""
@@ -103,26 +102,26 @@ class Walk:
         self._todo: deque[Callable[[], None]] = deque()
         self._deep = 0
 
-    def look(self, root: Any) -> Looked:
+    def look(self, root: Any) -> WalkResult:
         """Return what counts for an object: a function, a class, an instance."""
         self._home = module_name(root)
         home = sys.modules.get(self._home)
         file = names_of(home).get("__file__") if is_module(home) else None
         folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - text in, text out
         self.texts = Texts((folder, os.getcwd()), self._secrets)  # noqa: PTH109
-        self.found.forms["function"] = ["function", full_name(root)]
+        self.result.forms["function"] = ["function", full_name(root)]
         path = plain_name(root)
         form = self.form(path, root, documented=False, named=True)
         if form != ["see", path]:
             self.keep(path, form)
-        script.reach_script(self)
+        script_effects.reach_script(self)
         while self._todo:
             self._todo.popleft()()
             if not self._todo:
-                self.readings.finish(self)
-        self.found.modules = frozenset(self.reached)
-        self.found.met = frozenset(self._labels)
-        return self.found
+                self.introspection.finish(self)
+        self.result.modules = frozenset(self.reached)
+        self.result.met = frozenset(self._labels)
+        return self.result
 
     # ---- what counts ----------------------------------------------------------------------------
 
@@ -146,21 +145,21 @@ class Walk:
             form = self.form(path, value, documented=documented, named=True)
         held, self.held = self.held, outer
         if form is not hidden.NOTHING and form != ["see", path]:
-            self.found.holders.setdefault(self.keep(path, form), (holder, *held))
+            self.result.holders.setdefault(self.keep(path, form), (holder, *held))
 
     def keep(self, path: str, form: Any) -> str:
         """Let a form count; a second one of the same name, under another name: return the name."""
         count, place = 1, path
-        while (known := self.found.forms.setdefault(place, form)) is not form and known != form:
+        while (known := self.result.forms.setdefault(place, form)) is not form and known != form:
             count += 1
             place = f"{path} ({count})"
         return place
 
     def leave_out(self, path: str, why: str) -> None:
         """Name what does not count."""
-        self.found.left_out[path] = why
+        self.result.left_out[path] = why
 
-    def leave_out_chance(self, path: str) -> None:
+    def leave_out_volatile(self, path: str) -> None:
         """Name what differs at every start."""
         self.leave_out(path, "differs at every start: counts by its source")
 
@@ -170,7 +169,7 @@ class Walk:
             self.leave_out(f"variable {name}", "a secret, or of the machine")
         else:
             value = os.environ.get(name)
-            self.found.forms[f"variable {name}"] = None if value is None else self.texts.of(value)
+            self.result.forms[f"variable {name}"] = None if value is None else self.texts.of(value)
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -194,7 +193,7 @@ class Walk:
             return ["see", known]
         kind = type(value)
         if environment.is_handed(value):
-            self.readings.environment.roundabout = True
+            self.introspection.environment.roundabout = True
         if kind is FunctionType:
             return self._later(path, value, functions.read_function, documented=documented)
         if issubclass(kind, type):
@@ -251,7 +250,7 @@ class Walk:
             return objects.form_of_object(self, path, value, named=named, depth=depth)
         return [
             kind.__name__,
-            *(self.form(f"{path}.{name}", one, depth=depth) for name, one in inner.items()),
+            *(self.form(f"{path}.{name}", part, depth=depth) for name, part in inner.items()),
         ]
 
     def _partial(self, path: str, value: Any, depth: int) -> Any:
@@ -260,7 +259,7 @@ class Walk:
         keywords = value.keywords  # made anew with each partial: it holds nothing
         before = len(self.held)
         form = ["partial", func, args, self.form(f"{path}.keywords", keywords, depth=depth)]
-        self.held[before:] = [one for one in self.held[before:] if one is not keywords]
+        self.held[before:] = [held for held in self.held[before:] if held is not keywords]
         return form
 
     def _builtin(self, path: str, value: Any) -> Any:
@@ -299,28 +298,28 @@ class Walk:
         self._todo.append(functools.partial(do, *given, **how))
 
     def follow(
-        self, label: str, reading: Reading, module: str, scope: Mapping[str, Any], file: str
+        self, label: str, summary: CodeSummary, module: str, scope: Mapping[str, Any], file: str
     ) -> None:
         """Go on with all that a piece of code names."""
-        self.readings.note(reading)
-        scopes.follow(self, label, reading, module, scope, file)
+        self.introspection.note(summary)
+        scopes.follow(self, label, summary, module, scope, file)
 
     @functools.cached_property
     def running(self) -> dict[int, int]:
         """The line of each module that is still being run, by the identity of its scope."""
-        return effects.lines_that_run()
+        return import_effects.lines_that_run()
 
     @functools.cached_property
     def users_texts(self) -> list[str]:
         """The text of every file of the user's that is a module now."""
-        modules = [one for one in list(sys.modules.values()) if is_module(one)]
-        files = [names_of(one).get("__file__") for one in modules if is_users_module(one)]
-        return [text_of_file(one) for one in files if type(one) is str]
+        modules = [module for module in list(sys.modules.values()) if is_module(module)]
+        files = [names_of(module).get("__file__") for module in modules if is_users_module(module)]
+        return [text_of_file(file) for file in files if type(file) is str]
 
     @functools.cached_property
     def is_seeded(self) -> bool:
         """Whether the user's code gives `random` a seed: then its numbers are no chance."""
-        return any("seed(" in one for one in self.users_texts)
+        return any("seed(" in text for text in self.users_texts)
 
     def short(self, module: str, name: str) -> str:
         """Return a name for people: the module of what is looked at goes without saying."""

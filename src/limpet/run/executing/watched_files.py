@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from limpet.fingerprints.files.file_reads import Call, Read, StepReads
-from limpet.fingerprints.files.listening import (
+from limpet.fingerprints.files.audit_hook import (
     Watch,
     early,
     listen,
@@ -18,10 +17,11 @@ from limpet.fingerprints.files.listening import (
     stop_listening,
     unheard,
 )
+from limpet.fingerprints.files.file_reads import Call, Read, StepReads
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.walk.safe_access import module_name
 from limpet.journal.journal import Journal
 from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
 from limpet.secrets.in_texts import without_settings

@@ -15,13 +15,13 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import names
-from limpet.fingerprints.code.reading import Reading
+from limpet.fingerprints.code.imports import imports_in
 from limpet.fingerprints.code.statements import SIMPLE, assignments, children
-from limpet.fingerprints.walk import chance, effects, scopes
-from limpet.fingerprints.walk.asking import is_a, names_of
+from limpet.fingerprints.code.summary import CodeSummary
+from limpet.fingerprints.walk import import_effects, scopes, volatile
+from limpet.fingerprints.walk.name_lookup import scope_in
 from limpet.fingerprints.walk.ownership import is_module, is_users_file, is_users_module
-from limpet.fingerprints.walk.resolving import scope_in
+from limpet.fingerprints.walk.safe_access import is_a, names_of
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -40,7 +40,7 @@ def reach_script(walk: "Walk") -> None:
         return
     if Path(file).parent == Path(sysconfig.get_path("scripts")):
         return
-    effects.reach(walk, "__main__", scope)
+    import_effects.reach(walk, "__main__", scope)
     for frame in _frames_of_script(scope):
         _before_run(walk, frame)
 
@@ -73,7 +73,7 @@ def _before_run(walk: "Walk", frame: FrameType) -> None:
         parsed = walk.sources.module(scope)
         body = [] if parsed is None else parsed.tree.body
         # What is over at its top level counts as what every module does.
-        at = [one for one in body if (one.end_lineno or 0) >= frame.f_lineno]
+        at = [statement for statement in body if (statement.end_lineno or 0) >= frame.f_lineno]
         body = at[:1]
     else:
         node = walk.sources.definition_of(code)
@@ -81,39 +81,41 @@ def _before_run(walk: "Walk", frame: FrameType) -> None:
         own = dict(frame.f_locals)
     every: Any = scope_in(own, node or ast.Module([], []), scope)
     done: list[ast.AST] = []
-    for one in _over(body, frame.f_lineno):
-        if isinstance(one, (ast.Import, ast.ImportFrom)):
-            _imports(walk, one, scope)
-        elif isinstance(one, ast.stmt):
-            done += effects.parts_that_change(walk, one, every)
-        elif walk.judge.changes(one, every) and not effects.makes_runs(one, every):
-            done.append(one)
+    for part in _over(body, frame.f_lineno):
+        if isinstance(part, (ast.Import, ast.ImportFrom)):
+            _imports(walk, part, scope)
+        elif isinstance(part, ast.stmt):
+            done += import_effects.parts_that_change(walk, part, every)
+        elif walk.side_effects.changes(part, every) and not import_effects.makes_runs(part, every):
+            done.append(part)
     if not done:
         return
     place = "" if code.co_name == "<module>" else f" in {code.co_name}"
     label = f"script: what it does before the run{place}"
-    reading = effects.let_count(
+    summary = import_effects.let_count(
         walk, label, done, str(scope.get("__name__", "")), scope, code.co_filename
     )
-    _locals(walk, label, reading, own, assignments(body), scope)
+    _locals(walk, label, summary, own, assignments(body), scope)
 
 
 def _over(body: list[Any], line: int) -> Iterator[ast.AST]:
     """Yield what was run before a line: whole statements, and what those begin with it is in."""
-    for one in body:
-        first, last = one.lineno, one.end_lineno
+    for statement in body:
+        first, last = statement.lineno, statement.end_lineno
         if last < line:
-            yield one
-        elif first <= line and type(one) in SIMPLE:
-            yield from _made_first(one)
-        elif first <= line and type(one) not in SIMPLE:
+            yield statement
+        elif first <= line and type(statement) in SIMPLE:
+            yield from _made_first(statement)
+        elif first <= line and type(statement) not in SIMPLE:
             for header in _HEADERS:
-                found = getattr(one, header, None)
+                found = getattr(statement, header, None)
                 for part in found if isinstance(found, list) else [found]:
                     part = getattr(part, "context_expr", part)  # noqa: PLW2901
                     if part is not None and not part.lineno <= line <= part.end_lineno:
                         yield part
-            yield from _over([each for each in children(one) if hasattr(each, "lineno")], line)
+            yield from _over(
+                [child for child in children(statement) if hasattr(child, "lineno")], line
+            )
 
 
 def _made_first(statement: Any) -> Iterator[ast.AST]:
@@ -128,29 +130,29 @@ def _made_first(statement: Any) -> Iterator[ast.AST]:
 
 
 def _imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict[str, Any]) -> None:
-    for name in names.imports_in([node], scope.get("__package__")):
+    for name in imports_in([node], scope.get("__package__")):
         loaded = sys.modules.get(name)
         if is_module(loaded) and is_users_module(loaded):
-            walk.defer(effects.reach, walk, name, names_of(loaded))
+            walk.defer(import_effects.reach, walk, name, names_of(loaded))
 
 
 def _locals(
     walk: "Walk",
     label: str,
-    reading: Reading,
+    summary: CodeSummary,
     own: dict[str, Any],
     assigned: dict[str, list[ast.expr]],
     scope: dict[str, Any],
 ) -> None:
     """Let the locals count that were given to what is not the script's own."""
-    for chain in sorted(reading.chains):
+    for chain in sorted(summary.chains):
         first = chain[0]
         if first not in own or is_module(own[first]):
             continue
         place = f"{label}: {first}"
-        if len(chain) > 1 and is_a(own[first], *effects.SPACES):
+        if len(chain) > 1 and is_a(own[first], *import_effects.SPACES):
             walk.use(f"{place}.{chain[1]}", vars(own[first]).get(chain[1]))
-        elif chance.is_local(walk, own[first], assigned.get(first, []), scope):
-            walk.leave_out_chance(place)
+        elif volatile.is_local(walk, own[first], assigned.get(first, []), scope):
+            walk.leave_out_volatile(place)
         else:
             walk.use(place, own[first])

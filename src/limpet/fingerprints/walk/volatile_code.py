@@ -11,11 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.reading import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.code.statements import assignments, statements_in
-from limpet.fingerprints.walk.asking import is_a, names_of, text_at
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -27,16 +26,16 @@ _CHANCE: set[Chain] = {
     ("os", "getppid"),
     ("threading", "get_ident"),
 }
-_CHANCE |= {("datetime", "datetime", one) for one in ("now", "utcnow", "today")}
+_CHANCE |= {("datetime", "datetime", name) for name in ("now", "utcnow", "today")}
 _CHANCE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
 _PURE_MODULES = {"datetime", "math", "base64", "hashlib", "_hashlib", "string", "zoneinfo"}
 _PURE: set[Chain] = {
-    ("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")
+    ("os", "path", name) for name in ("join", "basename", "dirname", "normpath", "splitext")
 }
-_PURE |= {("posixpath", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
-_PURE |= {("pathlib", one) for one in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
-_PURE |= {("uuid", one) for one in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
-_PURE |= {("time", one) for one in ("strptime", "mktime")}
+_PURE |= {("posixpath", name) for name in ("join", "basename", "dirname", "normpath", "splitext")}
+_PURE |= {("pathlib", name) for name in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
+_PURE |= {("uuid", name) for name in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
+_PURE |= {("time", name) for name in ("strptime", "mktime")}
 _PURE |= {
     ("dataclasses", "field"),
     ("pydantic.fields", "Field"),
@@ -47,7 +46,7 @@ _PURE |= {("attr._next_gen", "field"), ("attr._make", "attrib"), ("attr._make", 
 _BUILTIN = {"str", "int", "float", "bool", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 _BUILTIN |= {"len", "min", "max", "sum", "abs", "round", "repr", "format", "hex", "oct", "bin"}
 _BUILTIN |= {"ord", "chr", "sorted", "reversed", "range", "zip", "enumerate", "divmod", "pow"}
-_PURE |= {("builtins", one) for one in _BUILTIN}
+_PURE |= {("builtins", name) for name in _BUILTIN}
 # What may be read off a value that is no name: its parts, and what only computes.
 _READ = {"hex", "int", "bytes", "bytes_le", "urn", "fields", "time_low", "node", "isoformat"}
 _READ |= {"strftime", "timestamp", "timetuple", "date", "time", "replace", "astimezone"}
@@ -80,7 +79,7 @@ Locals = Mapping[str, Sequence[ast.expr]]
 """Names in a function: what is assigned to each."""
 
 
-def by_chance(
+def is_volatile(
     expressions: list[ast.expr],
     scope: Mapping[str, Any],
     walk: "Walk",
@@ -97,15 +96,17 @@ def by_chance(
         names: Names of the function that it stands in.
         data: Whether globals that are plain data may go into it: they count by themselves.
     """
-    expressions = [one for one in expressions if type(one) is not ast.Constant]
+    expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
     if not expressions:
         return False
     names = names or {}
-    if not any(_may_differ(node, names) for one in expressions for node in ast.walk(one)):
+    if not any(
+        _may_differ(node, names) for expression in expressions for node in ast.walk(expression)
+    ):
         return False
     finding = _Finding(walk, data=data)
-    for one in expressions:
-        finding.look(one, scope, names, 0)
+    for expression in expressions:
+        finding.look(expression, scope, names, 0)
     if not finding.chance or finding.unknown:
         return False
     return not finding.random or not walk.is_seeded
@@ -138,27 +139,31 @@ class _Finding:
             names = {**names, **dict.fromkeys(parameters(node), ())}
             inner = [node.body]
         elif isinstance(node, _COMPREHENSIONS):
-            bound = [name for one in node.generators for name in _bound(one.target)]
+            bound = [name for generator in node.generators for name in _bound(generator.target)]
             names = {**names, **dict.fromkeys(bound, ())}
             inner = [
-                one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.comprehension)
+                child
+                for child in ast.iter_child_nodes(node)
+                if not isinstance(child, ast.comprehension)
             ]
-            inner += [part for one in node.generators for part in (one.iter, *one.ifs)]
+            inner += [
+                part for generator in node.generators for part in (generator.iter, *generator.ifs)
+            ]
         elif isinstance(node, _COMPUTES):
             inner = [*ast.iter_child_nodes(node)]
         else:
             self.unknown = True
-        for one in inner:
-            self.look(one, scope, names, depth)
+        for child in inner:
+            self.look(child, scope, names, depth)
 
     def _name(self, chain: Chain, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         first, *rest = chain
         if first in names:
             self._read(rest)
-            for one in names[first]:
-                if id(one) not in self._seen:
-                    self._seen.add(id(one))
-                    self.look(one, scope, names, depth + 1)
+            for assigned in names[first]:
+                if id(assigned) not in self._seen:
+                    self._seen.add(id(assigned))
+                    self.look(assigned, scope, names, depth + 1)
             return
         if first not in scope:
             self._library(("builtins", *chain))
@@ -182,7 +187,7 @@ class _Finding:
             self._library((home, text_at(value, "__name__") or "", *rest))
 
     def _read(self, names: list[str]) -> None:
-        self.unknown |= any(one not in _READ for one in names)
+        self.unknown |= any(name not in _READ for name in names)
 
     def _function(self, function: FunctionType, depth: int) -> None:
         if id(function) in self._seen:
@@ -196,10 +201,14 @@ class _Finding:
         if isinstance(node, ast.Lambda):
             self.look(node.body, function.__globals__, names, depth + 1)
             return
-        given = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        given = [
+            default
+            for default in (*node.args.defaults, *node.args.kw_defaults)
+            if default is not None
+        ]
         names.update(assignments(node.body))
-        for one in given:
-            self.look(one, function.__globals__, {}, depth + 1)
+        for default in given:
+            self.look(default, function.__globals__, {}, depth + 1)
         for step in statements_in(node):
             for part in self._parts(step):
                 self.look(part, function.__globals__, names, depth + 1)
@@ -236,8 +245,8 @@ def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Loca
     """
     found = {name: [*values] for name, values in assignments(cls.body).items()}
     names: dict[str, Sequence[ast.expr]] = {}
-    fields = [one.target for one in cls.body if isinstance(one, ast.AnnAssign)]
-    given_to_it = {one.id for one in fields if isinstance(one, ast.Name)}
+    fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
+    given_to_it = {field.id for field in fields if isinstance(field, ast.Name)}
     for method in cls.body:
         if not isinstance(method, FUNCTIONS):
             continue
@@ -248,7 +257,7 @@ def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Loca
             names[name] = [*names.get(name, ()), *values]
         for node in statements_in(method):
             for attribute, value in _attributes_set(node):
-                named = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)}
+                named = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
                 if named & {*given}:
                     given_to_it.add(attribute)
                 found.setdefault(attribute, []).append(without_given(value, given))
@@ -266,9 +275,9 @@ def taken_by(cls: ast.ClassDef) -> list[str]:
                 for name, value in _attributes_set(node)
                 if isinstance(value, ast.Name) and value.id == name
             }
-            return [one if one in kept else "" for one in taken]
-    fields = [one.target for one in cls.body if isinstance(one, ast.AnnAssign)]
-    return [one.id for one in fields if isinstance(one, ast.Name)]
+            return [name if name in kept else "" for name in taken]
+    fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
+    return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
 def without_given(node: ast.expr, given: list[str]) -> ast.expr:
@@ -286,7 +295,9 @@ def without_given(node: ast.expr, given: list[str]) -> ast.expr:
 def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
-            yield from ((one.attr, value) for one in targets if isinstance(one, ast.Attribute))
+            yield from (
+                (target.attr, value) for target in targets if isinstance(target, ast.Attribute)
+            )
         case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
             yield attr, value
 
@@ -295,8 +306,8 @@ def parameters(function: Function | ast.Lambda) -> list[str]:
     """Return the names of what a function is given."""
     given = function.args
     every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
-    return [one.arg for one in every if one is not None]
+    return [parameter.arg for parameter in every if parameter is not None]
 
 
 def _bound(target: ast.AST) -> list[str]:
-    return [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]

@@ -24,7 +24,7 @@ NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvar
 
 
 @dataclass(slots=True)
-class Reading:
+class CodeSummary:
     """What one pass over code found.
 
     Attributes:
@@ -59,7 +59,11 @@ def documentation_of(node: ast.AST) -> Any:
     """Return what a reader of `__doc__` and of the type hints would see; None if nothing."""
     hints: list[Any] = []
     if isinstance(node, FUNCTIONS):
-        hints = [[one.arg, ast.unparse(one.annotation)] for one in _given(node) if one.annotation]
+        hints = [
+            [parameter.arg, ast.unparse(parameter.annotation)]
+            for parameter in _given(node)
+            if parameter.annotation
+        ]
         hints += [["return", ast.unparse(node.returns)]] if node.returns else []
     text = docstring(node)
     return [text, hints] if text is not None or hints else None
@@ -69,14 +73,14 @@ def hints_of(node: ast.AST) -> list[ast.expr]:
     """Return the hints of a function's parameters and of what it returns."""
     if not isinstance(node, FUNCTIONS):
         return []
-    hints = [one.annotation for one in _given(node) if one.annotation is not None]
+    hints = [parameter.annotation for parameter in _given(node) if parameter.annotation is not None]
     return hints if node.returns is None else [*hints, node.returns]
 
 
 def _given(node: Function) -> list[ast.arg]:
     given = node.args
     every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-    return every + [one for one in (given.vararg, given.kwarg) if one is not None]
+    return every + [parameter for parameter in (given.vararg, given.kwarg) if parameter is not None]
 
 
 def docstring(node: ast.AST) -> str | None:

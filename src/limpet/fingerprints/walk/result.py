@@ -11,7 +11,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass
-class Looked:
+class WalkResult:
     """What a walk found.
 
     Attributes:

@@ -13,15 +13,14 @@ from collections.abc import Mapping
 from types import FunctionType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import names, syntax
-from limpet.fingerprints.code.modules import file_of_module
+from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code.imports import file_of_module, imports_in
 from limpet.fingerprints.code.parsed import Parsed, lines_of
-from limpet.fingerprints.code.reading import FUNCTIONS, Reading
 from limpet.fingerprints.code.statements import may_do_something, registered_by
+from limpet.fingerprints.code.summary import FUNCTIONS, CodeSummary
 from limpet.fingerprints.walk import scopes
-from limpet.fingerprints.walk.asking import is_a, names_of, text_at
-from limpet.fingerprints.walk.naming import module_name
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -59,9 +58,9 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
     at = walk.running.get(id(scope))
     done = [
         part
-        for one in parsed.effects
-        if at is None or (one.end_lineno or 0) < at
-        for part in parts_that_change(walk, one, scope)
+        for statement in parsed.effects
+        if at is None or (statement.end_lineno or 0) < at
+        for part in parts_that_change(walk, statement, scope)
     ]
     if not done:
         return
@@ -71,21 +70,21 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
 
 def let_count(
     walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
-) -> Reading:
+) -> CodeSummary:
     """Let count what was done before a run, with all that it names."""
-    reading = syntax.read(*done)
-    kept = walk.keep(label, ["code", reading.digest])
-    walk.found.written[kept] = (file, tuple(map(lines_of, done)))
-    reading.handed.clear()  # nobody who is called then counts on a docstring
-    chains = set(reading.chains)
+    summary = syntax.read(*done)
+    kept = walk.keep(label, ["code", summary.digest])
+    walk.result.written[kept] = (file, tuple(map(lines_of, done)))
+    summary.handed.clear()  # nobody who is called then counts on a docstring
+    chains = set(summary.chains)
     for chain in chains:  # of what the command line said, only what is asked for
         space = scope.get(chain[0])
         if len(chain) > 1 and is_a(space, *SPACES):
-            reading.chains.discard(chain)
+            summary.chains.discard(chain)
             walk.use(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
-    walk.follow(label, reading, module, scope, file)
-    reading.chains = chains
-    return reading
+    walk.follow(label, summary, module, scope, file)
+    summary.chains = chains
+    return summary
 
 
 def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
@@ -99,17 +98,17 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
         alone = ast.ClassDef(
             statement.name, statement.bases, statement.keywords, [], statement.decorator_list
         )
-        found: list[ast.AST] = [*made] if walk.judge.changes(alone, scope) else []
+        found: list[ast.AST] = [*made] if walk.side_effects.changes(alone, scope) else []
         body = filter(may_do_something, statement.body)
-        found += [part for one in body for part in parts_that_change(walk, one, scope)]
+        found += [part for inner in body for part in parts_that_change(walk, inner, scope)]
     elif isinstance(statement, FUNCTIONS):
         given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
         found = [*statement.decorator_list, *given]
-        found = found if walk.judge.changes(statement, scope) else []
+        found = found if walk.side_effects.changes(statement, scope) else []
     else:
-        counts = walk.judge.changes(statement, scope) and not makes_runs(statement, scope)
+        counts = walk.side_effects.changes(statement, scope) and not makes_runs(statement, scope)
         return [statement] if counts else []
-    if walk.judge.hands_over(statement, scope):
+    if walk.side_effects.hands_over(statement, scope):
         return [statement]
     registries = registered_by(statement)
     if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
@@ -126,7 +125,7 @@ def makes_runs(statement: ast.AST, scope: Scope) -> bool:
 def _makes_runs(thing: Any) -> bool:
     if is_a(thing, FunctionType) and is_users(thing):
         named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
-        return any(_is_ours(one) for one in named)
+        return any(_is_ours(used) for used in named)
     return _is_ours(thing)
 
 
@@ -161,7 +160,7 @@ def lines_that_run() -> dict[int, int]:
 
 def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
-    imported = {_bound(alias) for one in parsed.imports for alias in one.names}
+    imported = {_bound(alias) for statement in parsed.imports for alias in statement.names}
     libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
     if not libraries:
         return
@@ -198,12 +197,12 @@ def _set_in(text: str) -> set[tuple[str, str]]:
 
 
 def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
-    for one in parsed.imports:
-        found = [*names.imports_in([one], scope.get("__package__"))]
+    for statement in parsed.imports:
+        found = [*imports_in([statement], scope.get("__package__"))]
         users = [name for name in found if not _is_a_librarys(name)]
         if not users:
             continue
-        used = any(parsed.uses(_bound(alias)) for alias in one.names)
+        used = any(parsed.uses(_bound(alias)) for alias in statement.names)
         for name in users:
             loaded = sys.modules.get(name)
             if not used:  # it is imported for what that does

@@ -46,7 +46,7 @@ class Watch:
 
     def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
         self.project = project
-        self.steps = {one.step: one for one in steps}
+        self.steps = {reads.step: reads for reads in steps}
         self.written: dict[str, str] = {}
 
     def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
@@ -159,13 +159,13 @@ def stop_listening(watch: Watch) -> None:
         _listening.remove(watch)
 
 
-def listen(one: Watch | Early) -> None:
+def listen(listener: Watch | Early) -> None:
     """Begin to listen."""
     global _is_hooked  # noqa: PLW0603 - a hook stays for the life of the process
     if not _is_hooked:
         sys.addaudithook(_hear)
         _is_hooked = True
-    _listening.append(one)
+    _listening.append(listener)
 
 
 @contextmanager
@@ -201,11 +201,11 @@ def _heard(event: str, args: tuple[Any, ...]) -> None:
         whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - texts
         if False in kinds and by is not None:
             _note_in_process(whole, by)
-        for one, writes in itertools.product(list(_listening), kinds):
+        for listener, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue
-            call = current[1] if current and current[0] is one else None
-            one.heard(whole, call, writes=writes, by=by)
+            call = current[1] if current and current[0] is listener else None
+            listener.heard(whole, call, writes=writes, by=by)
 
 
 def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
@@ -216,7 +216,7 @@ def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[
         return args[: 2 if event == "os.rename" else 1], (True,)
     path, mode, flags = args
     if mode:
-        writes, both = any(one in mode for one in "wax+"), "+" in mode
+        writes, both = any(letter in mode for letter in "wax+"), "+" in mode
     else:
         writes, both = bool(flags & _WRITING), bool(flags & os.O_RDWR)
     return (path,), (False, True) if both else (writes,)
@@ -265,13 +265,17 @@ def _frames() -> Iterator[FrameType]:
 def _is_ours() -> bool:
     """Tell whether it is our own code that opens something."""
     files = (frame.f_code.co_filename for frame in _frames())
-    return next((one for one in files if not one.startswith(_OF_LIBRARY)), "").startswith(_OURS)
+    return next((file for file in files if not file.startswith(_OF_LIBRARY)), "").startswith(_OURS)
 
 
 def _is_imported(name: str, path: str) -> bool:
     """Tell whether it is a module's source, which counts as code, or looked for by an import."""
     if name.endswith(".py"):
-        files = (vars(one).get("__file__") for one in list(sys.modules.values()) if is_module(one))
+        files = (
+            vars(module).get("__file__")
+            for module in list(sys.modules.values())
+            if is_module(module)
+        )
         return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - texts
     return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a text
 
@@ -290,9 +294,9 @@ def _functions_at_work() -> frozenset[tuple[str, int]]:
     """Return file and line of each function of the user's that is running."""
     codes = (frame.f_code for frame in _frames())
     return frozenset(
-        (one.co_filename, one.co_firstlineno)
-        for one in codes
-        if one.co_name != "<module>" and is_users_file(one.co_filename)
+        (code.co_filename, code.co_firstlineno)
+        for code in codes
+        if code.co_name != "<module>" and is_users_file(code.co_filename)
     )
 
 

@@ -12,12 +12,10 @@ from collections import ChainMap
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.reading import FUNCTIONS, chain_of
 from limpet.fingerprints.code.statements import executed
-from limpet.fingerprints.walk import libraries
-from limpet.fingerprints.walk.asking import is_a
-from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
-from limpet.fingerprints.walk.resolving import (
+from limpet.fingerprints.code.summary import FUNCTIONS, chain_of
+from limpet.fingerprints.walk import library_calls
+from limpet.fingerprints.walk.name_lookup import (
     NOTHING,
     Scope,
     in_class,
@@ -28,6 +26,8 @@ from limpet.fingerprints.walk.resolving import (
     resolved,
     scope_in,
 )
+from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.walk.safe_access import is_a
 from limpet.fingerprints.walk.values import contents_of
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
 _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collections", "logging"}
 
 
-class Judge:
+class SideEffects:
     """Tells which code changes what is not its own.
 
     Args:
@@ -56,21 +56,21 @@ class Judge:
     def changes(self, node: ast.AST, scope: Scope) -> bool:
         """Tell whether code changes what is not its own, when it runs."""
         dropped = set()
-        for one in executed(node):
-            if type(one) is ast.Expr:
-                value = one.value.value if type(one.value) is ast.Await else one.value
+        for part in executed(node):
+            if type(part) is ast.Expr:
+                value = part.value.value if type(part.value) is ast.Await else part.value
                 dropped.add(id(value))
-            elif type(one) is ast.Call:
-                if self._calls(one, scope, dropped=id(one) in dropped):
+            elif type(part) is ast.Call:
+                if self._calls(part, scope, dropped=id(part) in dropped):
                     return True
-            elif type(one) is ast.AugAssign and type(one.target) is ast.Name:
-                name = one.target.id
+            elif type(part) is ast.AugAssign and type(part.target) is ast.Name:
+                name = part.target.id
                 if is_a(scope.get(name), list, dict, set) and self._imported_from(name, scope):
                     return True
-            elif isinstance(one, (ast.Attribute, ast.Subscript)):
-                if type(one.ctx) is not ast.Load and self._stores(one, scope):
+            elif isinstance(part, (ast.Attribute, ast.Subscript)):
+                if type(part.ctx) is not ast.Load and self._stores(part, scope):
                     return True
-            elif isinstance(one, _DEFINITIONS) and self._makes(one, scope):
+            elif isinstance(part, _DEFINITIONS) and self._makes(part, scope):
                 return True
         return False
 
@@ -85,8 +85,8 @@ class Judge:
             return bool(call.args) and self._sets_in(call.args[0], scope)
         if owner == "sys" and chain[-2] == "path":
             return False  # what is imported from there counts
-        given_to = [*call.args, *(one.value for one in call.keywords)]
-        texts = {text for one in given_to if (text := _text_in(one))}
+        given_to = [*call.args, *(keyword.value for keyword in call.keywords)]
+        texts = {text for argument in given_to if (text := _text_in(argument))}
         if chain[-1] == "setdefault" and any(map(self._walk.is_secret, texts)):
             return False
         if dropped and "error" in texts:
@@ -106,18 +106,20 @@ class Judge:
         return self._is_not_its_own(given, scope)
 
     def _runs(self, given: list[ast.expr], scope: Scope) -> bool:
-        """Judge `map(f, …)`, `Thread(target=f)`: by what they call."""
-        handed = [one for one in map(chain_of, given) if one is not None]
-        return any(self._is_loud(*resolved(one, scope), one[-1], dropped=True) for one in handed)
+        """SideEffects `map(f, …)`, `Thread(target=f)`: by what they call."""
+        handed = [chain for chain in map(chain_of, given) if chain is not None]
+        return any(
+            self._is_loud(*resolved(chain, scope), chain[-1], dropped=True) for chain in handed
+        )
 
     def _calls_what_was_given(self, function: ast.expr, scope: Scope, *, dropped: bool) -> bool:
-        """Judge `Path(x).read_text()`: by what gave it."""
+        """SideEffects `Path(x).read_text()`: by what gave it."""
         if isinstance(function, ast.Lambda):
             return self._body(function, scope)
         if isinstance(function, ast.Subscript):  # `SET_UPS["dev"]()`
             held = contents_of(resolved(chain_of(function.value) or ("",), scope)[0])
-            parts = [one[-1] if is_a(one, list) else one for one in held or ()]
-            return any(type(one) is FunctionType and self._does(one) for one in parts)
+            parts = [element[-1] if is_a(element, list) else element for element in held or ()]
+            return any(type(part) is FunctionType and self._does(part) for part in parts)
         name = function.attr if isinstance(function, ast.Attribute) else ""
         within: ast.AST = function
         while isinstance(within, (ast.Attribute, ast.Subscript, ast.Call)):
@@ -130,7 +132,7 @@ class Judge:
                         if is_module(value) and is_users_module(value):
                             return False
                     package = owner if owner is not None else package_of(value)
-                    return not is_users_own(value) and libraries.is_loud(
+                    return not is_users_own(value) and library_calls.is_loud(
                         package, name, dropped=dropped
                     )
                 within = within.func
@@ -148,24 +150,26 @@ class Judge:
         while type(value) is FunctionType and not is_users(value) and "__wrapped__" in vars(value):
             value, owner = vars(value)["__wrapped__"], None
         if value is NOTHING:
-            return owner is not None and libraries.is_loud(owner, name, dropped=dropped)
+            return owner is not None and library_calls.is_loud(owner, name, dropped=dropped)
         if type(value) is FunctionType and is_users(value):
             return self._does(value)
         if issubclass(type(value), type):
             if is_users(value):
                 return self._is_made_loudly(value)
-            return dropped and libraries.is_loud(package_of(value), name, dropped=dropped)
+            return dropped and library_calls.is_loud(package_of(value), name, dropped=dropped)
         if is_users(type(value)):
             call = in_class(type(value), "__call__")
             return type(call) is FunctionType and self._does(call)
         package = owner if owner is not None else package_of(value)
-        return libraries.is_loud(package, name, dropped=dropped)
+        return library_calls.is_loud(package, name, dropped=dropped)
 
     def _is_made_loudly(self, cls: type) -> bool:
         makers = [in_class(cls, name) for name in ("__init__", "__new__", "__post_init__")]
         makers += [in_class(type(cls), "__call__")]
-        makers = [one.__func__ if type(one) is staticmethod else one for one in makers]
-        return any(self._does(one) for one in makers if type(one) is FunctionType and is_users(one))
+        makers = [maker.__func__ if type(maker) is staticmethod else maker for maker in makers]
+        return any(
+            self._does(maker) for maker in makers if type(maker) is FunctionType and is_users(maker)
+        )
 
     def _does(self, function: FunctionType) -> bool:
         """Tell whether a function of the user's changes what is not its own."""
@@ -183,22 +187,28 @@ class Judge:
         """Tell whether a function returns one of its own that changes what is not its own."""
         node = self._walk.sources.definition_of(function.__code__)
         body: list[Any] = [] if node is None or isinstance(node, ast.Lambda) else node.body
-        given = {one.value.id for one in body if _returns_a_name(one)}
-        inner = [one for one in body if isinstance(one, FUNCTIONS) and one.name in given]
-        return any(self._body(one, function.__globals__) for one in inner)
+        given = {statement.value.id for statement in body if _returns_a_name(statement)}
+        inner = [
+            statement
+            for statement in body
+            if isinstance(statement, FUNCTIONS) and statement.name in given
+        ]
+        return any(self._body(definition, function.__globals__) for definition in inner)
 
     def _body(self, node: Any, scope: Scope) -> bool:
         body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-        inner = {one.name: one for one in body if isinstance(one, FUNCTIONS)}
+        inner = {
+            statement.name: statement for statement in body if isinstance(statement, FUNCTIONS)
+        }
         given = node.args
-        own = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        own = [parameter.arg for parameter in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
         bound = scope_in(dict.fromkeys(own, NOTHING), node, scope)
-        for one in body:
-            if self.changes(one, bound):
+        for statement in body:
+            if self.changes(statement, bound):
                 return True
-            for each in ast.walk(one) if inner else ():
-                if type(each) is ast.Call and type(each.func) is ast.Name and each.func.id in inner:
-                    body += inner.pop(each.func.id).body
+            for call in ast.walk(statement) if inner else ():
+                if type(call) is ast.Call and type(call.func) is ast.Name and call.func.id in inner:
+                    body += inner.pop(call.func.id).body
         return False
 
     def _stores(self, target: ast.Attribute | ast.Subscript, scope: Scope) -> bool:
@@ -214,7 +224,7 @@ class Judge:
             base = base.value
         chain = chain_of(base)
         if chain is None:  # what a call gave: `getcontext().prec = 3`
-            return any(type(one) is ast.Call for one in ast.walk(base))
+            return any(type(part) is ast.Call for part in ast.walk(base))
         value, owner = resolved(chain, scope)
         if value is NOTHING:
             given = is_local(chain[0], scope) and chain[0] not in ("self", "cls")
@@ -241,14 +251,14 @@ class Judge:
         parsed = self._walk.sources.module(module)
         if parsed is None:
             return False
-        for one in parsed.assignments.get(name, ()):
-            chain = chain_of(one)
+        for assigned in parsed.assignments.get(name, ()):
+            chain = chain_of(assigned)
             if chain is not None and len(chain) > 1 and resolved(chain, scope)[1] is not None:
                 return True  # another name for it
         for made in parsed.imports:
             if isinstance(made, ast.ImportFrom) and not made.level:
                 library = sys.modules.get(made.module or "")
-                bound = any((each.asname or each.name) == name for each in made.names)
+                bound = any((alias.asname or alias.name) == name for alias in made.names)
                 if bound and is_module(library) and not is_users_module(library):
                     return True
         return False
@@ -259,18 +269,18 @@ class Judge:
 
     def _makes(self, node: Any, scope: Scope, *, by_users: bool = False) -> bool:
         """Tell whether a decorator, or a base of a class, changes what is not its own."""
-        for one in node.decorator_list:
-            chain = chain_of(one.func if isinstance(one, ast.Call) else one)
+        for decorator in node.decorator_list:
+            chain = chain_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
             value, owner = resolved(chain or ("",), scope)
-            if isinstance(one, ast.Call):
+            if isinstance(decorator, ast.Call):
                 if type(value) is FunctionType and is_users(value) and self._gives_loud(value):
                     return True
             elif (
                 is_users(value) or (type(value) is FunctionType and not by_users)
             ) and self._is_loud(value, owner, (chain or ("",))[-1], dropped=False):
                 return True
-        for one in getattr(node, "bases", ()):
-            chain = chain_of(one)
+        for written in getattr(node, "bases", ()):
+            chain = chain_of(written)
             base: Any = NOTHING if chain is None else resolved(chain, scope)[0]
             if issubclass(type(base), type) and is_users(base):
                 makers = [in_class(base, "__init_subclass__"), in_class(type(base), "__new__")]

@@ -8,11 +8,17 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
-from limpet.fingerprints.code import names
+from limpet.fingerprints.code.imports import imports_in
 from limpet.fingerprints.code.statements import statements_in
-from limpet.fingerprints.walk.asking import attributes_of, bases_of, held_by, names_of, text_at
-from limpet.fingerprints.walk.naming import module_name
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    bases_of,
+    held_by,
+    module_name,
+    names_of,
+    text_at,
+)
 
 Scope = Mapping[str, Any]
 NOTHING: Any = object()
@@ -48,23 +54,25 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
 def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a function imports when it is called: from libraries, and of the user's own."""
     found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for one in () if isinstance(function, ast.Lambda) else statements_in(function):
-        if not isinstance(one, (ast.Import, ast.ImportFrom)):
+    for statement in () if isinstance(function, ast.Lambda) else statements_in(function):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
-        within = next(names.imports_in([one], package), "") if type(one) is ast.ImportFrom else ""
-        for each in one.names:
-            path = within or (each.name if each.asname else each.name.partition(".")[0])
+        within = (
+            next(imports_in([statement], package), "") if type(statement) is ast.ImportFrom else ""
+        )
+        for alias in statement.names:
+            path = within or (alias.name if alias.asname else alias.name.partition(".")[0])
             module = sys.modules.get(path)
             if is_module(module):
-                value = names_of(module).get(each.name, NOTHING) if within else module
-                bound = (each.asname or each.name).partition(".")[0]
+                value = names_of(module).get(alias.name, NOTHING) if within else module
+                bound = (alias.asname or alias.name).partition(".")[0]
                 found[is_users_module(module)][bound] = value
     return found
 
 
 def is_local(name: str, scope: Scope) -> bool:
     """Tell whether a name is a function's own."""
-    return isinstance(scope, ChainMap) and any(name in one for one in scope.maps[:-1])
+    return isinstance(scope, ChainMap) and any(name in names for names in scope.maps[:-1])
 
 
 def is_imported_in(name: str, scope: Scope) -> bool:
@@ -81,7 +89,7 @@ def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, 
 
 def in_class(cls: type, name: str) -> Any:
     """Return what a class or a base of it holds; NOTHING if none does."""
-    return next((held_by(one)[name] for one in bases_of(cls) if name in held_by(one)), NOTHING)
+    return next((held_by(base)[name] for base in bases_of(cls) if name in held_by(base)), NOTHING)
 
 
 def is_users_own(value: Any) -> bool:

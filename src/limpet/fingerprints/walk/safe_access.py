@@ -5,6 +5,7 @@ it likes. Here nobody is asked: what lies in dicts and slots is read.
 """
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from threading import local
 from types import (
@@ -33,8 +34,8 @@ _names_of_module = vars(ModuleType)["__dict__"].__get__
 def is_a(thing: Any, *kinds: type) -> bool:
     """Tell whether something is of one of these kinds, and not of one below; nobody is asked."""
     kind = type(thing)
-    for one in kinds:  # noqa: SIM110 - asked very often, and any() takes twice as long
-        if kind is one:
+    for wanted in kinds:  # noqa: SIM110 - asked very often, and any() takes twice as long
+        if kind is wanted:
             return True
     return False
 
@@ -89,7 +90,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
                 with contextlib.suppress(AttributeError):  # it holds nothing yet
                     attributes[name] = slot.__get__(value)
     attributes.update(_own_dict(value))
-    return {name: one for name, one in attributes.items() if type(name) is str}
+    return {name: held for name, held in attributes.items() if type(name) is str}
 
 
 def _mangled(cls: type, name: str) -> str:
@@ -109,3 +110,19 @@ def _own_dict(value: Any) -> dict[Any, Any]:
                 held = found.__get__(value)
                 return held if type(held) is dict else {}
     return {}
+
+
+def module_name(thing: Any) -> str:
+    """Return the name of the module that something was made in."""
+    while type(thing) is functools.partial:
+        thing = thing.func
+    if type(thing) is FunctionType:
+        return str(thing.__globals__.get("__name__") or thing.__module__ or "")
+    return text_at(thing, "__module__") or text_at(type(thing), "__module__") or ""
+
+
+def plain_name(thing: Any) -> str:
+    """Return the name of a function or a class; of an object, that of its class."""
+    while type(thing) is functools.partial:
+        thing = thing.func
+    return text_at(thing, "__qualname__") or text_at(type(thing), "__qualname__") or "?"

@@ -1,4 +1,4 @@
-"""What does a step depend on that nobody can see? What was declared says it: `depends_on`."""
+"""What does a step depend on that its code does not show? `depends_on` declares it."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -30,13 +30,13 @@ _MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DependsOn:
-    """What was declared.
+    """Declared dependencies.
 
     Attributes:
-        files: Paths, and patterns with `*` and `**`: each file counts by its content.
-        env: Variables of the environment: each counts by its value.
-        packages: As pip knows them: each counts by its version.
-        folder: Where relative paths start; None: the working directory.
+        files: Paths, and patterns with `*` and `**`. A file counts by its content.
+        env: Environment variables. A variable counts by its value.
+        packages: Distribution names. A package counts by its version.
+        folder: Where relative paths start; the working directory if None.
     """
 
     files: tuple[str, ...] = ()
@@ -45,10 +45,10 @@ class DependsOn:
     folder: Path | None = None
 
     def look(self) -> Identity:
-        """Return what it is now.
+        """Return the current identity of the dependencies.
 
         Raises:
-            LimpetError: There is no such file or package.
+            LimpetError: A file or package does not exist.
         """
         parts: dict[str, str] = {}
         left_out: dict[str, str] = {}
@@ -75,26 +75,26 @@ class DependsOn:
 
 
 def as_declared(given: Any) -> DependsOn | None:
-    """Return what somebody gave as `depends_on`.
+    """Return the argument `depends_on` as `DependsOn`.
 
     Raises:
-        TypeError: It is not a mapping of lists of texts.
-        ValueError: It has a key that there is not.
+        TypeError: It is not a mapping of lists of strings.
+        ValueError: It has an unknown key.
     """
     if given is None or isinstance(given, DependsOn):
         return given
     listed = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
     if not isinstance(given, Mapping):
         raise TypeError(f"depends_on={one_line(given)}: must be a dict of {listed}")
-    told: dict[str, Any] = {}
+    declared: dict[str, Any] = {}
     for kind, names in given.items():
         if kind not in KINDS:
-            raise ValueError(f"depends_on: there is no {kind!r}, only {listed}")
+            raise ValueError(f"depends_on: unknown key {kind!r}; the keys are {listed}")
         is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
         if not is_list or not all(isinstance(name, (str, Path)) for name in names):
-            raise TypeError(f"depends_on: {kind} must be a list of texts, not {one_line(names)}")
-        told[kind] = tuple(map(str, names))
-    return DependsOn(**told)
+            raise TypeError(f"depends_on: {kind} must be a list of strings, not {one_line(names)}")
+        declared[kind] = tuple(map(str, names))
+    return DependsOn(**declared)
 
 
 def _files(pattern: str, folder: Path) -> list[Path]:
@@ -114,7 +114,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
         found = sorted(path for path in root.glob(last) if path.is_file())
     if not found:
         raise LimpetError(
-            f"depends_on: there is no file {one_line(pattern)}",
+            f"depends_on: {one_line(pattern)} matches no file",
             hint=f"relative paths start at {folder}",
         )
     if len(found) > _MOST_FILES:
@@ -123,7 +123,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
 
 
 def _content(path: Path) -> tuple[str, Shown]:
-    """Return the digest of a file, and how it is shown."""
+    """Return the digest of a file, and its text to show."""
     hashed, begin, size = blake2b(digest_size=16), b"", 0
     try:
         with path.open("rb") as file:
@@ -142,5 +142,5 @@ def _version(package: str) -> str:
     except (metadata.PackageNotFoundError, ValueError) as error:
         raise LimpetError(
             f"depends_on: the package {one_line(package)} is not installed",
-            hint="give the name that pip knows it by",
+            hint="use the name that pip installs it by",
         ) from error

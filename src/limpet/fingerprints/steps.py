@@ -1,7 +1,7 @@
-"""Which of a run's steps are made of code that can be looked at, and what is the code?
+"""Which steps of a run contain the user's code, and what is that code?
 
-A step says itself what its results depend on: its fingerprint. One that is made of the user's own
-code says where that code is, and is looked at when a run is planned and when it ends.
+Every step has a fingerprint: what its results depend on. A step that contains the user's code also
+names the code, which is inspected when a run is planned and when it ends.
 """
 
 import logging
@@ -18,45 +18,45 @@ logger = logging.getLogger("limpet.fingerprints")
 
 
 class LookedAt(ABC):
-    """A step that is made of the user's own code, at least in part."""
+    """A step that contains the user's own code."""
 
     @property
     @abstractmethod
     def code(self) -> Mapping[str, Any]:
-        """Functions, classes and objects of the user's own, by what their names begin with."""
+        """The user's functions, classes and objects, by the prefix of their part names."""
 
     @property
     def said(self) -> Mapping[str, str]:
-        """What its results depend on besides: part by part, each a digest."""
+        """What else its results depend on: a digest for each part."""
         return {}
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """What that is, in plain data without secrets, as far as it can be shown."""
+        """The values behind `said` that can be shown: plain data without secrets."""
         return {}
 
     @property
     def depends_on(self) -> DependsOn | None:
-        """What was declared that its code does not show."""
+        """The declared dependencies that its code does not show."""
         return None
 
-    if TYPE_CHECKING:  # one that may be set has an attribute: see the protocols
+    if TYPE_CHECKING:  # the protocols declare a plain attribute
         fingerprint: Mapping[str, str]
     else:
 
         @property
         def fingerprint(self) -> Mapping[str, str]:
-            """What its results depend on, part by part, as it is now."""
+            """What its results depend on now, part by part."""
             return Look(self).identity.parts
 
 
 class OwnCode(LookedAt):
-    """A step that is one function, class or object of the user's own.
+    """A step that is a single function, class or object of the user.
 
     Args:
-        thing: What it is.
-        version: Declares what it is, in place of its code and of all else.
-        depends_on: What its code does not show.
+        thing: The function, class or object.
+        version: A declared version, which replaces the code and everything else.
+        depends_on: Dependencies that the code does not show.
     """
 
     def __init__(
@@ -84,32 +84,32 @@ class OwnCode(LookedAt):
 
 
 def code_of(step: Any) -> Mapping[str, Any]:
-    """Return what of a step can be looked at."""
+    """Return the user's code in a step."""
     return step.code if isinstance(step, LookedAt) else {}
 
 
 def declared_of(step: Any) -> DependsOn | None:
-    """Return what was declared of a step."""
+    """Return the declared dependencies of a step."""
     return step.depends_on if isinstance(step, LookedAt) else None
 
 
 def said_by(step: Any) -> Mapping[str, str]:
-    """Return what a step says of itself."""
+    """Return the parts that a step states itself."""
     return step.said if isinstance(step, LookedAt) else dict(step.fingerprint)
 
 
 def described_by(step: Any) -> Mapping[str, Any]:
-    """Return what the parts are that a step says of itself, as far as it shows them."""
+    """Return the values of the parts that a step states itself, if it shows them."""
     described = getattr(step, "described", None)
     return described if isinstance(described, Mapping) else {}
 
 
 class Look:
-    """A step as it is when a run is planned, and what becomes of it.
+    """The inspection of a step, when a run is planned and when it ends.
 
     Args:
         step: A workflow or an evaluator.
-        depends_on: What was declared beside what the step itself says.
+        depends_on: Dependencies declared outside the step.
         secrets: Values that do not count.
 
     Attributes:
@@ -158,18 +158,18 @@ class Look:
         )
 
     def forget(self) -> None:
-        """Let go of what is only there to be shown."""
+        """Free what is only needed to show the parts."""
         for _, _, identity in self._looks:
             identity.shown.forget()
         self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:
-        """Look again; return the names of what changed while the run was going on."""
+        """Inspect again; return the names of the parts that changed during the run."""
         state: list[str] = []
         for begin, thing, planned in self._looks:
             try:
                 names = note_end(thing, planned, secrets=self._secrets)
-            except Exception:  # every result is on disk: at worst they are made again
+            except Exception:  # all results are on disk: at worst they run again
                 logger.exception("what changed during the run could not be read")
             else:
                 state += [begin + name for name in names]

@@ -1,4 +1,4 @@
-"""What does bytecode do, wherever its source stood?"""
+"""What does bytecode do, and which names does it read, independent of line numbers?"""
 
 import ast
 import dis
@@ -16,25 +16,25 @@ _SILENT = {"CACHE", "PRECALL", "PUSH_NULL", "EXTENDED_ARG", "RESUME"}
 
 
 def shape(code: CodeType) -> list[Any]:
-    """Return what bytecode does, without where it stood."""
+    """Return what bytecode does, without positions."""
     constants = [
-        shape(constant) if isinstance(constant, CodeType) else _shown(constant)
+        shape(constant) if isinstance(constant, CodeType) else _plain(constant)
         for constant in code.co_consts
     ]
     names = [*code.co_names], [*code.co_varnames], [*code.co_freevars]
     return [code.co_code.hex(), *names, constants]
 
 
-def _shown(constant: Any) -> Any:
-    if isinstance(constant, frozenset):  # its order follows the hash seed
+def _plain(constant: Any) -> Any:
+    if isinstance(constant, frozenset):  # its order depends on the hash seed
         return sorted(map(repr, constant))
     if isinstance(constant, tuple):
-        return [_shown(element) for element in constant]
+        return [_plain(element) for element in constant]
     return f"{type(constant).__name__} {constant!r}"
 
 
 def nested(code: CodeType) -> Iterator[CodeType]:
-    """Yield a function's code and that of all functions in it."""
+    """Yield the code of a function and of all functions inside it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -42,7 +42,7 @@ def nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def compiled(module: ast.Module, flags: int) -> dict[str, list[Any]]:
-    """Return what each function in a module does, by its qualified name."""
+    """Return the shape of each function in a module, by qualified name."""
     try:
         todo = [compile(module, "<read>", "exec", flags=flags, dont_inherit=True)]
     except (SyntaxError, ValueError, RecursionError):
@@ -56,7 +56,7 @@ def compiled(module: ast.Module, flags: int) -> dict[str, list[Any]]:
 
 
 def read_bytecode(code: CodeType) -> CodeSummary:
-    """Return what bytecode, with all functions in it, reads from its module and imports."""
+    """Return the names that bytecode and its inner functions read and import."""
     found = CodeSummary()
     for inner in nested(code):
         found.chains |= {*_chains(inner)}
@@ -67,7 +67,7 @@ def read_bytecode(code: CodeType) -> CodeSummary:
 
 
 def words_in(code: CodeType) -> Iterator[str]:
-    """Yield the constants in bytecode, with all functions in it, that could be names."""
+    """Yield the string constants in bytecode and its inner functions that could be names."""
     for inner in nested(code):
         parts = [
             part

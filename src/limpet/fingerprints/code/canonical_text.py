@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from limpet.fingerprints.code.summary import Chain, CodeSummary
 
 _FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
-_BESIDE = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
+_IGNORED = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
 _OPERATORS = [
     kind
     for family in (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
@@ -21,17 +21,17 @@ _OPERATORS = [
 ]
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}
 COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
-"""Who calls these may reach anything in its module."""
+"""Functions that may reach anything in the module of their caller."""
 
 _Use = tuple[int, str, Chain | None, bool]
-"""A name in the text: at which token, which name, what is read off it, whether it is called."""
+"""A name in the text: its token, the name, its attribute chain, and whether it is called."""
 
 
 _place = operator.itemgetter(0)
 
 
 class Scope:
-    """Names in one function, class or comprehension: who binds them is known at its end."""
+    """The names of a function, class or comprehension. Which ones it binds is known at its end."""
 
     __slots__ = ("bound", "defined", "fixed", "kind", "of_module", "outer", "parent", "uses")
 
@@ -39,40 +39,40 @@ class Scope:
         self.kind = kind
         self.parent = parent
         self.bound: set[str] = set()
-        self.defined: set[str] = set()  # bound by a def: it keeps its name if others get it
-        self.fixed: set[str] = set()  # bound, and keeps its name: a parameter, an import
+        self.defined: set[str] = set()  # bound by a def: keeps its name if it is passed on
+        self.fixed: set[str] = set()  # keeps its name: a parameter, an import
         self.of_module: set[str] = set()  # declared global
         self.outer: set[str] = set()  # declared nonlocal
         self.uses: list[_Use] = []
 
 
 class Names:
-    """The text of a piece of code, and the names in it."""
+    """The text of some code, and the names in it."""
 
     def __init__(self) -> None:
         self.tokens: list[str] = []
         self.found = CodeSummary()
         self.module = self.scope = Scope("module", None)
-        self.returned: set[int] = set()  # at which tokens a name is handed back
+        self.returned: set[int] = set()  # the tokens of names that are returned
         self._locals = 0
 
     def use(self, name: str, chain: Chain | None, *, called: bool = False) -> None:
-        """Write a name, and what is read off it."""
+        """Write a name that is used, with its attribute chain."""
         self.scope.uses.append((len(self.tokens), name, chain, called))
         self.tokens.append("")
 
     def bind(self, name: str) -> None:
-        """Write a name that gets a value here."""
+        """Write a name that is assigned here."""
         self.scope.bound.add(name)
         self.use(name, None)
 
     def enter(self, kind: str) -> None:
-        """Begin a scope."""
+        """Enter a scope."""
         self.tokens.append("{")
         self.scope = Scope(kind, self.scope)
 
     def leave(self) -> None:
-        """End a scope: now it is known which names are its own."""
+        """Leave a scope, and write the names that it binds."""
         self.tokens.append("}")
         scope = self.scope
         assert scope.parent is not None
@@ -103,7 +103,7 @@ class Names:
                 tokens[use[0]] = numbers[name]
 
     def finish(self, free: frozenset[str]) -> CodeSummary:
-        """Return what was found, when all is written."""
+        """Write the remaining names, and return the summary."""
         found, tokens = self.found, self.tokens
         for at, name, chain, called in sorted(self.scope.uses, key=_place):
             if name in free:
@@ -122,14 +122,14 @@ class Names:
 
 
 class Writer(Names):
-    """Writes nodes that are neither names nor scopes.
+    """Writes the nodes that are neither names nor scopes.
 
     Attributes:
-        handlers: How nodes are written that are no mere lists of fields.
+        handlers: How to write nodes that are more than a list of fields.
     """
 
     def visit(self, node: Any) -> None:
-        """Write a node and all in it."""
+        """Write a node and its children."""
         kind = type(node)
         handler = self.handlers.get(kind)
         if handler is not None:
@@ -137,8 +137,8 @@ class Writer(Names):
             return
         fields = _FIELDS.get(kind)
         if fields is None:
-            # Sorted: versions of Python differ in their order.
-            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _BESIDE))
+            # Sorted, because the order differs between versions of Python.
+            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _IGNORED))
         tokens, handlers = self.tokens, self.handlers
         tokens.append(kind.__name__)
         for name in fields:

@@ -13,7 +13,7 @@ _MOST_FILES = 500
 
 
 def imports_in(nodes: Iterable[ast.AST], package: str | None) -> Iterator[str]:
-    """Yield the modules that statements import, by whole names; `pkg.*` for a computed one."""
+    """Yield the full names of imported modules; `pkg.*` if the name is computed."""
     for node in nodes:
         match node:
             case ast.Import(names=names):
@@ -49,7 +49,7 @@ def _computed(name: ast.expr, package: str | None) -> str:
 
 
 def file_of_module(name: str, importer: str) -> str | None:
-    """Return the file of a module; None if there is none, or it is no Python."""
+    """Return the file of a module; None if it has none or is not Python source."""
     places = [str(Path(importer).parent), *sys.path]
     spec = None
     for part in name.split("."):
@@ -62,7 +62,7 @@ def file_of_module(name: str, importer: str) -> str | None:
 
 
 def files_below(package: str, importer: str) -> list[str]:
-    """Return the files of every module of a package; of none, those beside the importer."""
+    """Return the files of all modules of a package, or of the importer's folder if it is empty."""
     folder = Path(importer).parent
     if package:
         file = file_of_module(package, importer)

@@ -1,8 +1,8 @@
-"""What does code say, whatever it looks like, and which names does it read?
+"""What does code do, independent of its layout, and which names does it read?
 
-One pass over a syntax tree. It gives a text that is equal for code that does the same: without
-comments and layout, type hints, docstrings and the names of locals, and under every version of
-Python; and, from the same pass, what the code reads from its module.
+A single pass over a syntax tree gives a `CodeSummary`: a text that is equal for equivalent code in
+every version of Python, without comments, layout, type hints, docstrings and names of locals; and
+the names that the code reads from its module.
 """
 
 import ast
@@ -26,25 +26,25 @@ _IMPORTING = {"import_module", "__import__"}
 
 
 def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> CodeSummary:
-    """Read code.
+    """Summarize code.
 
     Args:
         *nodes: Statements and expressions of one scope.
         hints: Whether type hints count.
-        free: Names that are locals of a function around it.
+        free: Names that are locals of an enclosing function.
     """
     return _Reader(hints=hints).read(nodes, free)
 
 
 def read_hints(hints: list[ast.expr]) -> CodeSummary:
-    """Read type hints, also those that are written as texts."""
+    """Summarize type hints, including those written as strings."""
     return _Reader(hints=True).read_hints(hints)
 
 
 def read_class_body(node: ast.ClassDef) -> CodeSummary:
-    """Read a class statement but for its methods.
+    """Summarize a class statement without its methods.
 
-    Hints in it count where somebody may read them: a decorator, a base or a metaclass.
+    Its hints count if a decorator, a base or a metaclass may read them.
     """
     received = bool(node.decorator_list or node.bases or node.keywords)
     body = node.body[1:] if docstring(node) is not None else node.body
@@ -71,7 +71,7 @@ class _Reader(Writer):
                 self._notice(name)
         else:
             scope.bound.add(name)
-        # As `use` does: half of all that code is made of are names.
+        # Like `use`, but faster: half of all nodes are names.
         scope.uses.append((len(tokens), name, chain, called))
         tokens.append("")
 
@@ -84,7 +84,7 @@ class _Reader(Writer):
         else:
             self.tokens.append("." + ".".join(chain[1:]))
             self._notice(*chain[1:-1])
-            # Writing `x.y = 1` reads x, and hands it to nobody.
+            # `x.y = 1` reads x, but does not pass it on.
             self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
 
     def _notice(self, *names: str) -> None:
@@ -139,7 +139,7 @@ class _Reader(Writer):
             if alias.asname is None:
                 name = alias.name.partition(".")[0]
                 self.scope.bound.add(name)
-                self.scope.fixed.add(name)  # it names what is imported
+                self.scope.fixed.add(name)  # the name of the imported module
             else:
                 self.bind(alias.asname)
 
@@ -148,7 +148,7 @@ class _Reader(Writer):
             self.tokens.append("AnnAssign")
             self.visit(node.target)
             self.visit(node.annotation)
-            self._hints_in_texts(node.annotation)
+            self._hints_in_strings(node.annotation)
             if node.value is not None:
                 self.visit(node.value)
         elif node.value is not None:
@@ -162,10 +162,10 @@ class _Reader(Writer):
     def read_hints(self, hints: list[ast.expr]) -> CodeSummary:
         for hint in hints:
             self.visit(hint)
-            self._hints_in_texts(hint)
+            self._hints_in_strings(hint)
         return self.finish(frozenset())
 
-    def _hints_in_texts(self, hint: ast.expr) -> None:
+    def _hints_in_strings(self, hint: ast.expr) -> None:
         for node in ast.walk(hint):
             if type(node) is ast.Constant and type(node.value) is str:
                 with contextlib.suppress(SyntaxError, ValueError):

@@ -1,7 +1,7 @@
-"""How is the form of a value read by a person?
+"""How is the form of a value shown to people?
 
-As Python would write it: `Settings(model="gpt", stop=["end"])`; what is long, with an element per
-line, so that a difference is a line. Writing stops where there is no more room.
+As Python would write it: `Settings(model="gpt", stop=["end"])`. Long values get one element per
+line, so that each difference is a line. Rendering stops at a maximum length.
 """
 
 import json
@@ -20,16 +20,16 @@ _INNER = {"partial", "method", "staticmethod", "classmethod", "property", "Conte
 
 
 class OutOfRoomError(Exception):
-    """There is no more room for a text."""
+    """The rendered text is too long."""
 
 
 def rendered(form: Any, name: str, room: int) -> tuple[str, bool]:
-    """Return a form as a text, and whether it was cut.
+    """Return the text of a form, and whether it was cut.
 
     Args:
-        form: What the walk made of a value.
-        name: What it is given to: the value of a secret is not shown.
-        room: How many characters there are at most.
+        form: The form of a value, from the walk.
+        name: The name of the value: secrets are not shown.
+        room: The maximum number of characters.
     """
     writer = _Writer(room)
     try:
@@ -51,7 +51,7 @@ class _Writer:
         return text
 
     def text(self, form: Any, name: str, deep: int) -> str:  # noqa: C901, PLR0912 - one case per form
-        """Return a form as a text. Raises `OutOfRoomError`."""
+        """Return the text of a form. Raises `OutOfRoomError`."""
         if form is None or isinstance(form, (bool, int, float)):
             return self._take(repr(form))
         if isinstance(form, str):
@@ -87,11 +87,11 @@ class _Writer:
                 return self._take(f"logger {held}")
             case "module", [str() as held]:
                 return self._take(f"module {held}")
-            case _, [str() as held]:  # a date, a number of another kind: as Python writes it
+            case _, [str() as held]:  # a date, another kind of number: its repr
                 return self._take(held)
             case _ if kind in _INNER:
                 return self._call(kind, [self.text(part, "", deep + 1) for part in rest], deep)
-            case _, [list() as held]:  # a member of an enum, by its name
+            case _, [list() as held]:  # an enum member, by name
                 return self.text(held, name, deep + 1)
         return self._take(_as_json(form))
 
@@ -147,7 +147,7 @@ class _Writer:
             yield f"{self.text(key, '', deep + 1)}: {self.text(value, name, deep + 1)}"
 
     def _rest(self, more: list[Any], name: str, deep: int) -> Iterator[str]:
-        """Yield what an object holds besides its elements: forms, and attributes by name."""
+        """Yield what an object holds besides its elements: forms, and named attributes."""
         for part in more:
             is_pair = isinstance(part, list) and len(part) == 2 and isinstance(part[0], str)  # noqa: PLR2004 - a pair
             if is_pair and (part[1] is None or isinstance(part[1], list)):
@@ -161,7 +161,7 @@ class _Writer:
         return self._laid_out(f"{what}(", given, ")", deep)
 
     def _laid_out(self, begin: str, texts: Iterable[str], end: str, deep: int) -> str:
-        """Write elements on one line if they fit there, else one per line."""
+        """Write elements on one line if they fit, else one per line."""
         found: list[str] = []
         try:
             for text in texts:

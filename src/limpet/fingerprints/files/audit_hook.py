@@ -1,8 +1,8 @@
-"""Who opens which file? Python tells, by an audit hook.
+"""Which files are opened, and by which call? A Python audit hook reports it.
 
-It is asked while a workflow is imported, set up and called; each call runs in a context of its own,
-which is how a file is known to be read by it. A hook stays for the life of the process, and Python
-calls it for whatever happens: while nobody listens it costs next to nothing.
+The hook is active while a workflow is imported, set up and called. Each call has its own context,
+which ties a file to the call that opens it. A hook cannot be removed, and Python calls it for every
+audit event: it returns at once while nothing listens.
 """
 
 import itertools
@@ -29,19 +29,19 @@ _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
 _MOST_IN_PROCESS = 10_000
 Readers = frozenset[tuple[str, int]] | None
-_OURS = str(Path(__file__).parents[2])
-_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a text
+_LIMPET = str(Path(__file__).parents[2])
+_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
 
 
 class Watch:
-    """Listens to what is opened, for one session.
+    """Records the files that are opened in a session.
 
     Args:
-        project: Whose files count.
-        steps: Whose reads are noted.
+        project: The project whose files count.
+        steps: The steps whose reads are recorded.
 
     Attributes:
-        written: Files that were opened to be written, too, with what they said before.
+        written: Files that were opened for writing, with their digests before that.
     """
 
     def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
@@ -50,18 +50,18 @@ class Watch:
         self.written: dict[str, str] = {}
 
     def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
-        """Take what is read in this context for a call's, until its `end`."""
+        """Attribute reads in this context to a call, until `end`."""
         call = Call(self.steps[step], row)
         return call, _call.set((self, call))
 
     def end(self, call: Call, token: "Token[Any]") -> None:
-        """The call has ended."""
+        """End a call."""
         call.end()
         _call.reset(token)
 
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:
-        """Take what is read in this context as read for all calls of a step."""
+        """Attribute reads in this context to all calls of a step."""
         call = Call(self.steps[step], ())
         call.end()
         token = _call.set((self, call))
@@ -70,14 +70,14 @@ class Watch:
         finally:
             _call.reset(token)
 
-    def heard(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
-        """Take note of a file that is being opened.
+    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+        """Record a file that is being opened.
 
         Args:
             path: The file.
-            call: Who opens it, if it is a call of this session.
-            writes: Whether it may be changed.
-            by: The functions at work; None: nobody knows.
+            call: The call that opens it, if it belongs to this session.
+            writes: Whether it is opened for writing.
+            by: The functions that are running; None if unknown.
         """
         name = self.project.name_of(path)
         if name is None:
@@ -91,7 +91,7 @@ class Watch:
         if call is not None:
             call.read(name, says)
         for step in self.steps.values():
-            # Whoever uses a function that reads it may find it in a cache.
+            # A step that uses a function that reads it may find it in a cache.
             if by is None:
                 step.read(name, says, None)
             elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
@@ -99,10 +99,10 @@ class Watch:
 
 
 class Early:
-    """What was read while the user's modules were imported: before there is a session.
+    """Files that were read while the user's modules were imported, before any session.
 
     Attributes:
-        read: By path: what the file said, and the module that was being imported.
+        read: The digest of each file and the module that was being imported, by path.
         written: Paths of files that were written meanwhile.
     """
 
@@ -111,7 +111,7 @@ class Early:
         self.written: set[str] = set()
         self._project = Project([])
 
-    def heard(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
         del call, by
         if not is_users_file(path):
             return
@@ -120,7 +120,7 @@ class Early:
         elif path not in self.read and not _is_imported(path, path):
             says = self._project.content(path)
             if says is not None:
-                self.read[path] = (says, _module_at_work())
+                self.read[path] = (says, _importing_module())
 
 
 _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
@@ -128,14 +128,14 @@ _listening: list[Watch | Early] = []
 _own = threading.local()
 _is_hooked = False
 missed: deque[str] = deque(maxlen=100)
-"""What was opened and could not be noted, and why: whoever listens says so."""
+"""Files that could not be recorded, and why, for the session to log."""
 early = Early()
-"""What was read while modules were imported under `importing`."""
+"""Files that were read under `importing`."""
 
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Note what is read meanwhile: modules of the user's are being imported."""
+    """Record the files that the user's modules read while they are imported."""
     listen(early)
     try:
         yield
@@ -145,7 +145,7 @@ def importing() -> Iterator[None]:
 
 @contextmanager
 def for_nobody() -> Iterator[None]:
-    """Take what is read in this context as read for no call: by a hook that looks on."""
+    """Attribute reads in this context to no call: observers run here."""
     token = _call.set(())
     try:
         yield
@@ -154,23 +154,23 @@ def for_nobody() -> Iterator[None]:
 
 
 def stop_listening(watch: Watch) -> None:
-    """Listen no more."""
+    """Stop recording."""
     if watch in _listening:
         _listening.remove(watch)
 
 
 def listen(listener: Watch | Early) -> None:
-    """Begin to listen."""
+    """Start recording."""
     global _is_hooked  # noqa: PLW0603 - a hook stays for the life of the process
     if not _is_hooked:
-        sys.addaudithook(_hear)
+        sys.addaudithook(_audit)
         _is_hooked = True
     _listening.append(listener)
 
 
 @contextmanager
-def unheard() -> Iterator[None]:
-    """Let what is opened here, by ourselves, go unheard."""
+def unwatched() -> Iterator[None]:
+    """Ignore files that Limpet itself opens here."""
     was, _own.is_busy = getattr(_own, "is_busy", False), True
     try:
         yield
@@ -178,38 +178,38 @@ def unheard() -> Iterator[None]:
         _own.is_busy = was
 
 
-def _hear(event: str, args: tuple[Any, ...]) -> None:
-    # Python calls this for whatever happens: the first line is all that most of it costs.
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    # Python calls this for every audit event: most return on the first line.
     if event not in _EVENTS or not _listening or getattr(_own, "is_busy", False):
         return
     try:
-        with unheard():
-            _heard(event, args)
-    except Exception as error:  # noqa: BLE001 - who opens a file must not fail because we look on
+        with unwatched():
+            _handle(event, args)
+    except Exception as error:  # noqa: BLE001 - recording must never break the code that opens a file
         missed.append(f"{event} {args[:1]}: {error!r}")
 
 
-def _heard(event: str, args: tuple[Any, ...]) -> None:
+def _handle(event: str, args: tuple[Any, ...]) -> None:
     current = _call.get()
-    if not current and _is_ours():
+    if not current and _is_limpet():
         return
     paths, kinds = _opened(event, args)
-    by = None if current is None else _functions_at_work()
+    by = None if current is None else _running_functions()
     for path in paths:
         if isinstance(path, int):
             continue
-        whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - texts
+        whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
         if False in kinds and by is not None:
-            _note_in_process(whole, by)
+            _remember(whole, by)
         for listener, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue
             call = current[1] if current and current[0] is listener else None
-            listener.heard(whole, call, writes=writes, by=by)
+            listener.record(whole, call, writes=writes, by=by)
 
 
 def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
-    """Return what is opened, and how: False to be read, True to be written, or both in turn."""
+    """Return the opened paths, and how: False for reading, True for writing, or both."""
     if event in _LISTING:
         return (args[0] or ".",), (False,)
     if event != "open":
@@ -223,7 +223,7 @@ def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[
 
 
 def _source_of(path: str) -> str:
-    """Return the source that bytecode was made of: that is what a user edits."""
+    """Return the source file of a bytecode file: users edit the source."""
     if path.endswith(".pyc"):
         with suppress(ValueError):
             return source_from_cache(path)
@@ -234,8 +234,8 @@ _read_in_process: dict[str, tuple[str, set[tuple[str, int]]]] = {}
 _contents = Project([])
 
 
-def _note_in_process(path: str, by: frozenset[tuple[str, int]]) -> None:
-    """Remember what was read in this process, and by which functions: a cache may hold it."""
+def _remember(path: str, by: frozenset[tuple[str, int]]) -> None:
+    """Remember which functions read a file in this process: they may have cached it."""
     if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
         return
     says = _contents.content(path)
@@ -245,43 +245,45 @@ def _note_in_process(path: str, by: frozenset[tuple[str, int]]) -> None:
 
 
 def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
-    """Return paths that functions have read in this process, with what they said."""
+    """Return the paths that functions read in this process, with their digests."""
     there = list(_read_in_process.items())
     return [(path, says) for path, (says, readers) in there if not readers.isdisjoint(code)]
 
 
-# ---- who is at work -----------------------------------------------------------------------------
+# ---- running functions ---------------------------------------------------------------------------
 
 
 def _frames() -> Iterator[FrameType]:
-    """Yield the frames that are running, the innermost first, without those of this file."""
-    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - there is no other way
+    """Yield the running frames, innermost first, without those of this file."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
     while frame is not None:
         if frame.f_code.co_filename != __file__:
             yield frame
         frame = frame.f_back
 
 
-def _is_ours() -> bool:
-    """Tell whether it is our own code that opens something."""
+def _is_limpet() -> bool:
+    """Tell whether Limpet itself opens a file."""
     files = (frame.f_code.co_filename for frame in _frames())
-    return next((file for file in files if not file.startswith(_OF_LIBRARY)), "").startswith(_OURS)
+    return next((file for file in files if not file.startswith(_OF_LIBRARY)), "").startswith(
+        _LIMPET
+    )
 
 
 def _is_imported(name: str, path: str) -> bool:
-    """Tell whether it is a module's source, which counts as code, or looked for by an import."""
+    """Tell whether a path is the source of a module, which counts as code, or read by an import."""
     if name.endswith(".py"):
         files = (
             vars(module).get("__file__")
             for module in list(sys.modules.values())
             if is_module(module)
         )
-        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - texts
-    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a text
+        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
+    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
 
 
 def _is_read_by_python() -> bool:
-    """Tell whether Python itself reads: to import something, or to show it in a traceback."""
+    """Tell whether Python itself reads: for an import or a traceback."""
     for frame in _frames():
         if frame.f_globals.get("__name__") in _OF_PYTHON:
             return True
@@ -290,8 +292,8 @@ def _is_read_by_python() -> bool:
     return False
 
 
-def _functions_at_work() -> frozenset[tuple[str, int]]:
-    """Return file and line of each function of the user's that is running."""
+def _running_functions() -> frozenset[tuple[str, int]]:
+    """Return the file and line of each of the user's functions that is running."""
     codes = (frame.f_code for frame in _frames())
     return frozenset(
         (code.co_filename, code.co_firstlineno)
@@ -300,8 +302,8 @@ def _functions_at_work() -> frozenset[tuple[str, int]]:
     )
 
 
-def _module_at_work() -> str:
-    """Return the name of the user's module whose own code is running; empty if there is none."""
+def _importing_module() -> str:
+    """Return the name of the user's module that is being imported; empty if there is none."""
     for frame in _frames():
         if frame.f_code.co_name == "<module>" and is_users_file(frame.f_code.co_filename):
             return str(frame.f_globals.get("__name__", ""))

@@ -203,7 +203,7 @@ def use_file(walk: "Walk", name: str, file: str) -> None:
     label = f"file of {name}"
     if label in walk.result.forms or not is_users_file(file):
         return
-    parsed = walk.sources.file_as_it_is(file)
+    parsed = walk.sources.current_file(file)
     if parsed is None:
         walk.keep(label, ["unreadable"])
         return

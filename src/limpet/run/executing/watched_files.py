@@ -15,7 +15,7 @@ from limpet.fingerprints.files.audit_hook import (
     missed,
     read_by,
     stop_listening,
-    unheard,
+    unwatched,
 )
 from limpet.fingerprints.files.file_reads import Call, Read, StepReads
 from limpet.fingerprints.files.project import ABSENT, Project
@@ -142,7 +142,7 @@ class WatchedFiles:
 
     def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
         """Write down what is new; return what to wait for."""
-        with unheard():
+        with unwatched():
             return self._noted(wait=wait)
 
     def _noted(self, *, wait: bool) -> list["asyncio.Future[Any]"]:

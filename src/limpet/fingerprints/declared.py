@@ -11,8 +11,8 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.shown import (
     MOST_TEXT,
-    Showing,
     Shown,
+    ShownParts,
     shown_file,
     shown_text,
     shown_variable,
@@ -44,7 +44,7 @@ class DependsOn:
     packages: tuple[str, ...] = ()
     folder: Path | None = None
 
-    def look(self) -> Identity:
+    def identity(self) -> Identity:
         """Return the current identity of the dependencies.
 
         Raises:
@@ -71,7 +71,7 @@ class DependsOn:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)
             shown[f"package {package}"] = shown_text("package", version)
-        return Identity(parts, left_out, shown=Showing(lambda: shown))
+        return Identity(parts, left_out, shown=ShownParts(lambda: shown))
 
 
 def as_declared(given: Any) -> DependsOn | None:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.explaining.shown import Showing, Shown, shown_parts
+from limpet.fingerprints.explaining.shown import Shown, ShownParts, shown_parts
 from limpet.fingerprints.process_state import first_value, note_left, note_removed, removed_parts
 from limpet.fingerprints.walk.result import WalkResult, digest_of
 from limpet.fingerprints.walk.safe_access import module_name
@@ -55,7 +55,7 @@ class Identity:
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
-    shown: Showing = field(default_factory=Showing, repr=False, compare=False)
+    shown: ShownParts = field(default_factory=ShownParts, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -99,7 +99,7 @@ def identity_of(
     for name, first in removed_parts((home, result.parts["function"]), result).items():
         state.append(name)
         parts[name] = first
-    left_out, shown = dict(result.left_out), Showing(lambda: _shown(result, state))
+    left_out, shown = dict(result.left_out), ShownParts(lambda: _shown(result, state))
     found, names = dict(result.parts), tuple(sorted(state))
     code, holders = frozenset(result.code), {name: held[0] for name, held in result.holders.items()}
     return Identity(parts, left_out, names, found, holders, home, result.modules, code, shown)
@@ -192,7 +192,7 @@ def _inspect(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str
         try:
             with _paused_collector():
                 walk = Walk(is_secret, hidden)
-                result = walk.look(thing)
+                result = walk.collect(thing)
                 result.parts  # noqa: B018 - computed before the walk is cleared
                 vars(walk).clear()  # else the garbage collector traverses every syntax tree
         except RuntimeError:  # a thread changed a dict during iteration

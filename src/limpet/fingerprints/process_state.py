@@ -77,7 +77,7 @@ def removed_parts(step: tuple[str, str], result: WalkResult) -> dict[str, str]:
     """Return the parts that runs removed from objects that the step still uses."""
     found = {}
     for name, (holder, first) in _removed.get(step, {}).items():
-        if name not in result.parts and (holder is None or id(holder()) in result.met):
+        if name not in result.parts and (holder is None or id(holder()) in result.visited):
             found[name] = first
     return found
 

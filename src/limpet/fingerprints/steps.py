@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.declared import DependsOn
-from limpet.fingerprints.explaining.shown import Showing, Shown, shown_data
+from limpet.fingerprints.explaining.shown import Shown, ShownParts, shown_data
 from limpet.fingerprints.identity import Identity, identity_of, note_end
 from limpet.fingerprints.walk.result import digest_of
 
 logger = logging.getLogger("limpet.fingerprints")
 
 
-class LookedAt(ABC):
+class CodeStep(ABC):
     """A step that contains the user's own code."""
 
     @property
@@ -26,13 +26,13 @@ class LookedAt(ABC):
         """The user's functions, classes and objects, by the prefix of their part names."""
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def stated(self) -> Mapping[str, str]:
         """What else its results depend on: a digest for each part."""
         return {}
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """The values behind `said` that can be shown: plain data without secrets."""
+        """The values behind `stated` that can be shown: plain data without secrets."""
         return {}
 
     @property
@@ -47,10 +47,10 @@ class LookedAt(ABC):
         @property
         def fingerprint(self) -> Mapping[str, str]:
             """What its results depend on now, part by part."""
-            return Look(self).identity.parts
+            return Inspection(self).identity.parts
 
 
-class OwnCode(LookedAt):
+class OwnCode(CodeStep):
     """A step that is a single function, class or object of the user.
 
     Args:
@@ -71,7 +71,7 @@ class OwnCode(LookedAt):
         return {"": self._thing} if self._version is None else {}
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def stated(self) -> Mapping[str, str]:
         return {} if self._version is None else {"version": digest_of(self._version)}
 
     @property
@@ -85,17 +85,17 @@ class OwnCode(LookedAt):
 
 def code_of(step: Any) -> Mapping[str, Any]:
     """Return the user's code in a step."""
-    return step.code if isinstance(step, LookedAt) else {}
+    return step.code if isinstance(step, CodeStep) else {}
 
 
 def declared_of(step: Any) -> DependsOn | None:
     """Return the declared dependencies of a step."""
-    return step.depends_on if isinstance(step, LookedAt) else None
+    return step.depends_on if isinstance(step, CodeStep) else None
 
 
-def said_by(step: Any) -> Mapping[str, str]:
+def stated_by(step: Any) -> Mapping[str, str]:
     """Return the parts that a step states itself."""
-    return step.said if isinstance(step, LookedAt) else dict(step.fingerprint)
+    return step.stated if isinstance(step, CodeStep) else dict(step.fingerprint)
 
 
 def described_by(step: Any) -> Mapping[str, Any]:
@@ -104,7 +104,7 @@ def described_by(step: Any) -> Mapping[str, Any]:
     return described if isinstance(described, Mapping) else {}
 
 
-class Look:
+class Inspection:
     """The inspection of a step, when a run is planned and when it ends.
 
     Args:
@@ -120,57 +120,57 @@ class Look:
         self, step: Any, depends_on: DependsOn | None = None, secrets: Iterable[str] = ()
     ) -> None:
         self._secrets = tuple(secrets)
-        self._looks = [
-            (begin, thing, identity_of(thing, secrets=self._secrets))
-            for begin, thing in code_of(step).items()
+        self._inspected = [
+            (prefix, thing, identity_of(thing, secrets=self._secrets))
+            for prefix, thing in code_of(step).items()
         ]
-        parts = dict(said_by(step))
-        said = list(parts)
-        others: list[Showing] = []
+        parts = dict(stated_by(step))
+        stated = list(parts)
+        declared_shown: list[ShownParts] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
-        for begin, _, identity in self._looks:
-            parts |= {begin + name: digest for name, digest in identity.parts.items()}
-            left_out |= {begin + name: why for name, why in identity.left_out.items()}
-            state += [begin + name for name in identity.state]
+        for prefix, _, identity in self._inspected:
+            parts |= {prefix + name: digest for name, digest in identity.parts.items()}
+            left_out |= {prefix + name: why for name, why in identity.left_out.items()}
+            state += [prefix + name for name in identity.state]
         for declared in (declared_of(step), depends_on):
             if declared is not None:
-                found = declared.look()
+                found = declared.identity()
                 parts |= found.parts
                 left_out |= found.left_out
-                others.append(found.shown)
+                declared_shown.append(found.shown)
 
         def show() -> dict[str, Shown]:
-            shown = {name: Shown("setting") for name in said} | shown_data(described_by(step))
-            for begin, _, identity in self._looks:
-                shown |= {begin + name: part for name, part in identity.shown.parts.items()}
-            for other in others:
-                shown |= other.parts
+            shown = {name: Shown("setting") for name in stated} | shown_data(described_by(step))
+            for prefix, _, identity in self._inspected:
+                shown |= {prefix + name: part for name, part in identity.shown.parts.items()}
+            for content in declared_shown:
+                shown |= content.parts
             return shown
 
         self.identity = Identity(
             parts,
             left_out,
             tuple(state),
-            modules=frozenset().union(*(identity.modules for _, _, identity in self._looks)),
-            code=frozenset().union(*(identity.code for _, _, identity in self._looks)),
-            shown=Showing(show),
+            modules=frozenset().union(*(identity.modules for _, _, identity in self._inspected)),
+            code=frozenset().union(*(identity.code for _, _, identity in self._inspected)),
+            shown=ShownParts(show),
         )
 
     def forget(self) -> None:
         """Free what is only needed to show the parts."""
-        for _, _, identity in self._looks:
+        for _, _, identity in self._inspected:
             identity.shown.forget()
         self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:
         """Inspect again; return the names of the parts that changed during the run."""
         state: list[str] = []
-        for begin, thing, planned in self._looks:
+        for prefix, thing, planned in self._inspected:
             try:
                 names = note_end(thing, planned, secrets=self._secrets)
             except Exception:  # all results are on disk: at worst they run again
-                logger.exception("what changed during the run could not be read")
+                logger.exception("changes of state during the run could not be read")
             else:
-                state += [begin + name for name in names]
+                state += [prefix + name for name in names]
         return tuple(state)

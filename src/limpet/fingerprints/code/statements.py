@@ -106,8 +106,8 @@ def may_do_something(statement: Any) -> bool:
     if kind is ast.Expr:  # a docstring does nothing
         return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
-        given = statement.args
-        return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))
+        args = statement.args
+        return bool(statement.decorator_list or args.defaults or any(args.kw_defaults))
     return kind not in (ast.Pass, ast.Global)
 
 

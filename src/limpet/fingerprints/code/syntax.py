@@ -208,16 +208,16 @@ class _Reader(Writer):
 
     def _function(self, node: Any) -> None:
         self.write_all(getattr(node, "decorator_list", []))
-        given = node.args
-        self.write_all(given.defaults)
-        self.write_all(given.kw_defaults)
+        args = node.args
+        self.write_all(args.defaults)
+        self.write_all(args.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
             (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
         self.enter("function")
-        kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
-        kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
+        kinds = {"/": args.posonlyargs, "": args.args, "*": [args.vararg]}
+        kinds |= {"=": args.kwonlyargs, "**": [args.kwarg]}
         for kind, parameters in kinds.items():
             for parameter in parameters:
                 if parameter is not None:

@@ -90,13 +90,13 @@ class _Piece:
     def _function(self, node: _Function) -> None:
         if len(node.body) > 1:
             self._docstring(node.body)
-        given = node.args
+        args = node.args
         for parameter in (
-            *given.posonlyargs,
-            *given.args,
-            *given.kwonlyargs,
-            given.vararg,
-            given.kwarg,
+            *args.posonlyargs,
+            *args.args,
+            *args.kwonlyargs,
+            args.vararg,
+            args.kwarg,
         ):
             if parameter is not None and parameter.annotation is not None:
                 self._cut(parameter.annotation, ":", of_argument=True)

@@ -75,7 +75,7 @@ def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Di
     if is_ is None:
         return Difference(words, "no longer used", kind, _all_of("-", old))
     if old is None or old.text is None:
-        return Difference(words, "changed", kind, (), "what it was is not on disk")
+        return Difference(words, "changed", kind, (), "its earlier version is not on disk")
     if new is None or new.text is None:
         return Difference(words, "changed", kind, (), "it cannot be shown")
     is_folder = kind == "file" and name.endswith("/")
@@ -96,8 +96,8 @@ def _why_none(old: Shown, new: Shown) -> str:
     if MASK in (new.text or ""):
         return "a value that is not shown: it may be a secret"
     if old.kind != new.kind:
-        return f"it was a {old.kind}, and is a {new.kind}"
-    return "its lines are the same: it is used in another way"
+        return f"it was a {old.kind} and is now a {new.kind}"
+    return "its lines are the same, but it is used differently"
 
 
 def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:

@@ -51,7 +51,7 @@ class Shown:
     called: str = ""
 
 
-class Showing:
+class ShownParts:
     """The content of an identity's parts, computed on first use: most are never shown.
 
     Args:

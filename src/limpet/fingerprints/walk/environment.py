@@ -1,8 +1,10 @@
-"""Which variables of the environment does code read, by names that stand in it?
+"""Which environment variables does code read?
 
-Most code looks one up by its name. Where it goes about it in another way (the environment is handed
-around or gone over, a name is computed or comes from a list) every variable counts that is set and
-whose name stands anywhere in the code and values that count, or begins as the computed name does.
+Most code looks up a variable by a literal name. Otherwise (it passes the environment on, iterates
+over it, computes a name) every variable counts that is set and whose name appears in the code or
+values that count, or starts like the computed name.
+
+A class of pydantic-settings, `class Settings(BaseSettings)`, reads one variable per field.
 """
 
 import ast
@@ -21,14 +23,19 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 COMPUTED = None
-"""A variable whose name the code computes."""
+"""Stands for a computed name."""
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
 _READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
-_READERS = {"environs", "decouple", "environ", "dynaconf"}  # packages that do nothing else
+_READERS = {
+    "environs",
+    "decouple",
+    "environ",
+    "dynaconf",
+}  # packages that only read the environment
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SHORTEST = 2
 _SETTINGS = "pydantic_settings"
@@ -38,31 +45,31 @@ _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI",
 
 
 def is_of_the_machine(name: str) -> bool:
-    """Tell whether a variable says where code runs and not what it does."""
+    """Tell whether a variable describes the machine, not what code does."""
     return name in _OF_THE_MACHINE or name.startswith(("XDG_", "SSH_", "LIMPET_", "PYTEST_"))
 
 
-class Touched:
-    """How the code that was met so far touches the environment.
+class EnvironmentUse:
+    """How the code visited so far uses the environment.
 
     Attributes:
-        roundabout: Whether it does so in a way that no name can be read off.
+        indirect: Whether it reads variables other than by literal names.
     """
 
     def __init__(self) -> None:
-        self.roundabout = False
+        self.indirect = False
         self._texts: list[str] = []
         self._begins: set[str] = set()
 
     def note(self, summary: CodeSummary, scope: Mapping[str, Any]) -> None:
-        """Take in what a piece of code does."""
+        """Note how some code uses the environment."""
         self._texts.append(summary.text)
         if not summary.environment:
             return
         named = [name for name in variables_read(summary.looked_up, scope) if name is not COMPUTED]
         if len(named) >= summary.environment:
             return
-        self.roundabout = True
+        self.indirect = True
         for chain, name in summary.looked_up:
             if chain[-1] in _BEGINNING or is_environment(chain, scope):
                 begin = _begin(name, scope)
@@ -72,15 +79,15 @@ class Touched:
                     self._begins.add(begin)
 
     def names(self, forms: Mapping[str, Any]) -> list[str]:
-        """Return the variables that are set and may be read.
+        """Return the variables that are set and may be read indirectly.
 
         Args:
-            forms: The values that count.
+            forms: The forms of all parts.
         """
         known = [
             name for name in os.environ if _A_NAME.fullmatch(name) and not is_of_the_machine(name)
         ]
-        if not self.roundabout or not known:
+        if not self.indirect or not known:
             return []
         any_name = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
         within = rf"\$\{{?{any_name}\b|\{{{any_name}[}}:!]|%{any_name}%"
@@ -93,7 +100,7 @@ class Touched:
 
 
 def is_handed(value: Any) -> bool:
-    """Tell whether a value is the environment, or reads it."""
+    """Tell whether a value is the environment, or an object that reads it."""
     if value is os.environ or value is os.getenv or value is os.path.expandvars:
         return True
     return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
@@ -119,7 +126,7 @@ def _texts_in(forms: list[Any]) -> Iterator[str]:
 
 
 def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
-    """Return what a computed text surely begins with."""
+    """Return the known beginning of a computed string."""
     match name:
         case ast.Constant(value=str() as text):
             return text
@@ -143,11 +150,11 @@ def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
 def variables_read(
     looked_up: Iterable[tuple[Chain, ast.expr]], scope: Mapping[str, Any]
 ) -> Iterator[str | None]:
-    """Yield the names of the variables that code reads; COMPUTED for one that nobody can tell.
+    """Yield the names of the variables that code reads; COMPUTED for a computed name.
 
     Args:
-        looked_up: What the code looks up by a name, and the name.
-        scope: The module it stands in.
+        looked_up: The lookups of the code: container and name.
+        scope: The globals of its module.
     """
     for chain, name in looked_up:
         if is_environment(chain, scope):
@@ -161,7 +168,7 @@ def variables_read(
 
 
 def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
-    """Tell whether bytecode, or a function in it, names the environment."""
+    """Tell whether bytecode, or a function inside it, mentions the environment."""
     every = [name for inner in nested(code) for name in inner.co_names]
     return any(
         name in ("environ", "getenv")
@@ -172,7 +179,7 @@ def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
 
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
-    """Tell whether code looks something up in the environment."""
+    """Tell whether a lookup reads the environment."""
     if chain[0] not in scope:  # imported inside the function
         if chain[0] not in _BEGINS:
             return False
@@ -187,32 +194,32 @@ def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     return value is os.getenv and not rest
 
 
-# ---- classes of pydantic-settings ----
+# ---- classes of pydantic-settings ---------------------------------------------------------------
 
 
-def use_settings(walk: "Walk", cls: type) -> None:
-    """Let the variables count that a class of settings reads, and what its `.env` says of them."""
+def add_settings(walk: "Walk", cls: type) -> None:
+    """Add the variables that a settings class reads, and their values in its `.env` file."""
     bases = bases_of(cls)
     if not any(
         (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
     ):
         return
     config: Mapping[str, Any] = held_by(cls).get("model_config") or {}
-    filed = {file: _said_in(file) for file in _files(config.get("env_file"))}
+    filed = {file: _values_in(file) for file in _files(config.get("env_file"))}
     nested = str(config.get("env_nested_delimiter") or "\0").lower()
-    for asked in _asked_for(cls, str(config.get("env_prefix") or "").lower()):
-        walk.use_variable(asked.upper())
+    for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
+        walk.add_variable(field.upper())
         for name in [*os.environ]:
-            if name.lower() == asked or name.lower().startswith(asked + nested):
-                walk.use_variable(name)
-        for file, said in filed.items():
-            for name, value in said.items():
-                hit = name.lower() == asked or name.lower().startswith(asked + nested)
+            if name.lower() == field or name.lower().startswith(field + nested):
+                walk.add_variable(name)
+        for file, values in filed.items():
+            for name, value in values.items():
+                hit = name.lower() == field or name.lower().startswith(field + nested)
                 if hit and not walk.is_secret(name):
-                    walk.keep(f"{name} in {Path(file).name}", walk.texts.of(value))
+                    walk.add_form(f"{name} in {Path(file).name}", walk.normalizer.string(value))
 
 
-def _asked_for(cls: type, prefix: str) -> Iterator[str]:
+def _variables_of(cls: type, prefix: str) -> Iterator[str]:
     held = held_by(cls)
     fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
     for name, field in fields.items():
@@ -226,7 +233,7 @@ def _files(given: Any) -> list[str]:
     return [os.fspath(file) for file in every if is_a(file, str, Path)]
 
 
-def _said_in(file: str) -> dict[str, str]:
+def _values_in(file: str) -> dict[str, str]:
     try:
         lines = Path(file).read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What counts of a function: its code, what it closes over, its defaults, its attributes."""
+"""Which parts does a function have: code, closure, defaults, attributes?"""
 
 import ast
 import contextlib
@@ -20,13 +20,13 @@ GENERATORS = (GeneratorType, CoroutineType, AsyncGeneratorType)
 
 
 def read_function(walk: "Walk", label: str, function: FunctionType, *, documented: bool) -> None:
-    """Let a function count."""
+    """Add a function as a part."""
     code = function.__code__
     numbers: dict[str, int] = {}
     if is_users_file(code.co_filename):
         walk.result.code.add((code.co_filename, code.co_firstlineno))
         node = walk.sources.definition_of(code)
-        _defaults(walk, label, function, node)
+        _add_defaults(walk, label, function, node)
         scope = function.__globals__
         summary = read_code(walk, label, code, node, scope)
         if node is not None:
@@ -35,25 +35,25 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
             walk.sources.let_go(node)
         numbers = {} if summary is None else summary.free
     else:
-        walk.keep(label, ["library", full_name(function)])
+        walk.add_form(label, ["library", full_name(function)])
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        # A name that only locals have is no part of what code does; its place is.
+        # The number of a variable counts, not its name: renaming a local changes nothing.
         place = f"{label}.{name}" if name not in numbers else f"{label}.closed over {numbers[name]}"
         with contextlib.suppress(ValueError):  # not bound yet
             value = cell.cell_contents
             if volatile.is_closed_over(walk, function, name, value):
                 walk.leave_out_volatile(place)
             else:
-                walk.result.variables[place] = (name, _said(walk, label, function))
-                walk.use(place, value, holder=function)
+                walk.result.variables[place] = (name, _readable_name(walk, label, function))
+                walk.add(place, value, holder=function)
     for name, value in sorted(vars(function).items()):
         if name == "statistics" and _is_of_tenacity(function):
-            continue  # how often it was called, and when
-        walk.use(f"{label}.{name}", value, holder=function)
+            continue  # the number and times of its calls
+        walk.add(f"{label}.{name}", value, holder=function)
 
 
-def _said(walk: "Walk", label: str, function: FunctionType) -> str:
-    """Return what people call a function: a wrapper, by the name of what it wraps."""
+def _readable_name(walk: "Walk", label: str, function: FunctionType) -> str:
+    """Return a readable name for a function; a wrapper has the name of what it wraps."""
     name = function.__qualname__
     if "<locals>" in name or "<lambda>" in name:
         return label.replace("<locals>.", "")
@@ -63,10 +63,10 @@ def _said(walk: "Walk", label: str, function: FunctionType) -> str:
 def read_code(
     walk: "Walk", label: str, code: CodeType, node: Definition | None, scope: dict[str, Any]
 ) -> CodeSummary | None:
-    """Let the code of a function count, as syntax if there is any."""
+    """Add the code of a function as a part: as syntax if possible, else as bytecode."""
     module = str(scope.get("__name__", ""))
     if node is None:
-        walk.keep(label, ["bytecode", shape(code)])
+        walk.add_form(label, ["bytecode", shape(code)])
         walk.introspection.notice_everything()
         walk.follow(label, bytecode.read_bytecode(code), module, scope, code.co_filename)
         if environment.is_named_in(code, scope):
@@ -76,19 +76,19 @@ def read_code(
                 if type(scope.get(global_name)) is str
             ]
             for name in sorted({*bytecode.words_in(code), *known}):
-                walk.use_variable(name)
+                walk.add_variable(name)
         return None
     summary = syntax.read(node, free=frozenset(code.co_freevars) - {"__class__"})
-    kept = walk.keep(label, ["code", summary.digest])
+    kept = walk.add_form(label, ["code", summary.digest])
     walk.result.written[kept] = (code.co_filename, (lines_of(node),))
-    walk.introspection.met(label, walk.sources.text_of(node), code)
-    _getter(walk, node, summary, scope)
+    walk.introspection.add_function(label, walk.sources.text_of(node), code)
+    _note_getter(walk, node, summary, scope)
     walk.follow(label, summary, module, scope, code.co_filename)
     return summary
 
 
 def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
-    """Return the form of a generator that waits: its code, and what its locals hold."""
+    """Return the form of a suspended generator: its code and its locals."""
     prefix = next(start for start in ("gi", "cr", "ag") if hasattr(value, f"{start}_code"))
     code, frame = getattr(value, f"{prefix}_code"), getattr(value, f"{prefix}_frame")
     if frame is None:
@@ -99,7 +99,7 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
         label = f"{path}.code"
         node = walk.sources.definition_of(code)
         if node is None:  # an expression
-            scopes.use_scope(walk, str(frame.f_globals.get("__name__")), frame.f_globals)
+            scopes.add_scope(walk, str(frame.f_globals.get("__name__")), frame.f_globals)
         else:
             read_code(walk, label, code, node, frame.f_globals)
         form = ["generator", label, frame.f_lasti >= 0]
@@ -110,7 +110,9 @@ def _is_of_tenacity(function: FunctionType) -> bool:
     return (text_at(type(vars(function).get("retry")), "__module__") or "").startswith("tenacity")
 
 
-def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition | None) -> None:
+def _add_defaults(
+    walk: "Walk", label: str, function: FunctionType, node: Definition | None
+) -> None:
     written = {} if node is None else _written_defaults(node)
     for name, value in _defaults_of(function):
         place = f"{label}({name})"
@@ -119,7 +121,7 @@ def _defaults(walk: "Walk", label: str, function: FunctionType, node: Definition
         ):
             walk.leave_out_volatile(place)
         else:
-            walk.use(place, value, holder=function)
+            walk.add(place, value, holder=function)
 
 
 def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
@@ -130,17 +132,19 @@ def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
 
 
 def _written_defaults(node: Definition) -> dict[str, ast.expr]:
-    given = node.args
-    by_place = [*given.posonlyargs, *given.args][-len(given.defaults) :] if given.defaults else []
-    written = dict(zip([parameter.arg for parameter in by_place], given.defaults, strict=True))
-    for parameter, default in zip(given.kwonlyargs, given.kw_defaults, strict=True):
+    args = node.args
+    by_place = [*args.posonlyargs, *args.args][-len(args.defaults) :] if args.defaults else []
+    written = dict(zip([parameter.arg for parameter in by_place], args.defaults, strict=True))
+    for parameter, default in zip(args.kwonlyargs, args.kw_defaults, strict=True):
         if default is not None:
             written[parameter.arg] = default
     return written
 
 
-def _getter(walk: "Walk", node: Definition, summary: CodeSummary, scope: dict[str, Any]) -> None:
-    """Note a function that reads a variable of the environment by the name that it is given."""
+def _note_getter(
+    walk: "Walk", node: Definition, summary: CodeSummary, scope: dict[str, Any]
+) -> None:
+    """Note a function that reads the environment variable named by its argument."""
     given = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
     given = given[1:] if given[:1] in (["self"], ["cls"]) else given
     if isinstance(node, ast.Lambda) or not given:

@@ -1,8 +1,8 @@
-"""What did a module do when it was imported, beyond giving values to its names?
+"""What did a module do when it was imported, besides assigning its names?
 
-It may have changed a library: a setting, a registry, a method. Nobody who uses the library names
-that. So what a module does counts as soon as anything of it does, and so does what the modules do
-that it imports.
+It may have changed a library: a setting, a registry, a method. Code that uses the library does not
+name that change. So the side effects of a module count as soon as anything in it counts, and so do
+those of the modules that it imports.
 """
 
 import argparse
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 Scope = Mapping[str, Any]
 SPACES = (argparse.Namespace, SimpleNamespace)
-_US = __name__.partition(".")[0]
+_LIMPET = __name__.partition(".")[0]
 _MAY_SET = r"(?<![\w.])%s\.\w+[^\n]*?(?<![=!<>])=(?!=)|\b(?:as|for)\b[^\n]*?(?<![\w.])%s\."
 
 
 def reach(walk: "Walk", module: str, scope: Scope) -> None:
-    """Let count what a module did when it was imported."""
+    """Add the side effects of importing a module."""
     if module in walk.reached:
         return
     walk.reached.add(module)
@@ -41,20 +41,20 @@ def reach(walk: "Walk", module: str, scope: Scope) -> None:
         return
     parsed = walk.sources.module(scope)
     if parsed is not None:
-        _does(walk, module, scope, parsed, file)
-        _sets(walk, scope, parsed)
-        _imports(walk, scope, parsed, file)
-    _above(walk, module)
+        _add_effects(walk, module, scope, parsed, file)
+        _add_library_attributes(walk, scope, parsed)
+        _follow_imports(walk, scope, parsed, file)
+    _reach_parent(walk, module)
 
 
-def _above(walk: "Walk", module: str) -> None:
+def _reach_parent(walk: "Walk", module: str) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
         reach(walk, above, names_of(package))
 
 
-def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
+def _add_effects(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
     at = walk.running.get(id(scope))
     done = [
         part
@@ -65,33 +65,33 @@ def _does(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) ->
     if not done:
         return
     label = f"module {walk.short(module, '') or 'itself'}: what it does".replace(".:", ":")
-    let_count(walk, label, done, module, scope, file)
+    add_code(walk, label, done, module, scope, file)
 
 
-def let_count(
+def add_code(
     walk: "Walk", label: str, done: list[Any], module: str, scope: Scope, file: str
 ) -> CodeSummary:
-    """Let count what was done before a run, with all that it names."""
+    """Add code that ran before a run as a part, with everything it names."""
     summary = syntax.read(*done)
-    kept = walk.keep(label, ["code", summary.digest])
+    kept = walk.add_form(label, ["code", summary.digest])
     walk.result.written[kept] = (file, tuple(map(lines_of, done)))
-    summary.handed.clear()  # nobody who is called then counts on a docstring
+    summary.handed.clear()  # docstrings of functions called at import do not count
     chains = set(summary.chains)
-    for chain in chains:  # of what the command line said, only what is asked for
+    for chain in chains:  # of parsed arguments, only those that are used
         space = scope.get(chain[0])
         if len(chain) > 1 and is_a(space, *SPACES):
             summary.chains.discard(chain)
-            walk.use(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
+            walk.add(f"{chain[0]}.{chain[1]}", vars(space).get(chain[1]))
     walk.follow(label, summary, module, scope, file)
     summary.chains = chains
     return summary
 
 
 def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[ast.AST]:
-    """Return what of a statement changes what is not the module's own, and makes no run.
+    """Return the parts of a statement that change objects outside of the module.
 
-    What is the module's own counts where it is used. A script may make two runs, one after the
-    other.
+    The module's own objects count where they are used. Statements that start a run are left out: a
+    script may start several.
     """
     if isinstance(statement, ast.ClassDef):
         made = [*statement.decorator_list, *statement.bases, *statement.keywords]
@@ -106,45 +106,45 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
         found = [*statement.decorator_list, *given]
         found = found if walk.side_effects.changes(statement, scope) else []
     else:
-        counts = walk.side_effects.changes(statement, scope) and not makes_runs(statement, scope)
+        counts = walk.side_effects.changes(statement, scope) and not starts_runs(statement, scope)
         return [statement] if counts else []
-    if walk.side_effects.hands_over(statement, scope):
+    if walk.side_effects.registers(statement, scope):
         return [statement]
     registries = registered_by(statement)
-    if registries and all(_is_of_a_library(scope.get(name)) for name in registries):
+    if registries and all(_belongs_to_library(scope.get(name)) for name in registries):
         return [statement]
     return found
 
 
-def makes_runs(statement: ast.AST, scope: Scope) -> bool:
-    """Tell whether a statement makes a run, by itself or by a function of the user's."""
+def starts_runs(statement: ast.AST, scope: Scope) -> bool:
+    """Tell whether a statement starts a run, directly or through a user's function."""
     chains = syntax.read(statement).chains
-    return any(_makes_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
+    return any(_starts_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
 
 
-def _makes_runs(thing: Any) -> bool:
+def _starts_runs(thing: Any) -> bool:
     if is_a(thing, FunctionType) and is_users(thing):
         named = [thing.__globals__.get(name) for name in thing.__code__.co_names]
-        return any(_is_ours(used) for used in named)
-    return _is_ours(thing)
+        return any(_is_limpet(used) for used in named)
+    return _is_limpet(thing)
 
 
-def _is_ours(thing: Any) -> bool:
+def _is_limpet(thing: Any) -> bool:
     name = text_at(thing, "__name__") if is_module(thing) else module_name(thing)
-    return (name or "").partition(".")[0] == _US
+    return (name or "").partition(".")[0] == _LIMPET
 
 
-def _is_of_a_library(registry: Any) -> bool:
-    """Tell whether a registry is a library's: one's own counts where it is used."""
+def _belongs_to_library(registry: Any) -> bool:
+    """Tell whether a registry belongs to a library. The user's own counts where it is used."""
     if is_module(registry):
         return not is_users_module(registry)
     return not is_users(registry) and not is_users(type(registry))
 
 
 def lines_that_run() -> dict[int, int]:
-    """Return the line of each module that is still being run, by the identity of its scope.
+    """Return the current line of each module that is still running, by the id of its namespace.
 
-    A script that starts a run: what it does with the results has no part in them.
+    A script that starts a run is still running. What it does later does not affect the results.
     """
     found: dict[int, int] = {}
     frames: list[Any] = list(sys._current_frames().values())  # noqa: SLF001 - all threads
@@ -154,12 +154,12 @@ def lines_that_run() -> dict[int, int]:
             found.setdefault(id(frame.f_globals), frame.f_lineno)
         if frame.f_back is not None:
             frames.append(frame.f_back)
-        del frame  # one of them is this one: it would hold itself, and all that it reaches
+        del frame  # it may be this frame, and would keep itself alive
     return found
 
 
-def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
-    """Let values of libraries count that code of the module sets: `openai.base_url = …`."""
+def _add_library_attributes(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
+    """Add the attributes of libraries that the module sets: `openai.base_url = …`."""
     imported = {_bound(alias) for statement in parsed.imports for alias in statement.names}
     libraries = {name for name in imported if _may_be_set(name, scope, parsed.text)}
     if not libraries:
@@ -169,9 +169,9 @@ def _sets(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
             library = scope[name]
             path, held = f"{text_at(library, '__name__')}.{attribute}", names_of(library)
             if attribute in held:
-                walk.use(path, held[attribute])
+                walk.add(path, held[attribute])
             else:
-                walk.keep(path, ["not there"])
+                walk.add_form(path, ["not there"])
 
 
 def _may_be_set(name: str, scope: Scope, text: str) -> bool:
@@ -182,10 +182,10 @@ def _may_be_set(name: str, scope: Scope, text: str) -> bool:
 
 
 def _set_in(text: str) -> set[tuple[str, str]]:
-    """Return the attributes of names that code gives values to: also one of several."""
+    """Return the names and attributes that code assigns, as in `name.attribute = …`."""
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):  # edited since its import: any may be set
+    except (SyntaxError, ValueError, RecursionError):  # edited since its import: assume all
         return {*re.findall(r"(\w+)\.(\w+)", text)}
     return {
         (node.value.id, node.attr)
@@ -196,23 +196,23 @@ def _set_in(text: str) -> set[tuple[str, str]]:
     }
 
 
-def _imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
+def _follow_imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> None:
     for statement in parsed.imports:
         found = [*imports_in([statement], scope.get("__package__"))]
-        users = [name for name in found if not _is_a_librarys(name)]
+        users = [name for name in found if not _is_library(name)]
         if not users:
             continue
         used = any(parsed.uses(_bound(alias)) for alias in statement.names)
         for name in users:
             loaded = sys.modules.get(name)
-            if not used:  # it is imported for what that does
-                _whole(walk, name, file)
-                _above(walk, name)
+            if not used:  # it is imported for its side effects
+                _add_file(walk, name, file)
+                _reach_parent(walk, name)
             elif is_module(loaded):
                 walk.defer(reach, walk, name, names_of(loaded))
 
 
-def _is_a_librarys(module: str) -> bool:
+def _is_library(module: str) -> bool:
     loaded = sys.modules.get(module)
     return is_module(loaded) and not is_users_module(loaded)
 
@@ -221,7 +221,7 @@ def _bound(alias: ast.alias) -> str:
     return (alias.asname or alias.name).partition(".")[0]
 
 
-def _whole(walk: "Walk", name: str, importer: str) -> None:
+def _add_file(walk: "Walk", name: str, importer: str) -> None:
     found = file_of_module(name, importer)
     if found is not None:
-        walk.defer(scopes.use_file, walk, name, found)
+        walk.defer(scopes.add_file, walk, name, found)

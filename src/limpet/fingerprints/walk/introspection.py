@@ -1,7 +1,7 @@
-"""What follows if any of the code that was met reads docstrings, source text, frames, subclasses?
+"""Does any visited code read docstrings, source, frames, subclasses or the environment?
 
-Docstrings, comments and the names of locals count for nothing, unless somebody reads them. Who
-does is known when all code was met.
+Docstrings, comments and names of locals do not count unless code reads them. That is known only
+after all code has been visited.
 """
 
 import ast
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 class Introspection:
-    """What the code that was met so far looks at.
+    """What the code visited so far inspects.
 
     Attributes:
-        environment: How it touches the environment.
-        getters: Names of functions that read a variable of the environment by the name they get.
+        environment: How it uses the environment.
+        getters: Names of functions that read the environment variable named by their argument.
     """
 
     def __init__(self) -> None:
         self.getters: set[str] = set()
-        self.environment = environment.Touched()
+        self.environment = environment.EnvironmentUse()
         self._noticed: set[str] = set()
         self._documentation: dict[str, Any] = {}
         self._hinted: list[tuple[list[ast.expr], Mapping[str, Any]]] = []
@@ -36,29 +36,29 @@ class Introspection:
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
 
-    def note(self, found: summary.CodeSummary) -> None:
-        """Take in what a piece of code does."""
-        self._noticed |= found.notices
-        for chain, name in found.looked_up:
+    def note(self, code: summary.CodeSummary) -> None:
+        """Note what some code inspects."""
+        self._noticed |= code.notices
+        for chain, name in code.looked_up:
             if type(name) is ast.Constant and type(name.value) is str:
                 self._calls.add((chain[-1], name.value))
 
     def notice_everything(self) -> None:
-        """Take it that somebody reads docstrings: there is code that nobody can read."""
+        """Assume that docstrings are read: some code has no source."""
         self._noticed.add(summary.DOCUMENTATION)
 
-    def met(self, label: str, text: Callable[[], str], code: CodeType) -> None:
-        """Remember a function, and what gives its text."""
+    def add_function(self, label: str, text: Callable[[], str], code: CodeType) -> None:
+        """Remember a function, and a callable that gives its source."""
         self._functions.append((label, text, code))
 
-    def met_class(self, label: str, cls: type) -> None:
+    def add_class(self, label: str, cls: type) -> None:
         """Remember a class."""
         self._classes.append((label, cls))
 
     def document(
         self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
     ) -> None:
-        """Let a docstring and hints count, with what the hints name; else remember them."""
+        """Add a docstring and hints if they count; else remember them."""
         text = summary.documentation_of(node)
         if text is None:
             return
@@ -70,7 +70,7 @@ class Introspection:
             self._hinted.append((summary.hints_of(node), scope))
 
     def finish(self, walk: "Walk") -> None:
-        """Let count what follows; what that reaches in turn waits in the walk's queue."""
+        """Add what the visited code inspects. New objects go to the queue of the walk."""
         forms = walk.result.forms
         if summary.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
@@ -91,7 +91,7 @@ class Introspection:
                 ]
         named = {name for getter, name in self._calls if getter in self.getters}
         for name in sorted(named.union(self.environment.names(forms))):
-            walk.use_variable(name)
+            walk.add_variable(name)
 
     def _follow_all_hints(self, walk: "Walk") -> None:
         hinted, self._hinted = self._hinted, []
@@ -101,5 +101,5 @@ class Introspection:
 
 def _follow_hints(walk: "Walk", hints: list[ast.expr], scope: Mapping[str, Any]) -> None:
     if hints:
-        found = syntax.read_hints(hints)
-        scopes.use_chains(walk, str(scope.get("__name__", "")), scope, found.chains, set())
+        hinted = syntax.read_hints(hints)
+        scopes.add_chains(walk, str(scope.get("__name__", "")), scope, hinted.chains, set())

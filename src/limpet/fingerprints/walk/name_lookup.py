@@ -1,4 +1,4 @@
-"""What does a name in code that runs stand for, and whose is that?"""
+"""Which object does a name in code refer to, and which package owns it?"""
 
 import ast
 import builtins
@@ -22,11 +22,11 @@ from limpet.fingerprints.walk.safe_access import (
 
 Scope = Mapping[str, Any]
 NOTHING: Any = object()
-"""What a name stands for that nobody can tell."""
+"""The object of a name that is unknown."""
 
 
 def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
-    """Return what a chain stands for, and the package whose own it is, if it is within one."""
+    """Return the object that a chain refers to, and the package that owns it, if any."""
     first, *rest = chain
     value = scope.get(first, vars(builtins).get(first, NOTHING))
     owner: str | None = None
@@ -52,7 +52,7 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
 
 
 def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a function imports when it is called: from libraries, and of the user's own."""
+    """Return what a function imports when it is called: from libraries, and from the user."""
     found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
     for statement in () if isinstance(function, ast.Lambda) else statements_in(function):
         if not isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -71,34 +71,34 @@ def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], di
 
 
 def is_local(name: str, scope: Scope) -> bool:
-    """Tell whether a name is a function's own."""
+    """Tell whether a name is local to a function."""
     return isinstance(scope, ChainMap) and any(name in names for names in scope.maps[:-1])
 
 
 def is_imported_in(name: str, scope: Scope) -> bool:
-    """Tell whether a name is what a function imports from a library."""
+    """Tell whether a function imports a name from a library."""
     return isinstance(scope, ChainMap) and name not in scope.maps[0] and name in scope.maps[1]
 
 
 def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, Any]:
-    """Return what names stand for in a function: its own, what it imports, those of its module."""
+    """Return the names visible in a function: locals, its imports, globals."""
     libraries, users = _imported_in(function, scope.get("__package__"))
     own = {name: value for name, value in own.items() if name not in libraries}
     return ChainMap(own, libraries, users, scope)  # type: ignore[arg-type]
 
 
 def in_class(cls: type, name: str) -> Any:
-    """Return what a class or a base of it holds; NOTHING if none does."""
+    """Return an attribute from a class or its bases; NOTHING if they do not have it."""
     return next((held_by(base)[name] for base in bases_of(cls) if name in held_by(base)), NOTHING)
 
 
 def is_users_own(value: Any) -> bool:
-    """Tell whether something, or its class, is the user's."""
+    """Tell whether an object or its class is the user's."""
     return is_users(value) or is_users(type(value))
 
 
 def package_of(value: Any) -> str:
-    """Return the first part of the name of the module that something is of."""
+    """Return the top-level package of an object."""
     return _root(text_at(value, "__name__") if is_module(value) else module_name(value))
 
 

@@ -1,4 +1,9 @@
-"""What counts of an object: its class, what it holds, its attributes."""
+"""What is the form of an object: its class, elements and attributes?
+
+An object that shows neither elements nor attributes is asked how it would be pickled. If it does
+not say, the user's functions and objects that it refers to count: a wrapper written in C refers to
+the function that it wraps.
+"""
 
 import contextlib
 import gc
@@ -39,25 +44,25 @@ if TYPE_CHECKING:
 _DEEPEST_IN_LIBRARY = 20
 _MOST_IN_LIBRARY = 5_000
 _DEEPEST_BRIEFLY = 4
-# What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
-# that goes on, a logger every other logger and who listens.
+# Objects of the process that do not affect answers: an event loop refers to all running tasks, a
+# logger to every other logger.
 _OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
 _OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "asyncio.transports.BaseTransport"}
 _OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events.Handle"}
 _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
-# What it does, for those who have it do something.
+# What such an object calls.
 _GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
 _GIVEN_TO_IT += ["_initializer", "_initargs"]
-_COUNTED_BY_TENACITY = {"_local", "statistics"}  # how often something was called, and when
+_COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
-# What is written in C: asking an abstract class runs code of its subclasses.
+# The base class in C: isinstance checks against an abstract class run code of its subclasses.
 _STREAM: type = io.IOBase.__base__ or io.IOBase
 
 
-class Room:
-    """How many objects of libraries are still looked into, behind one name."""
+class Budget:
+    """How many more objects of libraries are visited for one part."""
 
     __slots__ = ("_left",)
 
@@ -65,7 +70,7 @@ class Room:
         self._left = _MOST_IN_LIBRARY
 
     def has_room(self, depth: int) -> bool:
-        """Take one; tell whether there was one to take."""
+        """Count an object; tell whether there is room for it."""
         self._left -= 1
         return depth < _DEEPEST_IN_LIBRARY and self._left > 0
 
@@ -77,7 +82,7 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
     if not users and not builtin and not walk.room.has_room(depth):
-        walk.leave_out(path, f"too much in it: counts by its class and texts, {full_name(kind)}")
+        walk.leave_out(path, f"too large: counts by its class and strings, {full_name(kind)}")
         return _briefly(walk, path, value, 0)
     if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
@@ -102,18 +107,18 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     content = contents_of(value)
     if content is not None:
         form.append(_contents(walk, path, value, content, deeper))
-    form += [walk.form(path, part, depth=deeper) for part in _beside(value)]
+    form += [walk.form(path, part, depth=deeper) for part in _builtin_state(value)]
     attributes = attributes_of(value)
-    if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
+    if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - only its class
         return _form_of_opaque(walk, path, value, form, deeper)
     form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
     return form
 
 
 def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
-    """Return a form of what there is no room for: its plain values, and the user's own."""
+    """Return a short form when there is no room: plain values, and the user's objects."""
     kind = type(value)
-    form = form_of_scalar(value, walk.texts)
+    form = form_of_scalar(value, walk.normalizer)
     if form is not UNKNOWN:
         return form
     if kind is FunctionType or issubclass(kind, type) or is_users(kind):
@@ -161,35 +166,35 @@ def _attributes(
         elif name in differ or (users and volatile.is_in_class(walk, kind, name, held)):
             walk.leave_out_volatile(at)
         elif named:
-            walk.use(at, held, holder=value)
+            walk.add(at, held, holder=value)
         else:
             form.append([name, walk.form(at, held, depth=depth)])
     return form
 
 
-def _beside(value: Any) -> list[Any]:
-    """Return what an object of a kind of Python's own has besides elements and attributes."""
+def _builtin_state(value: Any) -> list[Any]:
+    """Return what an instance of a built-in class holds states elements and attributes."""
     kind = type(value)
-    beside: list[Any] = [
+    state: list[Any] = [
         f"{base.__name__} {base.__repr__(value)}"
         for base in (str, bytes, int, float)
         if issubclass(kind, base)
     ]
     if issubclass(kind, BaseException):
-        beside.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
+        state.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
     elif issubclass(kind, defaultdict):
-        beside.append(vars(defaultdict)["default_factory"].__get__(value))
+        state.append(vars(defaultdict)["default_factory"].__get__(value))
     elif issubclass(kind, deque):
-        beside.append(vars(deque)["maxlen"].__get__(value))
+        state.append(vars(deque)["maxlen"].__get__(value))
     elif issubclass(kind, PurePath):
-        beside.append(PurePath.__str__(value))
+        state.append(PurePath.__str__(value))
     elif issubclass(kind, weakref.ref):
-        beside.append(weakref.ref.__call__(value))
+        state.append(weakref.ref.__call__(value))
     elif issubclass(kind, (io.StringIO, io.BytesIO)):
         base: Any = io.StringIO if issubclass(kind, io.StringIO) else io.BytesIO
         with contextlib.suppress(ValueError):  # closed
-            beside += [base.getvalue(value), base.tell(value)]
-    return beside
+            state += [base.getvalue(value), base.tell(value)]
+    return state
 
 
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
@@ -201,7 +206,7 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
         differ = walk.volatile.get(id(value), ())
         content = _without_environment(content)
         if content and all(type(key) is int and key == id(element) for key, element in content):
-            content = [["id()", element] for _, element in content]  # by where it lies in memory
+            content = [["id()", element] for _, element in content]  # the keys are addresses
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
@@ -213,7 +218,7 @@ def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: in
 
 
 def _without_environment(content: list[Any]) -> list[Any]:
-    """Leave the environment out of a dict that holds all of it: `{**os.environ, "MODE": "x"}`."""
+    """Drop the environment from a dict that contains all of it: `{**os.environ, "MODE": "x"}`."""
     held = {key for key, element in content if type(key) is str and type(element) is str}
     if not os.environ or any(name not in held for name in os.environ):
         return content
@@ -238,21 +243,21 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
     return None
 
 
-# ---- objects that show nothing ----
+# ---- opaque objects -----------------------------------------------------------------------------
 
 
 def _form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: int) -> Any:
-    """Return the form of an object of a library's, or of Python's, that shows nothing."""
+    """Return the form of an object that shows neither elements nor attributes."""
     kind = type(value)
     if kind is object:
         return form
-    copied = _copied(value)
-    if copied is not None:
+    pickled = _pickled(value)
+    if pickled is not None:
         held = list(walk.held)
-        form = [*form, [walk.form(f"{path}.state", part, depth=depth) for part in copied]]
-        walk.held = held  # what was made to be copied holds nothing
+        form = [*form, [walk.form(f"{path}.state", part, depth=depth) for part in pickled]]
+        walk.held = held  # objects created for the pickle hold no state
         return form
-    inner = [referent for referent in gc.get_referents(value) if _is_worth_a_look(referent)]
+    inner = [referent for referent in gc.get_referents(value) if _is_followed(referent)]
     texts = [] if issubclass(kind, _STREAM) else _texts(value)
     if not inner and not texts:
         walk.leave_out(path, f"no stable form: counts by its class, {full_name(kind)}")
@@ -260,23 +265,23 @@ def _form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth:
     return form + texts
 
 
-def _copied(value: Any) -> list[Any] | None:
+def _pickled(value: Any) -> list[Any] | None:
     if issubclass(type(value), _STREAM):
         return None
     with contextlib.suppress(Exception), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        copied = value.__reduce_ex__(2)
-        if isinstance(copied, str):
-            return [copied]
-        # The last two are iterators of elements.
+        pickled = value.__reduce_ex__(2)
+        if isinstance(pickled, str):
+            return [pickled]
+        # The last two are iterators.
         return [
-            *copied[:3],
-            *(None if elements is None else list(elements) for elements in copied[3:5]),
+            *pickled[:3],
+            *(None if elements is None else list(elements) for elements in pickled[3:5]),
         ]
     return None
 
 
-def _is_worth_a_look(referent: Any) -> bool:
+def _is_followed(referent: Any) -> bool:
     kind = type(referent)
     if issubclass(kind, type):
         return False
@@ -284,7 +289,7 @@ def _is_worth_a_look(referent: Any) -> bool:
 
 
 def _texts(value: Any) -> list[Any]:
-    """Return texts that C shows. No numbers: they may be addresses."""
+    """Return the strings that a C object exposes. Numbers may be addresses."""
     found = []
     for name, member in sorted(held_by(type(value)).items()):
         if is_a(member, GetSetDescriptorType, MemberDescriptorType) and name not in (

@@ -1,7 +1,7 @@
-"""What can be asked of an object without running any code of its own?
+"""How are attributes and names read without running any code of the object?
 
-A proxy answers to every name, a lazy module is imported when it is looked at, a property does what
-it likes. Here nobody is asked: what lies in dicts and slots is read.
+A proxy answers to every name, a lazy module is imported on access, a property runs arbitrary code.
+So attributes are read from dicts and slots only.
 """
 
 import contextlib
@@ -32,34 +32,34 @@ _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
 def is_a(thing: Any, *kinds: type) -> bool:
-    """Tell whether something is of one of these kinds, and not of one below; nobody is asked."""
+    """Tell whether an object has exactly one of these types. Subclasses do not count."""
     kind = type(thing)
-    for wanted in kinds:  # noqa: SIM110 - asked very often, and any() takes twice as long
+    for wanted in kinds:  # noqa: SIM110 - called very often, and any() takes twice as long
         if kind is wanted:
             return True
     return False
 
 
 def bases_of(cls: type) -> tuple[type, ...]:
-    """Return a class and all that it is made from."""
+    """Return a class and all its bases: its `__mro__`."""
     found: tuple[type, ...] = _bases(cls)
     return found
 
 
 def held_by(cls: type) -> Mapping[str, Any]:
-    """Return what a class itself holds."""
+    """Return the `__dict__` of a class."""
     found: Mapping[str, Any] = _held(cls)
     return found
 
 
 def names_of(module: ModuleType) -> dict[str, Any]:
-    """Return what a module holds, also one that is not loaded yet."""
+    """Return the `__dict__` of a module, even if it is not loaded yet."""
     found: dict[str, Any] | None = _names_of_module(module)
     return {} if found is None else found
 
 
 def text_at(thing: Any, name: str) -> str | None:
-    """Return `__module__`, `__name__` or `__qualname__` of something; None if it is no text."""
+    """Return `__module__`, `__name__` or `__qualname__`; None if it is not a string."""
     kind = type(thing)
     found: Any = None
     if issubclass(kind, type):
@@ -76,7 +76,7 @@ def text_at(thing: Any, name: str) -> str | None:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Return what an object holds."""
+    """Return the attributes of an object."""
     attributes: dict[str, Any] = {}
     for cls in bases_of(type(value)):
         slots = held_by(cls).get("__slots__", ())
@@ -87,7 +87,7 @@ def attributes_of(value: Any) -> dict[str, Any]:
                 continue
             slot = held_by(cls).get(_mangled(cls, name))
             if type(slot) is MemberDescriptorType:
-                with contextlib.suppress(AttributeError):  # it holds nothing yet
+                with contextlib.suppress(AttributeError):  # not set yet
                     attributes[name] = slot.__get__(value)
     attributes.update(_own_dict(value))
     return {name: held for name, held in attributes.items() if type(name) is str}
@@ -113,7 +113,7 @@ def _own_dict(value: Any) -> dict[Any, Any]:
 
 
 def module_name(thing: Any) -> str:
-    """Return the name of the module that something was made in."""
+    """Return the name of the module that defines an object or its class."""
     while type(thing) is functools.partial:
         thing = thing.func
     if type(thing) is FunctionType:
@@ -122,7 +122,7 @@ def module_name(thing: Any) -> str:
 
 
 def plain_name(thing: Any) -> str:
-    """Return the name of a function or a class; of an object, that of its class."""
+    """Return the qualified name of a function or class, or of an object's class."""
     while type(thing) is functools.partial:
         thing = thing.func
     return text_at(thing, "__qualname__") or text_at(type(thing), "__qualname__") or "?"

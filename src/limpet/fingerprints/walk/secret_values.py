@@ -1,7 +1,7 @@
-"""What counts of what stands under a secret's name?
+"""What counts of a value under a secret's name?
 
-The texts do not: they are the secret. What else stands there does: `guess_password` is a function,
-`secret` may be a puzzle. Texts in a container, and in an object of a library's, are left out too.
+Strings do not count: they are the secret. Anything else does: `guess_password` is a function,
+`secret` may be a puzzle. Strings in containers and in objects of libraries do not count either.
 """
 
 import datetime as dt
@@ -23,18 +23,18 @@ _CODE += (staticmethod, classmethod, property)
 _CONTAINERS = (list, tuple, set, frozenset, dict, deque, MappingProxyType)
 _DEEPEST = 4
 NOTHING: Any = object()
-"""Nothing of it counts."""
+"""The value does not count at all."""
 
 
 def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> Any:
-    """Return the form of what stands under a secret's name; NOTHING if all of it is secret."""
+    """Return the form of a value under a secret's name; NOTHING if all of it is secret."""
     kind = type(value)
     if is_a(value, *_SECRET):
         walk.leave_out(path, "a secret")
         return NOTHING
     if _is_walked(walk, value):
         return walk.form(path, value)
-    walk.leave_out(path, "a secret: texts in it do not count")
+    walk.leave_out(path, "a secret: its strings do not count")
     if depth >= _DEEPEST:
         return NOTHING
     if is_a(value, *_CONTAINERS):
@@ -53,11 +53,11 @@ def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> A
 
 
 def _is_walked(walk: "Walk", value: Any) -> bool:
-    """Tell whether it counts as it would under any other name."""
+    """Tell whether a value counts as under any other name."""
     kind = type(value)
     if is_a(value, *_CODE) or issubclass(kind, type) or is_module(value) or is_users(kind):
         return True
-    if form_of_scalar(value, walk.texts) is not UNKNOWN:
+    if form_of_scalar(value, walk.normalizer) is not UNKNOWN:
         return True
-    # A function in the dress of an object: a cache around it, a tool.
+    # An object that acts as a function: a cache around it, a tool.
     return any(name in held_by(base) for base in bases_of(kind) for name in ("__call__", "__get__"))

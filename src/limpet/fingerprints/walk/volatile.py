@@ -1,4 +1,10 @@
-"""Which values that the walk meets differ at every start? They count by their source."""
+"""Which values differ at every start of the process? They count by their source.
+
+`RUN = uuid4().hex` differs at every start, though nobody edited it. The expression that creates it
+is checked in `volatile_code`. A value that may also be passed in, `self.run = run or uuid4().hex`,
+is checked itself: an id that appears nowhere in the code, and a time since the process started,
+were not passed in.
+"""
 
 import ast
 import datetime as dt
@@ -29,13 +35,13 @@ if TYPE_CHECKING:
 
 _LEAVES = (str, bytes, int, float, uuid.UUID, dt.datetime, dt.date, dt.time, dt.timedelta)
 _CONTAINERS = (list, tuple, dict, set, frozenset)
-_CHANCE_KINDS = (object, random.Random, random.SystemRandom)
-_MADE = {1, 4, 6, 7}  # versions of UUIDs that nobody computes
+_RANDOM_KINDS = (object, random.Random, random.SystemRandom)
+_MADE = {1, 4, 6, 7}  # versions of UUIDs that are random or based on time
 _ID = re.compile(
     r"(?i)[\w.:-]{0,20}?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{8,})"
 )
-_BEGUN = time.time() - 60
+_STARTED = time.time() - 60
 _DATE = len("2026-11-15")
 _MOST = 1_000
 _SHORTEST = 8
@@ -44,7 +50,7 @@ Scope = Mapping[str, Any]
 
 
 def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
-    """Tell whether a global differs at every start; then its source counts."""
+    """Tell whether a global differs at every start, and add its source if so."""
     value = scope.get(name)
     if is_a(value, *_NEVER) or issubclass(type(value), type):
         return False
@@ -54,7 +60,7 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     values = parsed.assignments.get(name, [])
     _note_places(walk, value, parsed, name, scope)
     if any(isinstance(expression, ast.Dict) for expression in values):
-        return False  # each element is judged on its own
+        return False  # each element is checked separately
     if (
         not code.is_volatile(values, scope, walk)
         or not is_plain(value)
@@ -66,7 +72,7 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     if path not in walk.result.left_out:
         walk.leave_out_volatile(path)
         summary = syntax.read(*values)
-        walk.keep(path, ["source", summary.digest])
+        walk.add_form(path, ["source", summary.digest])
         walk.follow(path, summary, module, scope, str(scope.get("__file__")))
     return True
 
@@ -100,21 +106,21 @@ def _note_elements(walk: "Walk", value: Any, node: ast.Dict, scope: Scope) -> No
 
 
 def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> None:
-    """Note what an object was given that differs at every start: `Agent(run=uuid4().hex)`."""
+    """Note arguments that differ at every start: `Agent(run=uuid4().hex)`."""
     named = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg is not None}
     if type(value) is functools.partial:
         held: dict[str, Any] = value.keywords
     elif is_users(type(value)):
         held = attributes_of(value)
         cls = walk.sources.class_statement(type(value), *scopes.home_of(type(value)))
-        names = [] if cls is None else code.taken_by(cls)
+        names = [] if cls is None else code.kept_parameters(cls)
         named |= dict(zip(names, node.args, strict=False))
     else:
         return
     for name, argument in named.items():
         if (
             name in held
-            and is_made(walk, held[name])
+            and is_created(walk, held[name])
             and code.is_volatile([argument], scope, walk, data=False)
         ):
             where = held if type(value) is functools.partial else value
@@ -122,18 +128,18 @@ def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> N
 
 
 def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
-    """Tell whether a class gives an attribute a value that differs at every start."""
+    """Tell whether a class sets an attribute that differs at every start."""
     known = walk.volatile_in_classes.get(id(cls))
     if known is None:
         known = walk.volatile_in_classes[id(cls)] = _names_in_class(walk, cls)
     if name not in known or not is_plain(value):
         return False
-    may_be_given = known[name]
-    return is_made(walk, value) if may_be_given else not times_set(walk, name)
+    may_be_passed = known[name]
+    return is_created(walk, value) if may_be_passed else not times_set(walk, name)
 
 
 def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
-    """Return which attributes are made by chance; of each, whether somebody may give it."""
+    """Return the volatile attributes of a class, and whether each may be passed in."""
     found: dict[str, bool] = {}
     taken: set[str] = set()
     for base in bases_of(cls):
@@ -142,8 +148,8 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
             node = walk.sources.class_statement(base, scope, file)
             if node is None:
                 continue
-            assigned, names, may_be_given = code.assigned_to_self(node)
-            taken |= may_be_given
+            assigned, names, may_be_passed = code.assigned_to_self(node)
+            taken |= may_be_passed
             for attribute, values in assigned.items():
                 if code.is_volatile(values, scope, walk, names):
                     found[attribute] = True
@@ -158,7 +164,7 @@ def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], sc
 
 
 def is_local(walk: "Walk", value: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Tell whether a local of a function that is running differs at every start."""
+    """Tell whether a local of a running function differs at every start."""
     return bool(assigned) and is_plain(value) and code.is_volatile(assigned, scope, walk)
 
 
@@ -168,18 +174,18 @@ def is_default(walk: "Walk", written: ast.expr, value: Any, scope: Scope) -> boo
 
 
 def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) -> bool:
-    """Tell whether what a function closes over differs at every start."""
+    """Tell whether a variable that a function closes over differs at every start."""
     parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
     if parsed is None or not enclosing or not is_users(function) or not is_plain(value):
         return False
     for around in parsed.functions_called(enclosing):
         taken = code.parameters(around)
-        names = {parameter: [code.GIVEN] for parameter in taken} | assignments(around.body)
-        values = [code.without_given(expression, taken) for expression in names.get(name, [])]
+        names = {parameter: [code.ARGUMENT] for parameter in taken} | assignments(around.body)
+        values = [code.default_expression(expression, taken) for expression in names.get(name, [])]
         is_set = f"nonlocal {name}" in parsed.text
         if code.is_volatile(values, function.__globals__, walk, names, data=False) and (
-            is_made(walk, value) if name in taken or is_set else True
+            is_created(walk, value) if name in taken or is_set else True
         ):
             return True
     return any(_is_given_to_decorator(walk, wrapped, name) for wrapped in _functions_in(function))
@@ -199,7 +205,7 @@ def _functions_in(function: FunctionType) -> list[FunctionType]:
 
 
 def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> bool:
-    """Tell whether a parameter of a decorator of a function gets what differs at every start."""
+    """Tell whether a decorator of a function gets an argument that differs at every start."""
     node = walk.sources.definition_of(function.__code__)
     for decorator in getattr(node, "decorator_list", ()):
         chain = chain_of(decorator.func) if type(decorator) is ast.Call else None
@@ -219,13 +225,13 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
     return False
 
 
-# ---- was the value made by the process, or given by somebody ----
+# ---- values that the process itself created -----------------------------------------------------
 
 
 def is_plain(value: Any, room: int = _MOST) -> bool:
-    """Tell whether a value is a leaf, or holds nothing else: it has no code, and shows all."""
+    """Tell whether a value is plain data: a scalar, or a container of them."""
     kind = type(value)
-    if is_a(value, *_LEAVES, *_CHANCE_KINDS) or issubclass(kind, PurePath):
+    if is_a(value, *_LEAVES, *_RANDOM_KINDS) or issubclass(kind, PurePath):
         return True
     if is_a(value, *_CONTAINERS):
         held = contents_of(value) or []
@@ -234,21 +240,21 @@ def is_plain(value: Any, room: int = _MOST) -> bool:
     return (text_at(kind, "__module__") or "") == "tempfile"
 
 
-def is_made(walk: "Walk", value: Any) -> bool:
-    """Tell whether nobody can have given this value: it is an id, or a time of this process."""
+def is_created(walk: "Walk", value: Any) -> bool:
+    """Tell whether the process created a value: an id, or a time since it started."""
     kind = type(value)
     if kind is uuid.UUID:
-        return value.version in _MADE and not _is_written(walk, [str(value), value.hex])
+        return value.version in _MADE and not _is_in_source(walk, [str(value), value.hex])
     if kind is str:
-        if len(value) > _DATE and _is_of_now(_time_in(value)):
+        if len(value) > _DATE and _is_since_start(_time_in(value)):
             return True
-        return _ID.fullmatch(value) is not None and not _is_written(walk, [value])
+        return _ID.fullmatch(value) is not None and not _is_in_source(walk, [value])
     if kind is bytes:
         return len(value) >= _SHORTEST and not value.isascii()
     if kind is float or kind is int:
-        return any(_is_of_now(value / unit) for unit in (1, 1e3, 1e6, 1e9))
+        return any(_is_since_start(value / unit) for unit in (1, 1e3, 1e6, 1e9))
     if kind is dt.datetime:
-        return _is_of_now(value.timestamp())
+        return _is_since_start(value.timestamp())
     return False
 
 
@@ -259,17 +265,17 @@ def _time_in(text: str) -> float:
         return 0.0
 
 
-def _is_of_now(seconds: float) -> bool:
-    return _BEGUN <= seconds <= time.time()
+def _is_since_start(seconds: float) -> bool:
+    return _STARTED <= seconds <= time.time()
 
 
-def _is_written(walk: "Walk", texts: Iterable[str]) -> bool:
+def _is_in_source(walk: "Walk", texts: Iterable[str]) -> bool:
     outside = [*sys.argv, *os.environ.values(), *walk.users_texts]
     return any(text in place for text in texts for place in outside)
 
 
 def times_set(walk: "Walk", name: str) -> int:
-    """Count where the user's code sets `….name`, or names it in quotes, but for `self.name`."""
+    """Count where the user's code sets a name, except by `self.name = …`."""
     found = re.compile(
         rf"(?<!\bself)\.{re.escape(name)}\s*(?::[^=\n]+)?[-+*/|&%]?=(?!=)"
         rf"|\bglobal\b[^\n]*\b{re.escape(name)}\b"

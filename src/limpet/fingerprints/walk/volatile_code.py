@@ -1,9 +1,9 @@
-"""Does a value come from chance alone?
+"""Does an expression give another value at every start, and for no other reason?
 
-A run's id from `uuid4()`, a start time, a temporary folder: such a value differs at every start
-of the process though nobody edited anything. It counts by its source. All that goes into it must
-be known for that: chance, literals, and functions that do nothing but compute. Where anything else
-has a part in it (arguments, a file, a library, an object), it counts by its value.
+An id from `uuid4()`, a start time, a temporary folder differ at every start of the process, though
+nobody edited anything. For that, all inputs of the expression must be known: random and time
+functions, literals, pure functions. With any other input (arguments, a file, a library, an object)
+the value itself counts.
 """
 
 import ast
@@ -19,15 +19,15 @@ from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, te
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
-_CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
-_CHANCE: set[Chain] = {
+_VOLATILE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
+_VOLATILE: set[Chain] = {
     ("os", "getpid"),
     ("os", "urandom"),
     ("os", "getppid"),
     ("threading", "get_ident"),
 }
-_CHANCE |= {("datetime", "datetime", name) for name in ("now", "utcnow", "today")}
-_CHANCE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
+_VOLATILE |= {("datetime", "datetime", name) for name in ("now", "utcnow", "today")}
+_VOLATILE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
 _PURE_MODULES = {"datetime", "math", "base64", "hashlib", "_hashlib", "string", "zoneinfo"}
 _PURE: set[Chain] = {
     ("os", "path", name) for name in ("join", "basename", "dirname", "normpath", "splitext")
@@ -47,7 +47,7 @@ _BUILTIN = {"str", "int", "float", "bool", "bytes", "list", "tuple", "dict", "se
 _BUILTIN |= {"len", "min", "max", "sum", "abs", "round", "repr", "format", "hex", "oct", "bin"}
 _BUILTIN |= {"ord", "chr", "sorted", "reversed", "range", "zip", "enumerate", "divmod", "pow"}
 _PURE |= {("builtins", name) for name in _BUILTIN}
-# What may be read off a value that is no name: its parts, and what only computes.
+# Attributes and methods that only read or compute.
 _READ = {"hex", "int", "bytes", "bytes_le", "urn", "fields", "time_low", "node", "isoformat"}
 _READ |= {"strftime", "timestamp", "timetuple", "date", "time", "replace", "astimezone"}
 _READ |= {"utctimetuple", "year", "month", "day", "hour", "minute", "second", "microsecond"}
@@ -73,10 +73,10 @@ _COMPUTES += (ast.cmpop, ast.expr_context)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 12
 
-GIVEN = ast.Await(ast.Constant(None))
-"""Stands for what a function is given: nobody knows what it is."""
+ARGUMENT = ast.Await(ast.Constant(None))
+"""Stands for an argument of unknown value."""
 Locals = Mapping[str, Sequence[ast.expr]]
-"""Names in a function: what is assigned to each."""
+"""The expressions assigned to each local of a function."""
 
 
 def is_volatile(
@@ -87,14 +87,14 @@ def is_volatile(
     *,
     data: bool = True,
 ) -> bool:
-    """Tell whether what these give differs at every start, and for no other reason.
+    """Tell whether expressions differ at every start, and for no other reason.
 
     Args:
-        expressions: Syntax.
-        scope: The module it stands in.
-        walk: Where syntax is found.
-        names: Names of the function that it stands in.
-        data: Whether globals that are plain data may go into it: they count by themselves.
+        expressions: The expressions.
+        scope: The globals of their module.
+        walk: The walk, for its sources.
+        names: The locals of the enclosing function.
+        data: Whether they may use globals that are plain data, which count separately.
     """
     expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
     if not expressions:
@@ -104,28 +104,28 @@ def is_volatile(
         _may_differ(node, names) for expression in expressions for node in ast.walk(expression)
     ):
         return False
-    finding = _Finding(walk, data=data)
+    check = _Check(walk, data=data)
     for expression in expressions:
-        finding.look(expression, scope, names, 0)
-    if not finding.chance or finding.unknown:
+        check.visit(expression, scope, names, 0)
+    if not check.volatile or check.unknown:
         return False
-    return not finding.random or not walk.is_seeded
+    return not check.random or not walk.is_seeded
 
 
 def _may_differ(node: ast.AST, names: Locals) -> bool:
     return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in names)
 
 
-class _Finding:
+class _Check:
     def __init__(self, walk: "Walk", *, data: bool) -> None:
         self._walk = walk
         self._data = data
-        self.chance = self.unknown = self.random = False
+        self.volatile = self.unknown = self.random = False
         self._seen: set[int] = set()
 
-    def look(self, node: ast.AST, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
+    def visit(self, node: ast.AST, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         if depth > _DEEPEST or self.unknown:
-            self.unknown = True  # nobody knows
+            self.unknown = True  # too deep to tell
             return
         inner: list[ast.AST] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
@@ -154,7 +154,7 @@ class _Finding:
         else:
             self.unknown = True
         for child in inner:
-            self.look(child, scope, names, depth)
+            self.visit(child, scope, names, depth)
 
     def _name(self, chain: Chain, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         first, *rest = chain
@@ -163,7 +163,7 @@ class _Finding:
             for assigned in names[first]:
                 if id(assigned) not in self._seen:
                     self._seen.add(id(assigned))
-                    self.look(assigned, scope, names, depth + 1)
+                    self.visit(assigned, scope, names, depth + 1)
             return
         if first not in scope:
             self._library(("builtins", *chain))
@@ -181,7 +181,7 @@ class _Finding:
             self.unknown |= not self._data
             self._read(rest)
         else:
-            # random.random is a method of an object that nobody sees.
+            # random.random is a method of a hidden instance.
             bound = type(value) is BuiltinFunctionType and not value.__module__
             home = module_name(value.__self__ if bound else value)
             self._library((home, text_at(value, "__name__") or "", *rest))
@@ -199,7 +199,7 @@ class _Finding:
             return
         names: dict[str, Sequence[ast.expr]] = dict.fromkeys(parameters(node), ())
         if isinstance(node, ast.Lambda):
-            self.look(node.body, function.__globals__, names, depth + 1)
+            self.visit(node.body, function.__globals__, names, depth + 1)
             return
         given = [
             default
@@ -208,10 +208,10 @@ class _Finding:
         ]
         names.update(assignments(node.body))
         for default in given:
-            self.look(default, function.__globals__, {}, depth + 1)
+            self.visit(default, function.__globals__, {}, depth + 1)
         for step in statements_in(node):
             for part in self._parts(step):
-                self.look(part, function.__globals__, names, depth + 1)
+                self.visit(part, function.__globals__, names, depth + 1)
 
     def _parts(self, step: ast.AST) -> list[ast.expr]:
         match step:
@@ -231,41 +231,41 @@ class _Finding:
         chain = (home, *chain[1:])
         if chain in _PURE:
             return
-        if chain in _CHANCE or (home in _CHANCE_MODULES and len(chain) > 1):
-            self.chance = True
+        if chain in _VOLATILE or (home in _VOLATILE_MODULES and len(chain) > 1):
+            self.volatile = True
             self.random |= home in ("random", "_random")
         elif home not in _PURE_MODULES:
             self.unknown = True
 
 
 def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Locals, set[str]]:
-    """Return what a class's methods and its body assign to each attribute.
+    """Return the expressions that a class assigns to each attribute, in its body and methods.
 
-    With it come the names of locals in it, and the attributes that may be given to it.
+    Also return the locals of its methods, and the attributes that may be passed in.
     """
     found = {name: [*values] for name, values in assignments(cls.body).items()}
     names: dict[str, Sequence[ast.expr]] = {}
     fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
-    given_to_it = {field.id for field in fields if isinstance(field, ast.Name)}
+    passed_in = {field.id for field in fields if isinstance(field, ast.Name)}
     for method in cls.body:
         if not isinstance(method, FUNCTIONS):
             continue
         given = parameters(method)[1:]
-        given_to_it |= {*given}
-        names |= dict.fromkeys(given, (GIVEN,))
+        passed_in |= {*given}
+        names |= dict.fromkeys(given, (ARGUMENT,))
         for name, values in assignments(method.body).items():
             names[name] = [*names.get(name, ()), *values]
         for node in statements_in(method):
             for attribute, value in _attributes_set(node):
                 named = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
                 if named & {*given}:
-                    given_to_it.add(attribute)
-                found.setdefault(attribute, []).append(without_given(value, given))
-    return found, names, given_to_it
+                    passed_in.add(attribute)
+                found.setdefault(attribute, []).append(default_expression(value, given))
+    return found, names, passed_in
 
 
-def taken_by(cls: ast.ClassDef) -> list[str]:
-    """Return the names of what a class takes and keeps under the same name, in their order."""
+def kept_parameters(cls: ast.ClassDef) -> list[str]:
+    """Return the parameters that a class keeps under the same name, in order; others as ''."""
     for method in cls.body:
         if isinstance(method, FUNCTIONS) and method.name == "__init__":
             taken = parameters(method)[1:]
@@ -280,8 +280,8 @@ def taken_by(cls: ast.ClassDef) -> list[str]:
     return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
-def without_given(node: ast.expr, given: list[str]) -> ast.expr:
-    """Return what is made where nothing is given: `uuid4()` in `name or uuid4()`."""
+def default_expression(node: ast.expr, given: list[str]) -> ast.expr:
+    """Return the expression used without an argument: `uuid4()` in `name or uuid4()`."""
     match node:
         case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=name), other]) if name in given:
             return other
@@ -303,9 +303,15 @@ def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def parameters(function: Function | ast.Lambda) -> list[str]:
-    """Return the names of what a function is given."""
-    given = function.args
-    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    """Return the names of the parameters of a function."""
+    args = function.args
+    every = [
+        *args.posonlyargs,
+        *args.args,
+        args.vararg,
+        *args.kwonlyargs,
+        args.kwarg,
+    ]
     return [parameter.arg for parameter in every if parameter is not None]
 
 

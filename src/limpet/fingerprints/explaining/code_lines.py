@@ -91,13 +91,7 @@ class _Piece:
         if len(node.body) > 1:
             self._docstring(node.body)
         args = node.args
-        for parameter in (
-            *args.posonlyargs,
-            *args.args,
-            *args.kwonlyargs,
-            args.vararg,
-            args.kwarg,
-        ):
+        for parameter in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
             if parameter is not None and parameter.annotation is not None:
                 self._cut(parameter.annotation, ":", of_argument=True)
         if node.returns is not None:

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, Token
 from importlib.util import source_from_cache
@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from limpet.fingerprints.files.file_reads import Call, StepReads
+from limpet.fingerprints.files.file_reads import Call, StepReads, remember
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.walk.ownership import is_module, is_users_file
 
@@ -27,7 +27,6 @@ _EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdi
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
 _OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
-_MOST_IN_PROCESS = 10_000
 Readers = frozenset[tuple[str, int]] | None
 _LIMPET = str(Path(__file__).parents[2])
 _OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
@@ -200,7 +199,7 @@ def _handle(event: str, args: tuple[Any, ...]) -> None:
             continue
         whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
         if False in kinds and by is not None:
-            _remember(whole, by)
+            remember(whole, by)
         for listener, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue
@@ -228,26 +227,6 @@ def _source_of(path: str) -> str:
         with suppress(ValueError):
             return source_from_cache(path)
     return path
-
-
-_read_in_process: dict[str, tuple[str, set[tuple[str, int]]]] = {}
-_contents = Project([])
-
-
-def _remember(path: str, by: frozenset[tuple[str, int]]) -> None:
-    """Remember which functions read a file in this process: they may have cached it."""
-    if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
-        return
-    says = _contents.content(path)
-    if says is not None:
-        _, readers = _read_in_process.get(path, ("", set()))
-        _read_in_process[path] = (says, readers | by)
-
-
-def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
-    """Return the paths that functions read in this process, with their digests."""
-    there = list(_read_in_process.items())
-    return [(path, says) for path, (says, readers) in there if not readers.isdisjoint(code)]
 
 
 # ---- running functions ---------------------------------------------------------------------------

@@ -20,9 +20,13 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.walk.ownership import is_users_file
+
 _LONGEST_WORD = 200
 _DEEPEST = 4
 _MOST_READS = 1_000
+_MOST_IN_PROCESS = 10_000
 _ticks = itertools.count()
 
 
@@ -175,3 +179,25 @@ def _words(value: Any, depth: int) -> Iterator[str]:
     elif isinstance(value, (list, tuple)) and depth:
         for element in value:
             yield from _words(element, depth - 1)
+
+
+# ---- reads of this process ----------------------------------------------------------------------
+
+_read_in_process: dict[str, tuple[str, set[tuple[str, int]]]] = {}
+_contents = Project([])
+
+
+def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
+    """Remember which functions read a file in this process: they may have cached it."""
+    if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
+        return
+    says = _contents.content(path)
+    if says is not None:
+        _, readers = _read_in_process.get(path, ("", set()))
+        _read_in_process[path] = (says, readers | by)
+
+
+def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
+    """Return the paths that functions read in this process, with their digests."""
+    there = list(_read_in_process.items())
+    return [(path, says) for path, (says, readers) in there if not readers.isdisjoint(code)]

@@ -2,7 +2,17 @@
 
 import ast
 import contextlib
-from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType
+import functools
+from contextvars import ContextVar
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    UnionType,
+)
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code import bytecode, syntax
@@ -12,6 +22,7 @@ from limpet.fingerprints.code.summary import CodeSummary
 from limpet.fingerprints.walk import environment, scopes, volatile
 from limpet.fingerprints.walk.ownership import full_name, is_users_file
 from limpet.fingerprints.walk.safe_access import text_at
+from limpet.fingerprints.walk.values import UNKNOWN
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -104,6 +115,39 @@ def form_of_generator(walk: "Walk", path: str, value: Any) -> Any:
             read_code(walk, label, code, node, frame.f_globals)
         form = ["generator", label, frame.f_lasti >= 0]
     return form + [walk.form(f"{path}.local", held) for held in frame.f_locals.values()]
+
+
+def form_of_wrapper(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+    """Return the form of a method, property, partial or similar; UNKNOWN for any other value."""
+    kind = type(value)
+    if kind is functools.partial:
+        return _form_of_partial(walk, path, value, depth)
+    if kind is MethodType:
+        inner = {"__func__": value.__func__, "__self__": value.__self__}
+    elif kind is staticmethod or kind is classmethod:
+        inner = {"__func__": value.__func__}
+    elif kind is property:
+        inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
+    elif kind is UnionType:
+        inner = {"args": value.__args__}
+    elif kind is ContextVar:
+        inner = {"name": value.name}
+        with contextlib.suppress(LookupError):
+            inner["value"] = value.get()
+    else:
+        return UNKNOWN
+    forms = (walk.form(f"{path}.{name}", part, depth=depth) for name, part in inner.items())
+    return [kind.__name__, *forms]
+
+
+def _form_of_partial(walk: "Walk", path: str, value: Any, depth: int) -> Any:
+    func = walk.form(f"{path}.func", value.func, depth=depth)
+    args = walk.form(f"{path}.args", value.args, depth=depth)
+    keywords = value.keywords  # each partial has its own dict: it holds no state
+    before = len(walk.held)
+    form = ["partial", func, args, walk.form(f"{path}.keywords", keywords, depth=depth)]
+    walk.held[before:] = [held for held in walk.held[before:] if held is not keywords]
+    return form
 
 
 def _is_of_tenacity(function: FunctionType) -> bool:

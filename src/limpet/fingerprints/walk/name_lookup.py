@@ -46,7 +46,7 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
             value = held[name] if name in held else in_class(type(value), name)
         else:
             return NOTHING, owner or package_of(value)
-    if type(value) is FunctionType and is_users(value):
+    if is_users_function(value):
         owner = None
     return value, owner
 
@@ -90,6 +90,11 @@ def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, 
 def in_class(cls: type, name: str) -> Any:
     """Return an attribute from a class or its bases; NOTHING if they do not have it."""
     return next((held_by(base)[name] for base in bases_of(cls) if name in held_by(base)), NOTHING)
+
+
+def is_users_function(value: Any) -> bool:
+    """Tell whether an object is a user's function."""
+    return type(value) is FunctionType and is_users(value)
 
 
 def is_users_own(value: Any) -> bool:

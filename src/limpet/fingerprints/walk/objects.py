@@ -41,8 +41,7 @@ from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
-_DEEPEST_IN_LIBRARY = 20
-_MOST_IN_LIBRARY = 5_000
+_DEEPEST_IN_LIBRARY, _MOST_IN_LIBRARY = 20, 5_000
 _DEEPEST_BRIEFLY = 4
 # Objects of the process that do not affect answers: an event loop refers to all running tasks, a
 # logger to every other logger.
@@ -52,8 +51,7 @@ _OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events
 _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
 # What such an object calls.
-_GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
-_GIVEN_TO_IT += ["_initializer", "_initargs"]
+_CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initializer", "_initargs"]
 _COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
@@ -84,10 +82,10 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if not users and not builtin and not walk.room.has_room(depth):
         walk.leave_out(path, f"too large: counts by its class and strings, {full_name(kind)}")
         return _briefly(walk, path, value, 0)
-    if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
+    if not users and _is_of_process(kind):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
-        given = [(name, held[name]) for name in _GIVEN_TO_IT if name in held]
+        given = [(name, held[name]) for name in _CALLED if name in held]
         return [
             "a",
             full_name(kind),
@@ -115,6 +113,10 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     return form
 
 
+def _is_of_process(kind: type) -> bool:
+    return any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind))
+
+
 def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
     """Return a short form when there is no room: plain values, and the user's objects."""
     kind = type(value)
@@ -123,19 +125,14 @@ def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
         return form
     if kind is FunctionType or issubclass(kind, type) or is_users(kind):
         return walk.form(path, value)
-    if depth >= _DEEPEST_BRIEFLY or any(
-        full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)
-    ):
+    if depth >= _DEEPEST_BRIEFLY or _is_of_process(kind):
         return ["a", full_name(kind)]
     held: list[Any] = [["", element] for element in contents_of(value) or ()]
     if issubclass(kind, dict) or kind is MappingProxyType:
         held = [pair for _, pair in held]
     if issubclass(kind, (set, frozenset)):
-        return [
-            "a",
-            full_name(kind),
-            sorted(repr(element) for _, element in held if type(element) is str),
-        ]
+        strings = (element for _, element in held if type(element) is str)
+        return ["a", full_name(kind), sorted(map(repr, strings))]
     held += sorted(attributes_of(value).items())
     return [
         "a",
@@ -236,10 +233,9 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
     if walk.is_secret(key):
         secret = hidden.form_behind_secret(walk, at, value)
         return None if secret is hidden.NOTHING else secret
-    if differs:
-        walk.leave_out_volatile(at)
-    else:
+    if not differs:
         return walk.form(at, value, depth=depth)
+    walk.leave_out_volatile(at)
     return None
 
 

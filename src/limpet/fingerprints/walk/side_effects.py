@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.statements import executed
 from limpet.fingerprints.code.summary import FUNCTIONS, chain_of
-from limpet.fingerprints.walk import library_calls
+from limpet.fingerprints.walk.library_calls import has_side_effects
 from limpet.fingerprints.walk.name_lookup import (
     NOTHING,
     Scope,
     in_class,
     is_imported_in,
     is_local,
+    is_users_function,
     is_users_own,
     package_of,
     resolved,
@@ -138,7 +139,7 @@ class SideEffects:
                         if is_module(value) and is_users_module(value):
                             return False
                     package = owner if owner is not None else package_of(value)
-                    return not is_users_own(value) and library_calls.has_side_effects(
+                    return not is_users_own(value) and has_side_effects(
                         package, name, dropped=dropped
                     )
                 within = within.func
@@ -156,31 +157,25 @@ class SideEffects:
         while type(value) is FunctionType and not is_users(value) and "__wrapped__" in vars(value):
             value, owner = vars(value)["__wrapped__"], None
         if value is NOTHING:
-            return owner is not None and library_calls.has_side_effects(
-                owner, name, dropped=dropped
-            )
-        if type(value) is FunctionType and is_users(value):
+            return owner is not None and has_side_effects(owner, name, dropped=dropped)
+        if is_users_function(value):
             return self._function_has_effects(value)
         if issubclass(type(value), type):
             if is_users(value):
                 return self._creation_has_effects(value)
-            return dropped and library_calls.has_side_effects(
-                package_of(value), name, dropped=dropped
-            )
+            return dropped and has_side_effects(package_of(value), name, dropped=dropped)
         if is_users(type(value)):
             call = in_class(type(value), "__call__")
             return type(call) is FunctionType and self._function_has_effects(call)
         package = owner if owner is not None else package_of(value)
-        return library_calls.has_side_effects(package, name, dropped=dropped)
+        return has_side_effects(package, name, dropped=dropped)
 
     def _creation_has_effects(self, cls: type) -> bool:
         makers = [in_class(cls, name) for name in ("__init__", "__new__", "__post_init__")]
         makers += [in_class(type(cls), "__call__")]
         makers = [maker.__func__ if type(maker) is staticmethod else maker for maker in makers]
         return any(
-            self._function_has_effects(maker)
-            for maker in makers
-            if type(maker) is FunctionType and is_users(maker)
+            self._function_has_effects(maker) for maker in makers if is_users_function(maker)
         )
 
     def _function_has_effects(self, function: FunctionType) -> bool:
@@ -199,19 +194,13 @@ class SideEffects:
         """Tell whether a function returns an inner function that has side effects."""
         node = self._walk.sources.definition_of(function.__code__)
         body: list[Any] = [] if node is None or isinstance(node, ast.Lambda) else node.body
-        given = {statement.value.id for statement in body if _returns_a_name(statement)}
-        inner = [
-            statement
-            for statement in body
-            if isinstance(statement, FUNCTIONS) and statement.name in given
-        ]
+        returned = {statement.value.id for statement in body if _returns_a_name(statement)}
+        inner = [node for node in body if isinstance(node, FUNCTIONS) and node.name in returned]
         return any(self._body_has_effects(definition, function.__globals__) for definition in inner)
 
     def _body_has_effects(self, node: Any, scope: Scope) -> bool:
         body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
-        inner = {
-            statement.name: statement for statement in body if isinstance(statement, FUNCTIONS)
-        }
+        inner = {node.name: node for node in body if isinstance(node, FUNCTIONS)}
         args = node.args
         own = [parameter.arg for parameter in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
         bound = scope_in(dict.fromkeys(own, NOTHING), node, scope)
@@ -285,11 +274,7 @@ class SideEffects:
             chain = chain_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
             value, owner = resolved(chain or ("",), scope)
             if isinstance(decorator, ast.Call):
-                if (
-                    type(value) is FunctionType
-                    and is_users(value)
-                    and self._returns_effectful(value)
-                ):
+                if is_users_function(value) and self._returns_effectful(value):
                     return True
             elif (
                 is_users(value) or (type(value) is FunctionType and not by_users)
@@ -303,11 +288,7 @@ class SideEffects:
                 makers += [in_class(type(base), "__init__")]
                 for maker in makers:
                     made = getattr(maker, "__func__", maker)
-                    if (
-                        type(made) is FunctionType
-                        and is_users(made)
-                        and self._function_has_effects(made)
-                    ):
+                    if is_users_function(made) and self._function_has_effects(made):
                         return True
         return False
 

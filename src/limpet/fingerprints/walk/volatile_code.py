@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 _VOLATILE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
-_VOLATILE: set[Chain] = {
-    ("os", "getpid"),
-    ("os", "urandom"),
-    ("os", "getppid"),
-    ("threading", "get_ident"),
-}
+_VOLATILE: set[Chain] = {("os", name) for name in ("getpid", "getppid", "urandom")}
+_VOLATILE |= {("threading", "get_ident")}
 _VOLATILE |= {("datetime", "datetime", name) for name in ("now", "utcnow", "today")}
 _VOLATILE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
 _PURE_MODULES = {"datetime", "math", "base64", "hashlib", "_hashlib", "string", "zoneinfo"}
@@ -59,17 +55,10 @@ _READ |= {"joinpath", "as_posix", "bit_length", "sample", "random", "choice", "c
 _READ |= {"randrange", "uniform", "gauss", "shuffle", "getrandbits", "rjust", "ljust"}
 _READ |= {"is_integer", "to_bytes", "count", "index"}
 _DATA = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
-_COMPUTES: tuple[type[ast.AST], ...] = (
-    ast.Constant,
-    ast.JoinedStr,
-    ast.FormattedValue,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-)
-_COMPUTES += (ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Subscript)
-_COMPUTES += (ast.Slice, ast.Starred, ast.keyword, ast.Call, ast.operator, ast.unaryop, ast.boolop)
-_COMPUTES += (ast.cmpop, ast.expr_context)
+_COMPUTES: tuple[type[ast.AST], ...] = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp)
+_COMPUTES += (ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set)
+_COMPUTES += (ast.Dict, ast.Subscript, ast.Slice, ast.Starred, ast.keyword, ast.Call, ast.operator)
+_COMPUTES += (ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 12
 
@@ -97,12 +86,8 @@ def is_volatile(
         data: Whether they may use globals that are plain data, which count separately.
     """
     expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
-    if not expressions:
-        return False
     names = names or {}
-    if not any(
-        _may_differ(node, names) for expression in expressions for node in ast.walk(expression)
-    ):
+    if not any(_may_differ(node, names) for tree in expressions for node in ast.walk(tree)):
         return False
     check = _Check(walk, data=data)
     for expression in expressions:
@@ -305,13 +290,7 @@ def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 def parameters(function: Function | ast.Lambda) -> list[str]:
     """Return the names of the parameters of a function."""
     args = function.args
-    every = [
-        *args.posonlyargs,
-        *args.args,
-        args.vararg,
-        *args.kwonlyargs,
-        args.kwarg,
-    ]
+    every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
     return [parameter.arg for parameter in every if parameter is not None]
 
 

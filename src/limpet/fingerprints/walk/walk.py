@@ -17,14 +17,12 @@ Objects of packages count by class and state, to a limited depth; the user's fun
 followed. Not covered: what C code holds and does not expose.
 """
 
-import contextlib
 import functools
 import os
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
-from types import BuiltinFunctionType, FunctionType, MethodType, UnionType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from limpet.fingerprints.code.source import Sources, text_of_file
@@ -229,38 +227,12 @@ class Walk:
             return ["a", name]
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
-        kind = type(value)
         if is_a(value, *functions.GENERATORS):
             return functions.form_of_generator(self, path, value)
-        if kind is MethodType:
-            inner = {"__func__": value.__func__, "__self__": value.__self__}
-        elif kind is functools.partial:
-            return self._partial(path, value, depth)
-        elif kind is staticmethod or kind is classmethod:
-            inner = {"__func__": value.__func__}
-        elif kind is property:
-            inner = {"fget": value.fget, "fset": value.fset, "fdel": value.fdel}
-        elif kind is UnionType:
-            inner = {"args": value.__args__}
-        elif kind is ContextVar:
-            inner = {"name": value.name}
-            with contextlib.suppress(LookupError):
-                inner["value"] = value.get()
-        else:
-            return objects.form_of_object(self, path, value, named=named, depth=depth)
-        return [
-            kind.__name__,
-            *(self.form(f"{path}.{name}", part, depth=depth) for name, part in inner.items()),
-        ]
-
-    def _partial(self, path: str, value: Any, depth: int) -> Any:
-        func = self.form(f"{path}.func", value.func, depth=depth)
-        args = self.form(f"{path}.args", value.args, depth=depth)
-        keywords = value.keywords  # each partial has its own dict: it holds no state
-        before = len(self.held)
-        form = ["partial", func, args, self.form(f"{path}.keywords", keywords, depth=depth)]
-        self.held[before:] = [held for held in self.held[before:] if held is not keywords]
-        return form
+        form = functions.form_of_wrapper(self, path, value, depth)
+        if form is not UNKNOWN:
+            return form
+        return objects.form_of_object(self, path, value, named=named, depth=depth)
 
     def _builtin(self, path: str, value: Any) -> Any:
         bound = value.__self__

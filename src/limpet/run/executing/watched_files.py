@@ -13,11 +13,10 @@ from limpet.fingerprints.files.audit_hook import (
     early,
     listen,
     missed,
-    read_by,
     stop_listening,
     unwatched,
 )
-from limpet.fingerprints.files.file_reads import Call, Read, StepReads
+from limpet.fingerprints.files.file_reads import Call, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of

@@ -79,7 +79,7 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     users = is_users(kind)
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
-    if not users and not builtin and not walk.room.has_room(depth):
+    if not users and not builtin and not walk.budget.has_room(depth):
         walk.leave_out(path, f"too large: counts by its class and strings, {full_name(kind)}")
         return _briefly(walk, path, value, 0)
     if not users and _is_of_process(kind):
@@ -170,7 +170,7 @@ def _attributes(
 
 
 def _builtin_state(value: Any) -> list[Any]:
-    """Return what an instance of a built-in class holds states elements and attributes."""
+    """Return what an instance of a built-in class holds besides elements and attributes."""
     kind = type(value)
     state: list[Any] = [
         f"{base.__name__} {base.__repr__(value)}"

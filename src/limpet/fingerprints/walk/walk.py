@@ -66,6 +66,7 @@ class Walk:
         reached: Names of modules that contribute something.
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.
+        budget: How many more objects of libraries are visited.
         held: The mutable objects that the current value consists of.
     """
 
@@ -89,14 +90,14 @@ class Walk:
         self.reached: set[str] = set()
         self.of_python: set[str] = set()
         self.volatile_in_classes: dict[int, dict[str, bool]] = {}
-        self.room = objects.Budget()
+        self.budget = objects.Budget()
         self.held: list[Any] = []
         self._home = ""
         self._labels: dict[int, str] = {}
         self._alive: list[Any] = []  # so that no id is reused
-        self._taken: dict[str, int] = {}
+        self._label_counts: dict[str, int] = {}
         self._todo: deque[Callable[[], None]] = deque()
-        self._deep = 0
+        self._nesting = 0
 
     def collect(self, root: Any) -> WalkResult:
         """Return everything that counts for a function, a class or an instance."""
@@ -130,8 +131,8 @@ class Walk:
             documented: Whether other code may read its docstring and hints.
             holder: The object that it is an attribute of; None if it belongs to a module.
         """
-        if not self._deep:
-            self.room = objects.Budget()
+        if not self._nesting:
+            self.budget = objects.Budget()
         # `answer(api_key)` is the name of a default.
         name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
         outer, self.held = self.held, []
@@ -200,16 +201,16 @@ class Walk:
             return scopes.add_module(self, value)
         if kind is BuiltinFunctionType:
             return self._builtin(path, value)
-        if self._deep > _DEEPEST:  # stay below the recursion limit
+        if self._nesting > _DEEPEST:  # stay below the recursion limit
             label = self.label(path, value)
             self._todo.append(functools.partial(self._deeper, label, value, depth))
             return ["see", label]
         self.label(path, value)
-        self._deep += 1
+        self._nesting += 1
         try:
-            return self._guarded(path, value, named=named and self._deep <= 3, depth=depth)  # noqa: PLR2004
+            return self._guarded(path, value, named=named and self._nesting <= 3, depth=depth)  # noqa: PLR2004
         finally:
-            self._deep -= 1
+            self._nesting -= 1
 
     def _deeper(self, label: str, value: Any, depth: int) -> None:
         self.add_form(label, self._guarded(label, value, named=False, depth=depth))
@@ -246,11 +247,11 @@ class Walk:
         """Give an object its name; return the name."""
         if len(path) > _LONGEST_PATH:
             path = path[: _LONGEST_PATH - 40] + "…"
-        count = self._taken[path] = self._taken.get(path, 0) + 1
+        count = self._label_counts[path] = self._label_counts.get(path, 0) + 1
         label = path if count == 1 else f"{path} ({count})"
-        if count > 1 and label in self._taken:
+        if count > 1 and label in self._label_counts:
             return self.label(label, value)
-        self._taken.setdefault(label, 1)
+        self._label_counts.setdefault(label, 1)
         self._labels[id(value)] = label
         self._alive.append(value)
         return label

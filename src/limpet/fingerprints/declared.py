@@ -74,20 +74,20 @@ class DependsOn:
         return Identity(parts, left_out, shown=ShownParts(lambda: shown))
 
 
-def as_declared(given: Any) -> DependsOn | None:
+def as_declared(depends_on: Any) -> DependsOn | None:
     """Return the argument `depends_on` as `DependsOn`.
 
     Raises:
         TypeError: It is not a mapping of lists of strings.
         ValueError: It has an unknown key.
     """
-    if given is None or isinstance(given, DependsOn):
-        return given
+    if depends_on is None or isinstance(depends_on, DependsOn):
+        return depends_on
     listed = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
-    if not isinstance(given, Mapping):
-        raise TypeError(f"depends_on={one_line(given)}: must be a dict of {listed}")
+    if not isinstance(depends_on, Mapping):
+        raise TypeError(f"depends_on={one_line(depends_on)}: must be a dict of {listed}")
     declared: dict[str, Any] = {}
-    for kind, names in given.items():
+    for kind, names in depends_on.items():
         if kind not in KINDS:
             raise ValueError(f"depends_on: unknown key {kind!r}; the keys are {listed}")
         is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))

@@ -88,8 +88,8 @@ def _imports(code: CodeType) -> Iterator[ast.AST]:
             else:
                 yield ast.Import([ast.alias(step.argval)])
         elif step.argval in _IMPORTING and step.opname != "IMPORT_FROM":
-            given = steps[place + 1] if place + 1 < len(steps) else step
-            constant = given.argval if given.opname == "LOAD_CONST" else None
+            argument = steps[place + 1] if place + 1 < len(steps) else step
+            constant = argument.argval if argument.opname == "LOAD_CONST" else None
             yield ast.Call(ast.Name(step.argval), [ast.Constant(constant)], [])
 
 

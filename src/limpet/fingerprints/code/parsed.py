@@ -177,8 +177,8 @@ class Parsed:
     def effects(self) -> list[ast.stmt]:
         """The statements that may do more than assign names: calls, changes of other objects."""
         opened = [self._open(piece) for piece in self._cut.pieces if piece.may_do_something]
-        every = self._rest if None in opened else [*self._rest, *filter(None, opened)]
-        return sorted(filter(may_do_something, every), key=lambda statement: statement.lineno)
+        statements = self._rest if None in opened else [*self._rest, *filter(None, opened)]
+        return sorted(filter(may_do_something, statements), key=lambda statement: statement.lineno)
 
     def uses(self, name: str) -> bool:
         """Tell whether the module uses a name that it imports."""

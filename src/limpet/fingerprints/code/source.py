@@ -78,11 +78,11 @@ class Sources:
         if type(file) is not str:
             return None
         now = self.current_file(file)
-        made = scope.get("__spec__") or scope
+        import_mark = scope.get("__spec__") or scope
         known = _imported.get(file)
-        if known is None or known[0] is not made:
+        if known is None or known[0] is not import_mark:
             if now is not None:
-                _imported[file] = made, now.text
+                _imported[file] = import_mark, now.text
             return now
         return now if now is not None and now.text == known[1] else self._before(file, known[1])
 

@@ -46,10 +46,10 @@ def read_class_body(node: ast.ClassDef) -> CodeSummary:
 
     Its hints count if a decorator, a base or a metaclass may read them.
     """
-    received = bool(node.decorator_list or node.bases or node.keywords)
+    may_be_read = bool(node.decorator_list or node.bases or node.keywords)
     body = node.body[1:] if docstring(node) is not None else node.body
     body = [statement for statement in body if not isinstance(statement, FUNCTIONS)]
-    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
+    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=may_be_read)
 
 
 class _Reader(Writer):
@@ -236,8 +236,8 @@ class _Reader(Writer):
         self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
-        received = node.decorator_list or node.bases or node.keywords
-        (self.scope.fixed if received else self.scope.defined).add(node.name)
+        may_be_read = node.decorator_list or node.bases or node.keywords
+        (self.scope.fixed if may_be_read else self.scope.defined).add(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
         self.write_all(

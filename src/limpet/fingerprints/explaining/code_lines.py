@@ -54,8 +54,8 @@ class _Piece:
         found = []
         for at, line in enumerate(self._lines, 1):
             bare = line
-            for begin, end, other in sorted(cuts.get(at, ()), reverse=True):
-                bare = bare[:begin] + other + bare[end:]
+            for begin, end, replacement in sorted(cuts.get(at, ()), reverse=True):
+                bare = bare[:begin] + replacement + bare[end:]
             if bare.strip() and at not in self._docstring_lines:
                 found.append((bare.rstrip(), line))
         return found

@@ -197,14 +197,14 @@ def _handle(event: str, args: tuple[Any, ...]) -> None:
     for path in paths:
         if isinstance(path, int):
             continue
-        whole = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
+        source = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
         if False in kinds and by is not None:
-            remember(whole, by)
+            remember(source, by)
         for listener, writes in itertools.product(list(_listening), kinds):
             if current == () and not writes:
                 continue
             call = current[1] if current and current[0] is listener else None
-            listener.record(whole, call, writes=writes, by=by)
+            listener.record(source, call, writes=writes, by=by)
 
 
 def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:

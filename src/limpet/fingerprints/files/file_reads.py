@@ -199,5 +199,5 @@ def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
 
 def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
     """Return the paths that functions read in this process, with their digests."""
-    there = list(_read_in_process.items())
-    return [(path, says) for path, (says, readers) in there if not readers.isdisjoint(code)]
+    reads = list(_read_in_process.items())
+    return [(path, says) for path, (says, readers) in reads if not readers.isdisjoint(code)]

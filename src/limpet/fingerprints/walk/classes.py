@@ -50,8 +50,8 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     if node is not None:
         summary = syntax.read_class_body(node)
         form.append(summary.digest)
-        received = bool(node.decorator_list or node.bases or node.keywords)
-        walk.introspection.document(walk, label, node, scope, counts=received)
+        may_be_read = bool(node.decorator_list or node.bases or node.keywords)
+        walk.introspection.document(walk, label, node, scope, counts=may_be_read)
         walk.follow(label, summary, text_at(cls, "__module__") or "", scope, str(file))
     kept = walk.add_form(label, form)
     if node is not None:
@@ -89,7 +89,7 @@ def _is_written(name: str, member: Any, written: Any) -> bool:
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return the members of a class that the user or its metaclass defined."""
     written = {method.name for method in node.body if isinstance(method, FUNCTIONS)} if node else ()
-    made = any(name in held_by(cls) for name in _MAKERS)
+    has_generated = any(name in held_by(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [
         (name, member)
@@ -98,6 +98,6 @@ def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
             name not in left_out or (name in _MAY_BE_WRITTEN and _is_written(name, member, written))
         )
         and (not name.startswith("__pydantic") or (node is None and name in _FIELDS))
-        and not (made and name in _GENERATED and name not in written)
+        and not (has_generated and name in _GENERATED and name not in written)
         and not is_a(member, MemberDescriptorType, GetSetDescriptorType)
     ]

@@ -134,8 +134,8 @@ def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
             return str(scope[known])
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             begin = _begin(left, scope)
-            whole = type(left) in _WHOLE
-            return begin + _begin(right, scope) if begin and whole else begin
+            is_whole = type(left) in _WHOLE
+            return begin + _begin(right, scope) if begin and is_whole else begin
         case ast.JoinedStr(values=values):
             text = ""
             for value in values:
@@ -169,12 +169,12 @@ def variables_read(
 
 def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
     """Tell whether bytecode, or a function inside it, mentions the environment."""
-    every = [name for inner in nested(code) for name in inner.co_names]
+    names = [name for inner in nested(code) for name in inner.co_names]
     return any(
         name in ("environ", "getenv")
         or scope.get(name) is os.environ
         or scope.get(name) is os.getenv
-        for name in every
+        for name in names
     )
 
 
@@ -205,14 +205,14 @@ def add_settings(walk: "Walk", cls: type) -> None:
     ):
         return
     config: Mapping[str, Any] = held_by(cls).get("model_config") or {}
-    filed = {file: _values_in(file) for file in _files(config.get("env_file"))}
+    by_file = {file: _values_in(file) for file in _files(config.get("env_file"))}
     nested = str(config.get("env_nested_delimiter") or "\0").lower()
     for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
         walk.add_variable(field.upper())
         for name in [*os.environ]:
             if name.lower() == field or name.lower().startswith(field + nested):
                 walk.add_variable(name)
-        for file, values in filed.items():
+        for file, values in by_file.items():
             for name, value in values.items():
                 hit = name.lower() == field or name.lower().startswith(field + nested)
                 if hit and not walk.is_secret(name):
@@ -223,14 +223,14 @@ def _variables_of(cls: type, prefix: str) -> Iterator[str]:
     held = held_by(cls)
     fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
     for name, field in fields.items():
-        other = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
-        others = [choice for choice in getattr(other, "choices", [other]) if type(choice) is str]
-        yield from (choice.lower() for choice in others or [prefix + name])
+        alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+        aliases = [choice for choice in getattr(alias, "choices", [alias]) if type(choice) is str]
+        yield from (choice.lower() for choice in aliases or [prefix + name])
 
 
-def _files(given: Any) -> list[str]:
-    every = given if is_a(given, list, tuple) else [given]
-    return [os.fspath(file) for file in every if is_a(file, str, Path)]
+def _files(setting: Any) -> list[str]:
+    files = setting if is_a(setting, list, tuple) else [setting]
+    return [os.fspath(file) for file in files if is_a(file, str, Path)]
 
 
 def _values_in(file: str) -> dict[str, str]:

@@ -41,8 +41,8 @@ def read_function(walk: "Walk", label: str, function: FunctionType, *, documente
         scope = function.__globals__
         summary = read_code(walk, label, code, node, scope)
         if node is not None:
-            received = documented or bool(getattr(node, "decorator_list", ()))
-            walk.introspection.document(walk, label, node, scope, counts=received)
+            may_be_read = documented or bool(getattr(node, "decorator_list", ()))
+            walk.introspection.document(walk, label, node, scope, counts=may_be_read)
             walk.sources.let_go(node)
         numbers = {} if summary is None else summary.free
     else:
@@ -170,9 +170,9 @@ def _add_defaults(
 
 def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
     code = function.__code__
-    given = function.__defaults__ or ()
-    by_place = code.co_varnames[code.co_argcount - len(given) : code.co_argcount]
-    return [*zip(by_place, given, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
+    defaults = function.__defaults__ or ()
+    by_place = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
+    return [*zip(by_place, defaults, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
 
 
 def _written_defaults(node: Definition) -> dict[str, ast.expr]:
@@ -189,15 +189,15 @@ def _note_getter(
     walk: "Walk", node: Definition, summary: CodeSummary, scope: dict[str, Any]
 ) -> None:
     """Note a function that reads the environment variable named by its argument."""
-    given = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
-    given = given[1:] if given[:1] in (["self"], ["cls"]) else given
-    if isinstance(node, ast.Lambda) or not given:
+    arguments = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
+    arguments = arguments[1:] if arguments[:1] in (["self"], ["cls"]) else arguments
+    if isinstance(node, ast.Lambda) or not arguments:
         return
     by_parameter = [
         (chain, name)
         for chain, name in summary.looked_up
         if type(name) is ast.Name
-        and name.id == given[0]
+        and name.id == arguments[0]
         and environment.is_environment(chain, scope)
     ]
     if by_parameter:

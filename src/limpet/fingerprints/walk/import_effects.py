@@ -94,16 +94,16 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
     script may start several.
     """
     if isinstance(statement, ast.ClassDef):
-        made = [*statement.decorator_list, *statement.bases, *statement.keywords]
+        header = [*statement.decorator_list, *statement.bases, *statement.keywords]
         alone = ast.ClassDef(
             statement.name, statement.bases, statement.keywords, [], statement.decorator_list
         )
-        found: list[ast.AST] = [*made] if walk.side_effects.changes(alone, scope) else []
+        found: list[ast.AST] = [*header] if walk.side_effects.changes(alone, scope) else []
         body = filter(may_do_something, statement.body)
         found += [part for inner in body for part in parts_that_change(walk, inner, scope)]
     elif isinstance(statement, FUNCTIONS):
-        given = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
-        found = [*statement.decorator_list, *given]
+        defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
+        found = [*statement.decorator_list, *defaults]
         found = found if walk.side_effects.changes(statement, scope) else []
     else:
         counts = walk.side_effects.changes(statement, scope) and not starts_runs(statement, scope)

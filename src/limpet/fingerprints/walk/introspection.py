@@ -84,8 +84,8 @@ class Introspection:
         if summary.SUBCLASSES in self._noticed:
             classes, self._classes = self._classes, []
             for label, cls in classes:
-                every: list[type] = type.__subclasses__(cls)
-                below = [subclass for subclass in every if is_users(subclass)]
+                subclasses: list[type] = type.__subclasses__(cls)
+                below = [subclass for subclass in subclasses if is_users(subclass)]
                 forms[f"{label}.__subclasses__"] = [
                     walk.form(plain_name(subclass), subclass) for subclass in below
                 ]

@@ -85,11 +85,11 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     if not users and _is_of_process(kind):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
-        given = [(name, held[name]) for name in _CALLED if name in held]
+        called = [(name, held[name]) for name in _CALLED if name in held]
         return [
             "a",
             full_name(kind),
-            [walk.form(f"{path}.{name}", held_value) for name, held_value in given],
+            [walk.form(f"{path}.{name}", held_value) for name, held_value in called],
         ]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:

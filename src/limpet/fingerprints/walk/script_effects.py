@@ -78,14 +78,16 @@ def _add_before_run(walk: "Walk", frame: FrameType) -> None:
         node = walk.sources.definition_of(code)
         body = [] if node is None or isinstance(node, ast.Lambda) else node.body
         own = dict(frame.f_locals)
-    every: Any = scope_in(own, node or ast.Module([], []), scope)
+    visible: Any = scope_in(own, node or ast.Module([], []), scope)
     done: list[ast.AST] = []
     for part in _ran_before(body, frame.f_lineno):
         if isinstance(part, (ast.Import, ast.ImportFrom)):
             _follow_imports(walk, part, scope)
         elif isinstance(part, ast.stmt):
-            done += import_effects.parts_that_change(walk, part, every)
-        elif walk.side_effects.changes(part, every) and not import_effects.starts_runs(part, every):
+            done += import_effects.parts_that_change(walk, part, visible)
+        elif walk.side_effects.changes(part, visible) and not import_effects.starts_runs(
+            part, visible
+        ):
             done.append(part)
     if not done:
         return

@@ -104,17 +104,17 @@ class SideEffects:
                 return True  # calls a method of an argument
         return self._has_effects(value, owner, chain[-1], dropped=dropped)
 
-    def _setattr_has_effects(self, given: ast.expr, scope: Scope) -> bool:
-        library = resolved(chain_of(given) or ("",), scope)[0]
+    def _setattr_has_effects(self, target: ast.expr, scope: Scope) -> bool:
+        library = resolved(chain_of(target) or ("",), scope)[0]
         if is_module(library):
             return not is_users_module(library)
-        return self._is_foreign(given, scope)
+        return self._is_foreign(target, scope)
 
-    def _arguments_have_effects(self, given: list[ast.expr], scope: Scope) -> bool:
+    def _arguments_have_effects(self, arguments: list[ast.expr], scope: Scope) -> bool:
         """Check `map(f, …)` and `Thread(target=f)` by the functions they call."""
-        handed = [chain for chain in map(chain_of, given) if chain is not None]
+        chains = [chain for chain in map(chain_of, arguments) if chain is not None]
         return any(
-            self._has_effects(*resolved(chain, scope), chain[-1], dropped=True) for chain in handed
+            self._has_effects(*resolved(chain, scope), chain[-1], dropped=True) for chain in chains
         )
 
     def _result_has_effects(self, function: ast.expr, scope: Scope, *, dropped: bool) -> bool:
@@ -184,8 +184,9 @@ class SideEffects:
         if id(code) not in self._functions:
             self._functions[id(code)] = False  # until it is checked, for recursion
             node = self._walk.sources.definition_of(code)
-            made = node is None and code.co_filename.startswith("<")  # generated, as by dataclasses
-            self._functions[id(code)] = not made and (
+            # Generated, as by dataclasses.
+            is_generated = node is None and code.co_filename.startswith("<")
+            self._functions[id(code)] = not is_generated and (
                 node is None or self._body_has_effects(node, function.__globals__)
             )
         return self._functions[id(code)]
@@ -228,8 +229,8 @@ class SideEffects:
             return any(type(part) is ast.Call for part in ast.walk(base))
         value, owner = resolved(chain, scope)
         if value is NOTHING:
-            given = is_local(chain[0], scope) and chain[0] not in ("self", "cls")
-            return given or (owner is not None and len(chain) > 1)
+            is_argument = is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            return is_argument or (owner is not None and len(chain) > 1)
         if is_module(value):
             # Attributes of imported modules count anyway: see `import_effects`.
             imported = len(chain) == 1 and not is_local(chain[0], scope)
@@ -256,10 +257,10 @@ class SideEffects:
             chain = chain_of(assigned)
             if chain is not None and len(chain) > 1 and resolved(chain, scope)[1] is not None:
                 return True  # an alias
-        for made in parsed.imports:
-            if isinstance(made, ast.ImportFrom) and not made.level:
-                library = sys.modules.get(made.module or "")
-                bound = any((alias.asname or alias.name) == name for alias in made.names)
+        for statement in parsed.imports:
+            if isinstance(statement, ast.ImportFrom) and not statement.level:
+                library = sys.modules.get(statement.module or "")
+                bound = any((alias.asname or alias.name) == name for alias in statement.names)
                 if bound and is_module(library) and not is_users_module(library):
                     return True
         return False
@@ -287,8 +288,8 @@ class SideEffects:
                 makers = [in_class(base, "__init_subclass__"), in_class(type(base), "__new__")]
                 makers += [in_class(type(base), "__init__")]
                 for maker in makers:
-                    made = getattr(maker, "__func__", maker)
-                    if is_users_function(made) and self._function_has_effects(made):
+                    function = getattr(maker, "__func__", maker)
+                    if is_users_function(function) and self._function_has_effects(function):
                         return True
         return False
 

@@ -141,7 +141,7 @@ def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
 def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
     """Return the volatile attributes of a class, and whether each may be passed in."""
     found: dict[str, bool] = {}
-    taken: set[str] = set()
+    passed_in: set[str] = set()
     for base in bases_of(cls):
         if is_users(base):
             scope, file = scopes.home_of(base)
@@ -149,11 +149,11 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
             if node is None:
                 continue
             assigned, names, may_be_passed = code.assigned_to_self(node)
-            taken |= may_be_passed
+            passed_in |= may_be_passed
             for attribute, values in assigned.items():
                 if code.is_volatile(values, scope, walk, names):
                     found[attribute] = True
-    return {name: name in taken for name in found}
+    return {name: name in passed_in for name in found}
 
 
 def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
@@ -180,12 +180,14 @@ def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) 
     if parsed is None or not enclosing or not is_users(function) or not is_plain(value):
         return False
     for around in parsed.functions_called(enclosing):
-        taken = code.parameters(around)
-        names = {parameter: [code.ARGUMENT] for parameter in taken} | assignments(around.body)
-        values = [code.default_expression(expression, taken) for expression in names.get(name, [])]
+        arguments = code.parameters(around)
+        names = {parameter: [code.ARGUMENT] for parameter in arguments} | assignments(around.body)
+        values = [
+            code.default_expression(expression, arguments) for expression in names.get(name, [])
+        ]
         is_set = f"nonlocal {name}" in parsed.text
         if code.is_volatile(values, function.__globals__, walk, names, data=False) and (
-            is_created(walk, value) if name in taken or is_set else True
+            is_created(walk, value) if name in arguments or is_set else True
         ):
             return True
     return any(_is_given_to_decorator(walk, wrapped, name) for wrapped in _functions_in(function))
@@ -214,12 +216,12 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
         )
         if type(maker) is not FunctionType:
             continue
-        taken = dict(zip(maker.__code__.co_varnames, decorator.args, strict=False))
-        taken |= {
+        arguments = dict(zip(maker.__code__.co_varnames, decorator.args, strict=False))
+        arguments |= {
             keyword.arg: keyword.value for keyword in decorator.keywords if keyword.arg is not None
         }
-        if name in taken and code.is_volatile(
-            [taken[name]], function.__globals__, walk, data=False
+        if name in arguments and code.is_volatile(
+            [arguments[name]], function.__globals__, walk, data=False
         ):
             return True
     return False

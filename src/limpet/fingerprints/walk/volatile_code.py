@@ -186,13 +186,13 @@ class _Check:
         if isinstance(node, ast.Lambda):
             self.visit(node.body, function.__globals__, names, depth + 1)
             return
-        given = [
+        defaults = [
             default
             for default in (*node.args.defaults, *node.args.kw_defaults)
             if default is not None
         ]
         names.update(assignments(node.body))
-        for default in given:
+        for default in defaults:
             self.visit(default, function.__globals__, {}, depth + 1)
         for step in statements_in(node):
             for part in self._parts(step):
@@ -235,17 +235,17 @@ def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Loca
     for method in cls.body:
         if not isinstance(method, FUNCTIONS):
             continue
-        given = parameters(method)[1:]
-        passed_in |= {*given}
-        names |= dict.fromkeys(given, (ARGUMENT,))
+        arguments = parameters(method)[1:]
+        passed_in |= {*arguments}
+        names |= dict.fromkeys(arguments, (ARGUMENT,))
         for name, values in assignments(method.body).items():
             names[name] = [*names.get(name, ()), *values]
         for node in statements_in(method):
             for attribute, value in _attributes_set(node):
                 named = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-                if named & {*given}:
+                if named & {*arguments}:
                     passed_in.add(attribute)
-                found.setdefault(attribute, []).append(default_expression(value, given))
+                found.setdefault(attribute, []).append(default_expression(value, arguments))
     return found, names, passed_in
 
 
@@ -253,26 +253,26 @@ def kept_parameters(cls: ast.ClassDef) -> list[str]:
     """Return the parameters that a class keeps under the same name, in order; others as ''."""
     for method in cls.body:
         if isinstance(method, FUNCTIONS) and method.name == "__init__":
-            taken = parameters(method)[1:]
+            arguments = parameters(method)[1:]
             kept = {
                 name
                 for node in statements_in(method)
                 for name, value in _attributes_set(node)
                 if isinstance(value, ast.Name) and value.id == name
             }
-            return [name if name in kept else "" for name in taken]
+            return [name if name in kept else "" for name in arguments]
     fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
     return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
-def default_expression(node: ast.expr, given: list[str]) -> ast.expr:
+def default_expression(node: ast.expr, arguments: list[str]) -> ast.expr:
     """Return the expression used without an argument: `uuid4()` in `name or uuid4()`."""
     match node:
-        case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=name), other]) if name in given:
+        case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=name), other]) if name in arguments:
             return other
-        case ast.IfExp(body=ast.Name(id=name), orelse=other) if name in given:
+        case ast.IfExp(body=ast.Name(id=name), orelse=other) if name in arguments:
             return other
-        case ast.IfExp(body=other, orelse=ast.Name(id=name)) if name in given:
+        case ast.IfExp(body=other, orelse=ast.Name(id=name)) if name in arguments:
             return other
     return node
 
@@ -290,8 +290,8 @@ def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 def parameters(function: Function | ast.Lambda) -> list[str]:
     """Return the names of the parameters of a function."""
     args = function.args
-    every = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
-    return [parameter.arg for parameter in every if parameter is not None]
+    named = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+    return [parameter.arg for parameter in named if parameter is not None]
 
 
 def _bound(target: ast.AST) -> list[str]:

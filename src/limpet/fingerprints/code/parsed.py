@@ -11,7 +11,7 @@ from limpet.fingerprints.code.statements import (
     assignments,
     at_import,
     children,
-    may_do_something,
+    may_have_effects,
 )
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -43,19 +43,19 @@ class Parsed:
         self._lambdas: dict[int, dict[int, list[ast.Lambda]]] = {}
         self._opened: dict[int, ast.stmt] = {}
         try:
-            self._take(ast.parse(self._cut.rest))
+            self._use_tree(ast.parse(self._cut.rest))
         except SyntaxError:
-            self._take_whole(ast.parse(text))
+            self._use_whole_file(ast.parse(text))
 
-    def _take_whole(self, tree: ast.Module) -> None:
+    def _use_whole_file(self, tree: ast.Module) -> None:
         """Use the whole file: it was cut in the wrong place."""
         self._cut = Cut(self.text)
         self._classes, self._functions, self._lines = {}, {}, {}
         for name in ("_statements", "assignments", "places", "effects", "imports"):
             vars(self).pop(name, None)
-        self._take(tree)
+        self._use_tree(tree)
 
-    def _take(self, tree: ast.Module) -> None:
+    def _use_tree(self, tree: ast.Module) -> None:
         self._rest = tree.body
         for statement in tree.body:
             if type(statement) not in SIMPLE:
@@ -85,13 +85,13 @@ class Parsed:
         except SyntaxError:
             body = []
         if len(body) != 1:
-            self._take_whole(self.tree)
+            self._use_whole_file(self.tree)
             return None
         self._opened[piece.first] = body[0]
         self._index(body[0], body[0], "", deeper=piece.holds_others)
         return body[0]
 
-    def let_go(self, line: int) -> None:
+    def release(self, line: int) -> None:
         """Forget the function that begins on a line; it is parsed again if needed.
 
         Most functions are read once, and syntax trees take up most of the memory of a walk.
@@ -126,12 +126,12 @@ class Parsed:
         except _FAILS:  # in a function that is never used
             return ast.Module([ast.Expr(ast.Constant(self.text))], [])
 
-    def class_called(self, name: str) -> ast.ClassDef | None:
+    def class_named(self, name: str) -> ast.ClassDef | None:
         """Return a class by its qualified name; the last if there are several."""
         self._open_named(name)
         return self._classes.get(name)
 
-    def functions_called(self, name: str) -> list[Function]:
+    def functions_named(self, name: str) -> list[Function]:
         """Return functions by their qualified name."""
         self._open_named(name)
         return self._functions.get(name, [])
@@ -176,9 +176,9 @@ class Parsed:
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
         """The statements that may do more than assign names: calls, changes of other objects."""
-        opened = [self._open(piece) for piece in self._cut.pieces if piece.may_do_something]
+        opened = [self._open(piece) for piece in self._cut.pieces if piece.may_have_effects]
         statements = self._rest if None in opened else [*self._rest, *filter(None, opened)]
-        return sorted(filter(may_do_something, statements), key=lambda statement: statement.lineno)
+        return sorted(filter(may_have_effects, statements), key=lambda statement: statement.lineno)
 
     def uses(self, name: str) -> bool:
         """Tell whether the module uses a name that it imports."""

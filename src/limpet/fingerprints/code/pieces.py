@@ -53,7 +53,7 @@ class Piece:
         return self.is_class or _NESTED.search(self.text) is not None
 
     @property
-    def may_do_something(self) -> bool:
+    def may_have_effects(self) -> bool:
         """Whether defining it may do more than assign a name."""
         if self.text.startswith("@"):
             return True

@@ -70,7 +70,7 @@ class Sources:
         found = self.module(scope)
         if found is None and file is not None:
             found = self._read(file)
-        return None if found is None else found.class_called(text_at(cls, "__qualname__") or "")
+        return None if found is None else found.class_named(text_at(cls, "__qualname__") or "")
 
     def module(self, scope: Mapping[str, Any]) -> Parsed | None:
         """Return the syntax of a module as it was at the first walk after its import."""
@@ -119,9 +119,9 @@ class Sources:
         """Return a callable that gives the source of a function, including comments."""
         return functools.partial(self._home[id(node)].text_between, *lines_of(node))
 
-    def let_go(self, node: Definition) -> None:
+    def release(self, node: Definition) -> None:
         """Forget the syntax of a function, if it can be parsed again."""
-        self._home.pop(id(node)).let_go(lines_of(node)[0])
+        self._home.pop(id(node)).release(lines_of(node)[0])
 
 
 def _fits(node: Definition, code: CodeType) -> bool:

@@ -96,7 +96,7 @@ def registered_by(statement: ast.stmt) -> list[str]:
     return found
 
 
-def may_do_something(statement: Any) -> bool:
+def may_have_effects(statement: Any) -> bool:
     """Tell whether a statement may do more than assign names; most do not."""
     kind = type(statement)
     if kind in _IMPORTS:

@@ -12,7 +12,7 @@ from limpet.fingerprints.code.summary import FUNCTIONS
 from limpet.fingerprints.walk import scopes, volatile
 from limpet.fingerprints.walk.environment import add_settings
 from limpet.fingerprints.walk.ownership import is_users
-from limpet.fingerprints.walk.safe_access import bases_of, held_by, is_a, plain_name, text_at
+from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, plain_name, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -61,7 +61,7 @@ def read_class(walk: "Walk", label: str, cls: type) -> None:
     assigned = assignments(node.body) if node is not None else {}
     for name, member in _members(cls, node):
         place = f"{label}.{name}"
-        if issubclass(cls, Enum) and any(base is cls for base in bases_of(type(member))):
+        if issubclass(cls, Enum) and any(base is cls for base in mro_of(type(member))):
             held = walk.form(f"{place}.value", member.__dict__["_value_"])
             walk.add_form(place, [member.__dict__["_name_"], held])
         elif volatile.is_member(walk, name, member, assigned.get(name, []), scope):
@@ -89,11 +89,11 @@ def _is_written(name: str, member: Any, written: Any) -> bool:
 def _members(cls: type, node: Any) -> list[tuple[str, Any]]:
     """Return the members of a class that the user or its metaclass defined."""
     written = {method.name for method in node.body if isinstance(method, FUNCTIONS)} if node else ()
-    has_generated = any(name in held_by(cls) for name in _MAKERS)
+    has_generated = any(name in class_dict(cls) for name in _MAKERS)
     left_out = _KEPT | _FIELDS if node is not None else _KEPT
     return [
         (name, member)
-        for name, member in sorted(held_by(cls).items())
+        for name, member in sorted(class_dict(cls).items())
         if (
             name not in left_out or (name in _MAY_BE_WRITTEN and _is_written(name, member, written))
         )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.bytecode import nested
 from limpet.fingerprints.code.summary import Chain, CodeSummary
-from limpet.fingerprints.walk.safe_access import bases_of, held_by, is_a, text_at
+from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -199,12 +199,12 @@ def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
 
 def add_settings(walk: "Walk", cls: type) -> None:
     """Add the variables that a settings class reads, and their values in its `.env` file."""
-    bases = bases_of(cls)
+    bases = mro_of(cls)
     if not any(
         (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
     ):
         return
-    config: Mapping[str, Any] = held_by(cls).get("model_config") or {}
+    config: Mapping[str, Any] = class_dict(cls).get("model_config") or {}
     by_file = {file: _values_in(file) for file in _files(config.get("env_file"))}
     nested = str(config.get("env_nested_delimiter") or "\0").lower()
     for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
@@ -220,7 +220,7 @@ def add_settings(walk: "Walk", cls: type) -> None:
 
 
 def _variables_of(cls: type, prefix: str) -> Iterator[str]:
-    held = held_by(cls)
+    held = class_dict(cls)
     fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
     for name, field in fields.items():
         alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints.code import syntax
 from limpet.fingerprints.code.imports import file_of_module, imports_in
 from limpet.fingerprints.code.parsed import Parsed, lines_of
-from limpet.fingerprints.code.statements import may_do_something, registered_by
+from limpet.fingerprints.code.statements import may_have_effects, registered_by
 from limpet.fingerprints.code.summary import FUNCTIONS, CodeSummary
 from limpet.fingerprints.walk import scopes
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
-from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, text_at
+from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -51,7 +51,7 @@ def _reach_parent(walk: "Walk", module: str) -> None:
     above = module.rpartition(".")[0]
     package = sys.modules.get(above)
     if above and is_module(package):
-        reach(walk, above, names_of(package))
+        reach(walk, above, module_dict(package))
 
 
 def _add_effects(walk: "Walk", module: str, scope: Scope, parsed: Parsed, file: str) -> None:
@@ -99,7 +99,7 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
             statement.name, statement.bases, statement.keywords, [], statement.decorator_list
         )
         found: list[ast.AST] = [*header] if walk.side_effects.changes(alone, scope) else []
-        body = filter(may_do_something, statement.body)
+        body = filter(may_have_effects, statement.body)
         found += [part for inner in body for part in parts_that_change(walk, inner, scope)]
     elif isinstance(statement, FUNCTIONS):
         defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
@@ -167,7 +167,7 @@ def _add_library_attributes(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
     for name, attribute in sorted(_set_in(parsed.text)):
         if name in libraries:
             library = scope[name]
-            path, held = f"{text_at(library, '__name__')}.{attribute}", names_of(library)
+            path, held = f"{text_at(library, '__name__')}.{attribute}", module_dict(library)
             if attribute in held:
                 walk.add(path, held[attribute])
             else:
@@ -209,7 +209,7 @@ def _follow_imports(walk: "Walk", scope: Scope, parsed: Parsed, file: str) -> No
                 _add_file(walk, name, file)
                 _reach_parent(walk, name)
             elif is_module(loaded):
-                walk.defer(reach, walk, name, names_of(loaded))
+                walk.defer(reach, walk, name, module_dict(loaded))
 
 
 def _is_library(module: str) -> bool:

@@ -13,10 +13,10 @@ from limpet.fingerprints.code.statements import statements_in
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
 from limpet.fingerprints.walk.safe_access import (
     attributes_of,
-    bases_of,
-    held_by,
+    class_dict,
+    module_dict,
     module_name,
-    names_of,
+    mro_of,
     text_at,
 )
 
@@ -36,7 +36,7 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
         if is_module(value):
             if not is_users_module(value):
                 owner = _root(text_at(value, "__name__"))
-            value = names_of(value).get(name, NOTHING)
+            value = module_dict(value).get(name, NOTHING)
         elif issubclass(type(value), type):
             cls, owner = value, owner if is_users(value) else owner or package_of(value)
             value = in_class(cls, name)
@@ -64,7 +64,7 @@ def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], di
             path = within or (alias.name if alias.asname else alias.name.partition(".")[0])
             module = sys.modules.get(path)
             if is_module(module):
-                value = names_of(module).get(alias.name, NOTHING) if within else module
+                value = module_dict(module).get(alias.name, NOTHING) if within else module
                 bound = (alias.asname or alias.name).partition(".")[0]
                 found[is_users_module(module)][bound] = value
     return found
@@ -89,7 +89,9 @@ def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, 
 
 def in_class(cls: type, name: str) -> Any:
     """Return an attribute from a class or its bases; NOTHING if they do not have it."""
-    return next((held_by(base)[name] for base in bases_of(cls) if name in held_by(base)), NOTHING)
+    return next(
+        (class_dict(base)[name] for base in mro_of(cls) if name in class_dict(base)), NOTHING
+    )
 
 
 def is_users_function(value: Any) -> bool:

@@ -30,9 +30,9 @@ from limpet.fingerprints.walk import volatile
 from limpet.fingerprints.walk.ownership import full_name, is_users
 from limpet.fingerprints.walk.safe_access import (
     attributes_of,
-    bases_of,
-    held_by,
+    class_dict,
     is_a,
+    mro_of,
     plain_name,
     text_at,
 )
@@ -114,7 +114,7 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
 
 
 def _is_of_process(kind: type) -> bool:
-    return any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind))
+    return any(full_name(base) in _OF_THE_PROCESS for base in mro_of(kind))
 
 
 def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
@@ -287,7 +287,7 @@ def _is_followed(referent: Any) -> bool:
 def _texts(value: Any) -> list[Any]:
     """Return the strings that a C object exposes. Numbers may be addresses."""
     found = []
-    for name, member in sorted(held_by(type(value)).items()):
+    for name, member in sorted(class_dict(type(value)).items()):
         if is_a(member, GetSetDescriptorType, MemberDescriptorType) and name not in (
             "__doc__",
             "__module__",

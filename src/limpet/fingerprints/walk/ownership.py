@@ -12,7 +12,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
 from limpet.fingerprints.code.imports import file_of_module
-from limpet.fingerprints.walk.safe_access import module_name, names_of, plain_name, text_at
+from limpet.fingerprints.walk.safe_access import module_dict, module_name, plain_name, text_at
 
 _FOR_PACKAGES = {"site-packages", "dist-packages"}
 
@@ -55,7 +55,7 @@ def _is_users_by_name(name: str) -> bool:
 
 def is_users_module(module: ModuleType) -> bool:
     """Tell whether a module is the user's."""
-    names = names_of(module)
+    names = module_dict(module)
     if names.get("__name__") == "__main__":
         return True
     file = names.get("__file__")

@@ -40,19 +40,19 @@ def is_a(thing: Any, *kinds: type) -> bool:
     return False
 
 
-def bases_of(cls: type) -> tuple[type, ...]:
+def mro_of(cls: type) -> tuple[type, ...]:
     """Return a class and all its bases: its `__mro__`."""
     found: tuple[type, ...] = _bases(cls)
     return found
 
 
-def held_by(cls: type) -> Mapping[str, Any]:
+def class_dict(cls: type) -> Mapping[str, Any]:
     """Return the `__dict__` of a class."""
     found: Mapping[str, Any] = _held(cls)
     return found
 
 
-def names_of(module: ModuleType) -> dict[str, Any]:
+def module_dict(module: ModuleType) -> dict[str, Any]:
     """Return the `__dict__` of a module, even if it is not loaded yet."""
     found: dict[str, Any] | None = _names_of_module(module)
     return {} if found is None else found
@@ -67,7 +67,7 @@ def text_at(thing: Any, name: str) -> str | None:
     elif id(kind) in _HONEST:
         found = getattr(thing, name, None)
     elif issubclass(kind, ModuleType):
-        found = names_of(thing).get(name)
+        found = module_dict(thing).get(name)
     else:
         found = _own_dict(thing).get(name)
         if type(found) is not str and name == "__module__":
@@ -78,14 +78,14 @@ def text_at(thing: Any, name: str) -> str | None:
 def attributes_of(value: Any) -> dict[str, Any]:
     """Return the attributes of an object."""
     attributes: dict[str, Any] = {}
-    for cls in bases_of(type(value)):
-        slots = held_by(cls).get("__slots__", ())
+    for cls in mro_of(type(value)):
+        slots = class_dict(cls).get("__slots__", ())
         if not is_a(slots, *_LISTS):
             continue
         for name in [slots] if type(slots) is str else tuple(slots):
             if type(name) is not str:
                 continue
-            slot = held_by(cls).get(_mangled(cls, name))
+            slot = class_dict(cls).get(_mangled(cls, name))
             if type(slot) is MemberDescriptorType:
                 with contextlib.suppress(AttributeError):  # not set yet
                     attributes[name] = slot.__get__(value)
@@ -103,8 +103,8 @@ def _own_dict(value: Any) -> dict[Any, Any]:
     if issubclass(kind, local):
         held: dict[Any, Any] = local.__getattribute__(value, "__dict__")
         return held
-    for cls in bases_of(kind):
-        found = held_by(cls).get("__dict__")
+    for cls in mro_of(kind):
+        found = class_dict(cls).get("__dict__")
         if type(found) is GetSetDescriptorType:
             with contextlib.suppress(AttributeError, TypeError):
                 held = found.__get__(value)

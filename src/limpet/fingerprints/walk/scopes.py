@@ -14,7 +14,7 @@ from limpet.fingerprints.code.imports import file_of_module, files_below, import
 from limpet.fingerprints.code.summary import Chain, CodeSummary
 from limpet.fingerprints.walk import environment, import_effects, volatile
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
-from limpet.fingerprints.walk.safe_access import held_by, names_of, text_at
+from limpet.fingerprints.walk.safe_access import class_dict, module_dict, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -71,7 +71,7 @@ def _add_chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documen
             else:
                 walk.of_python.add(first)
         return  # a builtin, or not defined yet
-    if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
+    if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_limpet_command():
         walk.add_form("sys.argv", [walk.normalizer.string(argument) for argument in sys.argv[1:]])
         return
     value, path = scope[first], walk.short(module, first)
@@ -81,7 +81,7 @@ def _add_chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documen
             _add_library(walk, path, value, rest)
             return
         name = rest.pop(0)
-        owner, where = names_of(value), text_at(value, "__name__") or name
+        owner, where = module_dict(value), text_at(value, "__name__") or name
         import_effects.reach(walk, where, owner)
         if name not in owner:
             add_module(walk, value)
@@ -98,7 +98,7 @@ def _add_library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -
     for name in rest:
         if not is_module(value):
             return
-        value = names_of(value).get(name)
+        value = module_dict(value).get(name)
     if is_users(value) or is_users(type(value)):  # the user assigned it
         walk.add(full, value)
 
@@ -108,13 +108,13 @@ def home_of(cls: type) -> tuple[Scope, str | None]:
     home = text_at(cls, "__module__") or ""
     module = sys.modules.get(home)
     if module is not None and is_module(module):
-        file = names_of(module).get("__file__")
-        return names_of(module), file if isinstance(file, str) else _file_of_methods(cls)
+        file = module_dict(module).get("__file__")
+        return module_dict(module), file if isinstance(file, str) else _file_of_methods(cls)
     return {}, _file_of_methods(cls) or file_of_module(home, "")
 
 
 def _file_of_methods(cls: type) -> str | None:
-    methods = (method for method in held_by(cls).values() if type(method) is FunctionType)
+    methods = (method for method in class_dict(cls).values() if type(method) is FunctionType)
     return next((method.__code__.co_filename for method in methods), None)
 
 
@@ -126,7 +126,7 @@ def add_module(walk: "Walk", module: ModuleType) -> Any:
     if not is_users_module(module):
         return ["library", text_at(module, "__name__")]
     name = text_at(module, "__name__") or ""
-    add_scope(walk, name, names_of(module))
+    add_scope(walk, name, module_dict(module))
     return ["module", walk.short(name, "") or "its own"]
 
 
@@ -192,7 +192,7 @@ def add_import(walk: "Walk", name: str, importer: str) -> None:
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
-        add_scope(walk, name, names_of(loaded))
+        add_scope(walk, name, module_dict(loaded))
     found = file_of_module(name, importer)
     if found is not None:
         add_file(walk, name, found)
@@ -216,7 +216,7 @@ def add_file(walk: "Walk", name: str, file: str) -> None:
         add_import(walk, imported, file)
 
 
-def is_our_command() -> bool:
+def is_limpet_command() -> bool:
     """Tell whether this process runs the `limpet` command, not a user's script."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)

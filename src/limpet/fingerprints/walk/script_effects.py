@@ -20,7 +20,7 @@ from limpet.fingerprints.code.summary import CodeSummary
 from limpet.fingerprints.walk import import_effects, scopes, volatile
 from limpet.fingerprints.walk.name_lookup import scope_in
 from limpet.fingerprints.walk.ownership import is_module, is_users_file, is_users_module
-from limpet.fingerprints.walk.safe_access import is_a, names_of
+from limpet.fingerprints.walk.safe_access import is_a, module_dict
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -31,9 +31,9 @@ _HEADERS = ("test", "iter", "items", "subject")
 def reach_script(walk: "Walk") -> None:
     """Add the side effects of the script that started this process."""
     main = sys.modules.get("__main__")
-    if not is_module(main) or scopes.is_our_command():
+    if not is_module(main) or scopes.is_limpet_command():
         return
-    scope = names_of(main)
+    scope = module_dict(main)
     file = scope.get("__file__")
     if type(file) is not str or not file.endswith(".py") or not is_users_file(file):
         return
@@ -134,7 +134,7 @@ def _follow_imports(walk: "Walk", node: ast.Import | ast.ImportFrom, scope: dict
     for name in imports_in([node], scope.get("__package__")):
         loaded = sys.modules.get(name)
         if is_module(loaded) and is_users_module(loaded):
-            walk.defer(import_effects.reach, walk, name, names_of(loaded))
+            walk.defer(import_effects.reach, walk, name, module_dict(loaded))
 
 
 def _add_locals(

@@ -11,7 +11,7 @@ from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodTyp
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.walk.ownership import full_name, is_module, is_users
-from limpet.fingerprints.walk.safe_access import attributes_of, bases_of, held_by, is_a
+from limpet.fingerprints.walk.safe_access import attributes_of, class_dict, is_a, mro_of
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
@@ -60,4 +60,6 @@ def _is_walked(walk: "Walk", value: Any) -> bool:
     if form_of_scalar(value, walk.normalizer) is not UNKNOWN:
         return True
     # An object that acts as a function: a cache around it, a tool.
-    return any(name in held_by(base) for base in bases_of(kind) for name in ("__call__", "__get__"))
+    return any(
+        name in class_dict(base) for base in mro_of(kind) for name in ("__call__", "__get__")
+    )

@@ -139,9 +139,8 @@ class SideEffects:
                         if is_module(value) and is_users_module(value):
                             return False
                     package = owner if owner is not None else package_of(value)
-                    return not is_users_own(value) and has_side_effects(
-                        package, name, dropped=dropped
-                    )
+                    has_effects = has_side_effects(package, name, dropped=dropped)
+                    return has_effects and not is_users_own(value)
                 within = within.func
             else:
                 within = within.value

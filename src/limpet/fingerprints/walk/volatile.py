@@ -27,7 +27,7 @@ from limpet.fingerprints.code.summary import chain_of
 from limpet.fingerprints.walk import scopes
 from limpet.fingerprints.walk import volatile_code as code
 from limpet.fingerprints.walk.ownership import is_users
-from limpet.fingerprints.walk.safe_access import attributes_of, bases_of, is_a, text_at
+from limpet.fingerprints.walk.safe_access import attributes_of, is_a, mro_of, text_at
 from limpet.fingerprints.walk.values import contents_of
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
     """Return the volatile attributes of a class, and whether each may be passed in."""
     found: dict[str, bool] = {}
     passed_in: set[str] = set()
-    for base in bases_of(cls):
+    for base in mro_of(cls):
         if is_users(base):
             scope, file = scopes.home_of(base)
             node = walk.sources.class_statement(base, scope, file)
@@ -179,7 +179,7 @@ def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) 
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
     if parsed is None or not enclosing or not is_users(function) or not is_plain(value):
         return False
-    for around in parsed.functions_called(enclosing):
+    for around in parsed.functions_named(enclosing):
         arguments = code.parameters(around)
         names = {parameter: [code.ARGUMENT] for parameter in arguments} | assignments(around.body)
         values = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from limpet.fingerprints.code.statements import assignments, statements_in
 from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
-from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, text_at
+from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
@@ -158,7 +158,7 @@ class _Check:
             if not is_users(value):
                 self._library(((text_at(value, "__name__") or ""), *rest))
                 return
-            value = names_of(value).get(rest.pop(0))
+            value = module_dict(value).get(rest.pop(0))
         if type(value) is FunctionType and is_users(value):
             self.unknown |= bool(rest)
             self._function(value, depth)

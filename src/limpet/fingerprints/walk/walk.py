@@ -40,7 +40,7 @@ from limpet.fingerprints.walk import secret_values as hidden
 from limpet.fingerprints.walk.introspection import Introspection
 from limpet.fingerprints.walk.ownership import full_name, is_module, is_users, is_users_module
 from limpet.fingerprints.walk.result import WalkResult
-from limpet.fingerprints.walk.safe_access import is_a, module_name, names_of, plain_name, text_at
+from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, plain_name, text_at
 from limpet.fingerprints.walk.side_effects import SideEffects
 from limpet.fingerprints.walk.values import UNKNOWN, Normalizer, form_of_scalar
 
@@ -103,7 +103,7 @@ class Walk:
         """Return everything that counts for a function, a class or an instance."""
         self._home = module_name(root)
         home = sys.modules.get(self._home)
-        file = names_of(home).get("__file__") if is_module(home) else None
+        file = module_dict(home).get("__file__") if is_module(home) else None
         folder = os.path.dirname(os.path.abspath(file or "."))  # noqa: PTH100, PTH120 - strings
         self.normalizer = Normalizer((folder, os.getcwd()), self._secrets)  # noqa: PTH109
         self.result.forms["function"] = ["function", full_name(root)]
@@ -222,9 +222,8 @@ class Walk:
             raise
         except Exception as error:  # noqa: BLE001 - a foreign object must not end a run
             name = full_name(type(value))
-            self.leave_out(
-                path, f"{type(error).__name__} while reading it: counts by its class, {name}"
-            )
+            why = f"{type(error).__name__} while reading it: counts by its class, {name}"
+            self.leave_out(path, why)
             return ["a", name]
 
     def _compound(self, path: str, value: Any, *, named: bool, depth: int) -> Any:
@@ -286,7 +285,9 @@ class Walk:
     def users_texts(self) -> list[str]:
         """The source of each of the user's loaded modules."""
         modules = [module for module in list(sys.modules.values()) if is_module(module)]
-        files = [names_of(module).get("__file__") for module in modules if is_users_module(module)]
+        files = [
+            module_dict(module).get("__file__") for module in modules if is_users_module(module)
+        ]
         return [text_of_file(file) for file in files if type(file) is str]
 
     @functools.cached_property

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from machine import describe, print_table, verdict
 
+from limpet.fingerprints.files.audit_hook import Watch, listen, stop_listening
 from limpet.fingerprints.files.file_reads import StepReads
-from limpet.fingerprints.files.listening import Watch, listen, stop_listening
 from limpet.fingerprints.files.project import Project
 
 CELL_S = 0.0002  # what benchmarks/run.py allows for a cell

@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
 from limpet.config.errors import CANNOT_IMPORT, did_you_mean, quoted
-from limpet.fingerprints.files.listening import importing
+from limpet.fingerprints.files.audit_hook import importing
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 

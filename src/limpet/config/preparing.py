@@ -122,7 +122,7 @@ def _declared(
     )
     declared = DependsOn(files, env, packages, folder)
     try:
-        declared.look()
+        declared.identity()
     except LimpetError as error:
         findings.add(path, str(error.args[0]).removeprefix("depends_on: "), error.hint)
         return None

@@ -16,8 +16,8 @@ from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores
 from limpet.evaluators.reads import checked_reads
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
-from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
+from limpet.fingerprints.walk.result import digest_of
 from limpet.text import one_line
 from limpet.types import Output
 
@@ -99,7 +99,7 @@ class _Known:
     depends_on: DependsOn | None = None
 
 
-class _Renamed(LookedAt, Evaluator):
+class _Renamed(CodeStep, Evaluator):
     """An evaluator under another name, or with another fingerprint."""
 
     def __init__(
@@ -123,9 +123,9 @@ class _Renamed(LookedAt, Evaluator):
         return code_of(self._inner) if self._known.version is None else {}
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def stated(self) -> Mapping[str, str]:
         version = self._known.version
-        return said_by(self._inner) if version is None else {"version": digest_of(version)}
+        return stated_by(self._inner) if version is None else {"version": digest_of(version)}
 
     @property
     def described(self) -> Mapping[str, Any]:
@@ -155,7 +155,7 @@ class _Renamed(LookedAt, Evaluator):
 def _renamed(
     thing: Evaluator, name: str | None, known: _Known, endpoint: str | Unset | None
 ) -> Evaluator:
-    if not isinstance(thing, LookedAt) and not isinstance(thing.fingerprint, Mapping):
+    if not isinstance(thing, CodeStep) and not isinstance(thing.fingerprint, Mapping):
         raise TypeError(
             f"{one_line(thing)}: its fingerprint is {one_line(thing.fingerprint)}; make it a dict "
             "of texts, or a property that returns one"

@@ -1,1 +1,1 @@
-"""What a function, a value, a file, a call depends on."""
+"""What a result depends on: code, values, files. Start at `identity.py`."""

@@ -1,4 +1,4 @@
-"""What does a step depend on that nobody can see? What was declared says it: `depends_on`."""
+"""What does a step depend on that its code does not show? `depends_on` declares it."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -11,14 +11,14 @@ from typing import Any
 from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.shown import (
     MOST_TEXT,
-    Showing,
     Shown,
+    ShownParts,
     shown_file,
     shown_text,
     shown_variable,
 )
 from limpet.fingerprints.identity import Identity
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.names import is_secret_name
 from limpet.text import one_line
@@ -30,13 +30,13 @@ _MOST_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class DependsOn:
-    """What was declared.
+    """Declared dependencies.
 
     Attributes:
-        files: Paths, and patterns with `*` and `**`: each file counts by its content.
-        env: Variables of the environment: each counts by its value.
-        packages: As pip knows them: each counts by its version.
-        folder: Where relative paths start; None: the working directory.
+        files: Paths, and patterns with `*` and `**`. A file counts by its content.
+        env: Environment variables. A variable counts by its value.
+        packages: Distribution names. A package counts by its version.
+        folder: Where relative paths start; the working directory if None.
     """
 
     files: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ class DependsOn:
     packages: tuple[str, ...] = ()
     folder: Path | None = None
 
-    def look(self) -> Identity:
-        """Return what it is now.
+    def identity(self) -> Identity:
+        """Return the current identity of the dependencies.
 
         Raises:
-            LimpetError: There is no such file or package.
+            LimpetError: A file or package does not exist.
         """
         parts: dict[str, str] = {}
         left_out: dict[str, str] = {}
@@ -71,30 +71,30 @@ class DependsOn:
             version = _version(package)
             parts[f"package {package}"] = digest_of(version)
             shown[f"package {package}"] = shown_text("package", version)
-        return Identity(parts, left_out, shown=Showing(lambda: shown))
+        return Identity(parts, left_out, shown=ShownParts(lambda: shown))
 
 
-def as_declared(given: Any) -> DependsOn | None:
-    """Return what somebody gave as `depends_on`.
+def as_declared(depends_on: Any) -> DependsOn | None:
+    """Return the argument `depends_on` as `DependsOn`.
 
     Raises:
-        TypeError: It is not a mapping of lists of texts.
-        ValueError: It has a key that there is not.
+        TypeError: It is not a mapping of lists of strings.
+        ValueError: It has an unknown key.
     """
-    if given is None or isinstance(given, DependsOn):
-        return given
+    if depends_on is None or isinstance(depends_on, DependsOn):
+        return depends_on
     listed = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
-    if not isinstance(given, Mapping):
-        raise TypeError(f"depends_on={one_line(given)}: must be a dict of {listed}")
-    told: dict[str, Any] = {}
-    for kind, names in given.items():
+    if not isinstance(depends_on, Mapping):
+        raise TypeError(f"depends_on={one_line(depends_on)}: must be a dict of {listed}")
+    declared: dict[str, Any] = {}
+    for kind, names in depends_on.items():
         if kind not in KINDS:
-            raise ValueError(f"depends_on: there is no {kind!r}, only {listed}")
+            raise ValueError(f"depends_on: unknown key {kind!r}; the keys are {listed}")
         is_list = isinstance(names, Iterable) and not isinstance(names, (str, bytes))
-        if not is_list or not all(isinstance(one, (str, Path)) for one in names):
-            raise TypeError(f"depends_on: {kind} must be a list of texts, not {one_line(names)}")
-        told[kind] = tuple(map(str, names))
-    return DependsOn(**told)
+        if not is_list or not all(isinstance(name, (str, Path)) for name in names):
+            raise TypeError(f"depends_on: {kind} must be a list of strings, not {one_line(names)}")
+        declared[kind] = tuple(map(str, names))
+    return DependsOn(**declared)
 
 
 def _files(pattern: str, folder: Path) -> list[Path]:
@@ -111,10 +111,10 @@ def _files(pattern: str, folder: Path) -> list[Path]:
         root = Path(path.anchor)
         last = str(path.relative_to(root))
         last += "/*" if last.endswith("**") else ""
-        found = sorted(one for one in root.glob(last) if one.is_file())
+        found = sorted(path for path in root.glob(last) if path.is_file())
     if not found:
         raise LimpetError(
-            f"depends_on: there is no file {one_line(pattern)}",
+            f"depends_on: {one_line(pattern)} matches no file",
             hint=f"relative paths start at {folder}",
         )
     if len(found) > _MOST_FILES:
@@ -123,7 +123,7 @@ def _files(pattern: str, folder: Path) -> list[Path]:
 
 
 def _content(path: Path) -> tuple[str, Shown]:
-    """Return the digest of a file, and how it is shown."""
+    """Return the digest of a file, and its text to show."""
     hashed, begin, size = blake2b(digest_size=16), b"", 0
     try:
         with path.open("rb") as file:
@@ -142,5 +142,5 @@ def _version(package: str) -> str:
     except (metadata.PackageNotFoundError, ValueError) as error:
         raise LimpetError(
             f"depends_on: the package {one_line(package)} is not installed",
-            hint="give the name that pip knows it by",
+            hint="use the name that pip installs it by",
         ) from error

@@ -1,9 +1,12 @@
-"""What is this step, and is it still what it was?
+"""What is this step, and is it still the same?
 
-A step is looked at when a run is planned and again when the run ends. What differs in between (a
-counter, a cache, a pool of connections) is state: its first value in this process is what counts,
-for this step and for every other that uses it. What changed between two runs is an edit. If the
-second look never comes, because the process was killed, the first alone counts.
+`identity_of` inspects a step when a run is planned, `note_end` inspects it again when the run ends.
+Whatever changed in between (a counter, a cache, a connection pool) is state: its first value in
+this process counts, for this step and for every other step that uses it. A change between two runs
+is an edit. If the process is killed before the second inspection, the first one alone counts.
+
+`walk/` collects everything that a step depends on, `code/` reads its source, `files/` records the
+files it reads, `explaining/` shows people what changed.
 """
 
 import gc
@@ -16,10 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.explaining.shown import Showing, Shown, shown_parts
-from limpet.fingerprints.process_state import first_value, note_left, note_taken, taken_away
-from limpet.fingerprints.walk.looked import Looked, digest_of
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.explaining.shown import Shown, ShownParts, shown_parts
+from limpet.fingerprints.process_state import first_value, note_left, note_removed, removed_parts
+from limpet.fingerprints.walk.result import WalkResult, digest_of
+from limpet.fingerprints.walk.safe_access import module_name
 from limpet.fingerprints.walk.walk import Walk
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.names import is_secret_name
@@ -33,15 +36,15 @@ class Identity:
     """What a step's results depend on besides the item.
 
     Attributes:
-        parts: The digest of each thing that counts, by its name.
-        left_out: What does not count, by its name: why.
-        state: The names of what changed while a run was going on: their first value counts.
-        found: The digest of each thing as it was found, state as well.
-        holders: Whose attribute each thing is; None: a module's.
-        home: The module that the step is from: what is in it is named without it.
-        modules: The user's modules of which something counts.
-        code: The user's functions that count: file and line of each.
-        shown: What each thing is, for people: its source, its value.
+        parts: The digest of each part that counts, by name.
+        left_out: Why a part does not count, by name.
+        state: Names of parts that changed during a run: their first value counts.
+        found: The digest of each part as it is now, including state.
+        holders: The object that each part is an attribute of; None if it belongs to a module.
+        home: The module of the step. Names in it are written without the module.
+        modules: The user's modules that contribute a part.
+        code: The file and line of each of the user's functions that counts.
+        shown: The source or value of each part, to show to people.
     """
 
     parts: Mapping[str, str]
@@ -52,17 +55,17 @@ class Identity:
     home: str = field(default="", repr=False)
     modules: frozenset[str] = field(default=frozenset(), repr=False)
     code: frozenset[tuple[str, int]] = field(default=frozenset(), repr=False)
-    shown: Showing = field(default_factory=Showing, repr=False, compare=False)
+    shown: ShownParts = field(default_factory=ShownParts, repr=False, compare=False)
 
     @property
     def digest(self) -> str:
-        """32 hex digits of all that counts."""
+        """32 hex digits that cover all parts."""
         return digest_of(sorted(self.parts.items()))
 
 
-# What was a secret at any look: state may hold it, and is the same when its variable is gone.
+# Every secret seen so far: state may still hold one after its variable is gone.
 _known_secrets: set[str] = set()
-# What counted as it is, by its name: somebody meant it so, and no run's end makes it state.
+# Digests that counted when a run was planned, by name. The end of a run never makes them state.
 _counted: dict[str, set[str]] = defaultdict(set)
 
 
@@ -72,39 +75,39 @@ def identity_of(
     is_secret: Callable[[str], bool] = is_secret_name,
     secrets: Iterable[str] = (),
 ) -> Identity:
-    """Look at a step as it is now.
+    """Return the identity of a step as it is now.
 
     Args:
-        thing: A function, a class, an instance.
-        is_secret: Tells whether a name is a secret's.
-        secrets: Values that are secrets, and do not count, beside those of the environment.
+        thing: A function, a class or an instance.
+        is_secret: Whether a name is the name of a secret.
+        secrets: Secret values that do not count, in addition to those in the environment.
     """
-    looked, home = _look(thing, is_secret, secrets), module_name(thing)
-    parts, state = dict(looked.parts), []
-    for name, now in looked.parts.items():
+    result, home = _inspect(thing, is_secret, secrets), module_name(thing)
+    parts, state = dict(result.parts), []
+    for name, now in result.parts.items():
         place = _absolute(name, home)
-        left = first_value(place, now, looked.holders.get(name, ()))
-        if left is None:
+        first_known = first_value(place, now, result.holders.get(name, ()))
+        if first_known is None:
             _counted[place].add(now)
-        else:  # as a run left it
+        else:  # a run left this value
             state.append(name)
-            (first,) = left
+            (first,) = first_known
             if first is None:
                 del parts[name]
             else:
                 parts[name] = first
-    for name, first in taken_away((home, looked.parts["function"]), looked).items():
+    for name, first in removed_parts((home, result.parts["function"]), result).items():
         state.append(name)
         parts[name] = first
-    left_out, shown = dict(looked.left_out), Showing(lambda: _shown(looked, state))
-    found, names = dict(looked.parts), tuple(sorted(state))
-    code, holders = frozenset(looked.code), {name: one[0] for name, one in looked.holders.items()}
-    return Identity(parts, left_out, names, found, holders, home, looked.modules, code, shown)
+    left_out, shown = dict(result.left_out), ShownParts(lambda: _shown(result, state))
+    found, names = dict(result.parts), tuple(sorted(state))
+    code, holders = frozenset(result.code), {name: held[0] for name, held in result.holders.items()}
+    return Identity(parts, left_out, names, found, holders, home, result.modules, code, shown)
 
 
-def _shown(looked: Looked, state: Iterable[str]) -> dict[str, Shown]:
-    shown = shown_parts(looked)
-    for name in state:  # what is there is not what counts
+def _shown(result: WalkResult, state: Iterable[str]) -> dict[str, Shown]:
+    shown = shown_parts(result)
+    for name in state:  # the current value is not the one that counts
         shown[name] = Shown(shown[name].kind if name in shown else "value")
     return shown
 
@@ -116,42 +119,42 @@ def note_end(
     is_secret: Callable[[str], bool] = is_secret_name,
     secrets: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Look again when a run has ended.
+    """Inspect a step again after a run, and note what is state.
 
     Args:
-        thing: What was looked at.
-        planned: What was found when the run was planned.
-        is_secret: As it was for that.
-        secrets: As they were for that.
+        thing: The same object as in `identity_of`.
+        planned: Its identity when the run was planned.
+        is_secret: The same as in `identity_of`.
+        secrets: The same as in `identity_of`.
 
     Returns:
-        The names of what is state.
+        The names of the parts that are state.
     """
-    looked = _look(thing, is_secret, secrets)
+    result = _inspect(thing, is_secret, secrets)
     state = set(planned.state)
-    for name in looked.parts.keys() | planned.found.keys():
-        now = looked.parts.get(name)
+    for name in result.parts.keys() | planned.found.keys():
+        now = result.parts.get(name)
         if now == planned.found.get(name):
             continue
         first, place = planned.parts.get(name), _absolute(name, planned.home)
-        if now in _counted[place]:  # another run was planned with it, while this one was going on
+        if now in _counted[place]:  # another run was planned with it meanwhile
             continue
         state.add(name)
         if now is not None:
-            # By its name, and not by step: a workflow and its evaluators may share a counter.
-            note_left(place, now, first, looked.holders.get(name, ()))
+            # By name, not by step: a workflow and its evaluators may share a counter.
+            note_left(place, now, first, result.holders.get(name, ()))
         elif first is not None:
-            step, holder = (planned.home, looked.parts["function"]), planned.holders.get(name)
-            note_taken(step, name, first, holder)
+            step, holder = (planned.home, result.parts["function"]), planned.holders.get(name)
+            note_removed(step, name, first, holder)
     return tuple(sorted(state))
 
 
 def changed_parts(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Name what differs between two identities, as a person would."""
+    """Return the parts that differ between two identities, named for people."""
     changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     if len(changed) > 1:
-        changed = [name for name in changed if name != "function"]  # the rest says more
-    # Several may be called the same: a function, and the wrapper that has its name.
+        changed = [name for name in changed if name != "function"]  # the other names say more
+    # Several parts may have the same name: a function and its wrapper.
     return list(dict.fromkeys(_with_change(name, before, now) for name in changed))
 
 
@@ -163,14 +166,14 @@ def _with_change(name: str, before: Mapping[str, str], now: Mapping[str, str]) -
 
 
 def own_name(name: str, parts: Iterable[str]) -> str:
-    """Return the name of a part; that of a function without the number that its wrapper caused."""
+    """Return the name of a part, without the number that a function gets from its wrapper."""
     base = name.removesuffix(" (2)")
-    is_wrapped = base != name and any(one.endswith(f"{base}.__wrapped__") for one in parts)
+    is_wrapped = base != name and any(part.endswith(f"{base}.__wrapped__") for part in parts)
     return base if is_wrapped else name
 
 
 def in_words(name: str) -> str:
-    """Return the name of a part as a person would say it."""
+    """Return the name of a part in plain words."""
     words = name
     if name.endswith(".__doc__"):
         words = f"the docstring of {name.removesuffix('.__doc__')}"
@@ -182,26 +185,26 @@ def in_words(name: str) -> str:
     return words
 
 
-def _look(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> Looked:
+def _inspect(thing: Any, is_secret: Callable[[str], bool], secrets: Iterable[str]) -> WalkResult:
     _known_secrets.update(certain_secrets(os.environ), secrets)
     hidden = frozenset(_known_secrets)
-    for left in reversed(range(_TRIES)):
+    for remaining in reversed(range(_TRIES)):
         try:
-            with _without_collections():
+            with _paused_collector():
                 walk = Walk(is_secret, hidden)
-                looked = walk.look(thing)
-                looked.parts  # noqa: B018 - made while it lasts
-                vars(walk).clear()  # else the collector would go over all trees to free them
-        except RuntimeError:  # a thread put something into a dict that was being read
-            if not left:
+                result = walk.collect(thing)
+                result.parts  # noqa: B018 - computed before the walk is cleared
+                vars(walk).clear()  # else the garbage collector traverses every syntax tree
+        except RuntimeError:  # a thread changed a dict during iteration
+            if not remaining:
                 raise
         else:
             break
-    return looked
+    return result
 
 
 def _absolute(name: str, home: str) -> str:
-    """Return a name that is the same whichever step uses it."""
+    """Return a name that is the same for every step."""
     module = name.rpartition(".")[0]
     while module:
         if module in sys.modules:
@@ -211,8 +214,8 @@ def _absolute(name: str, home: str) -> str:
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """Make a hundred thousand nodes without the collector looking at each of them again."""
+def _paused_collector() -> Iterator[None]:
+    """Pause the garbage collector, which would traverse all new nodes again and again."""
     was = gc.isenabled()
     gc.disable()
     try:

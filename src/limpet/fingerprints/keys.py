@@ -1,7 +1,7 @@
 """What does a result depend on?
 
-A cell's key is a hash of exactly that, and of nothing else: same key, same result. How many calls
-run at once, paths, time-outs and secrets change no result and are in no key.
+The key of a cell is a hash of exactly that: same key, same result. Concurrency, paths, timeouts and
+secrets change no result, so no key contains them.
 """
 
 import dataclasses
@@ -15,11 +15,11 @@ from typing import Any
 from limpet.json_values import MOST_LEVELS, NotPlainError, encode_canonical, to_plain
 
 KEY_VERSION = 1
-"""Raised when keys are made in another way: then nothing on disk fits any more."""
+"""Increased when keys are computed differently. Results on disk no longer match then."""
 
 
 def digest(*values: Any) -> str:
-    """Return 32 hex digits that are the same for values that are the same as JSON.
+    """Return 32 hex digits that are equal for values with the same JSON.
 
     Raises:
         NotPlainError: A value has no JSON form.
@@ -31,11 +31,11 @@ def output_key(seen: Any, workflow: str, trial: int, occurrence: int = 0) -> str
     """Return the key of a workflow's cell.
 
     Args:
-        seen: What the workflow sees of the item.
+        seen: The fields of the item that the workflow reads.
         workflow: The workflow's fingerprint: its code or declared version, model, parameters and
             prompt.
-        trial: Which repetition.
-        occurrence: Which of the items with the same input it is.
+        trial: The number of the trial.
+        occurrence: The position among items with the same input.
     """
     return digest("output", KEY_VERSION, seen, workflow, trial, occurrence)
 
@@ -44,38 +44,38 @@ def score_key(output: str, seen: str, evaluator: str, trial: int, item: str) -> 
     """Return the key of an evaluator's cell.
 
     Args:
-        output: The digest of the output that is scored, with its trace if the evaluator reads that:
-            a score cannot outlive its answer.
-        seen: The digest of what the evaluator reads of the item.
+        output: The digest of the output, with its trace if the evaluator reads traces. A score
+            never outlives its answer.
+        seen: The digest of the fields that the evaluator reads.
         evaluator: The evaluator's fingerprint.
-        trial: Which repetition.
-        item: Tells items apart of which it reads the same: each has a score of its own. It does
-            not change with what neither the workflow nor the evaluator reads.
+        trial: The number of the trial.
+        item: Distinguishes items with equal fields: each has its own score. It does not change
+            with fields that neither the workflow nor the evaluator reads.
     """
     return digest("score", KEY_VERSION, output, seen, evaluator, trial, item)
 
 
 class Occurrences:
-    """Tells equal inputs apart, by counting them: 0 for the first of its kind."""
+    """Numbers equal inputs: 0 for the first, 1 for the second."""
 
     def __init__(self) -> None:
         self._seen: Counter[str] = Counter()
 
     def number(self, content: str) -> int:
-        """Return which of its kind this one is."""
+        """Return how many equal inputs came before."""
         number = self._seen[content]
         self._seen[content] = number + 1
         return number
 
 
-def told_apart(value: Any, level: int = 0) -> Any:
-    """Return plain data that differs wherever values differ, also by their types alone.
+def with_types(value: Any, level: int = 0) -> Any:
+    """Return plain data that differs whenever values differ, even if only by type.
 
-    As JSON, a tuple and a list, a text and a path, two dataclasses with the same fields are the
-    same. Whoever has to recognise a value among others needs to know which it was.
+    In JSON a tuple equals a list, a string equals a path, and two dataclasses with the same fields
+    are equal. Here they are not.
 
     Raises:
-        NotPlainError: It cannot be read, or is nested too deep.
+        NotPlainError: The value cannot be read, or is nested too deep.
     """
     kind = type(value)
     if value is None or kind is str or kind in (int, bool) or (kind is float and isfinite(value)):
@@ -83,19 +83,23 @@ def told_apart(value: Any, level: int = 0) -> Any:
     if level > MOST_LEVELS:
         raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
     if kind is list:
-        return [told_apart(one, level + 1) for one in value]
+        return [with_types(element, level + 1) for element in value]
     if kind is dict and all(type(key) is str for key in value):
-        return {key: told_apart(one, level + 1) for key, one in value.items()}
+        return {key: with_types(element, level + 1) for key, element in value.items()}
     if isinstance(value, Mapping):
-        inner: Any = [[told_apart(key), told_apart(one, level + 1)] for key, one in value.items()]
+        inner: Any = [
+            [with_types(key), with_types(element, level + 1)] for key, element in value.items()
+        ]
     elif isinstance(value, (list, tuple)):
-        inner = [told_apart(one, level + 1) for one in value]
+        inner = [with_types(element, level + 1) for element in value]
     elif isinstance(value, Enum):
         inner = value.name
     elif dataclasses.is_dataclass(kind):
-        inner = {one.name: told_apart(getattr(value, one.name), level + 1) for one in _fields(kind)}
-    elif hasattr(kind, "model_fields"):  # not model_dump, which leaves out what is excluded
-        inner = {key: told_apart(one, level + 1) for key, one in vars(value).items()}
+        inner = {
+            field.name: with_types(getattr(value, field.name), level + 1) for field in _fields(kind)
+        }
+    elif hasattr(kind, "model_fields"):  # not model_dump, which drops excluded fields
+        inner = {key: with_types(element, level + 1) for key, element in vars(value).items()}
     else:
         inner = to_plain(value, level + 1)
     return {"~type": f"{kind.__module__}.{kind.__qualname__}", "~value": inner}

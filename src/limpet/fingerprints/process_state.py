@@ -1,11 +1,11 @@
-"""What did runs of this process leave behind, and in which objects?
+"""What did the runs of this process leave behind, and in which objects?
 
-A run leaves a counter at 4. The counter counts by the value that it began with: but only that
-counter. Another object that stands under its name now is an edit, whatever its value: so what a run
-left is known by the objects that held it when the run ended, and not by its name and value alone.
+A run leaves a counter at 4. The counter counts by its first value, but only this counter: a new
+object under the same name is an edit, even with an equal value. So what a run left is recorded with
+the objects that held it, not by name and value alone.
 
-What a module holds directly and is no object that may change (a text, a number) has nothing to be
-told by: set by hand to what a run left there, it is taken for that.
+An immutable global (a string, a number) has no such object. If you set it by hand to the value that
+a run left there, it is taken for state.
 """
 
 import weakref
@@ -14,19 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from limpet.fingerprints.walk.looked import Looked
+from limpet.fingerprints.walk.result import WalkResult
 
 _MOST = 64
-"""How many objects are remembered under one name: what has no weak reference is kept alive."""
+"""How many objects are remembered per name: those without weak references are kept alive."""
 
 
 @dataclass
 class _Left:
-    """What runs left in some objects.
+    """What runs left in certain objects.
 
     Attributes:
-        holders: Return the objects, or None for one that is gone.
-        first: By the digest of what was left: what counts in its place; None: nothing does.
+        holders: References to the objects; each returns None once its object is gone.
+        first: The digest that counts instead, by the digest that was left; None if nothing counts.
     """
 
     holders: tuple[Callable[[], Any], ...]
@@ -34,56 +34,56 @@ class _Left:
 
     def is_in(self, holders: tuple[Any, ...]) -> bool:
         return len(holders) == len(self.holders) and all(
-            one is there() for one, there in zip(holders, self.holders, strict=True)
+            holder is reference() for holder, reference in zip(holders, self.holders, strict=True)
         )
 
     @property
     def is_gone(self) -> bool:
-        return any(one() is None for one in self.holders)
+        return any(reference() is None for reference in self.holders)
 
 
 _left: dict[str, list[_Left]] = defaultdict(list)
-# What a run took away, by the step it was part of: whose it was, and what counts in its place.
-_taken: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] = defaultdict(dict)
+# Parts that a run removed, by step: the object that had the part, and the digest that counts.
+_removed: dict[tuple[str, str], dict[str, tuple[Callable[[], Any] | None, str]]] = defaultdict(dict)
 
 
 def first_value(place: str, now: str, holders: tuple[Any, ...]) -> tuple[str | None] | None:
-    """Return what counts in place of what a run left there; None: no run did."""
-    for one in _left.get(place, ()):
-        if now in one.first and one.is_in(_real(holders)):
-            return (one.first[now],)
+    """Return the digest that counts in place of one that a run left; None if no run left it."""
+    for left in _left.get(place, ()):
+        if now in left.first and left.is_in(_real(holders)):
+            return (left.first[now],)
     return None
 
 
 def note_left(place: str, now: str, first: str | None, holders: tuple[Any, ...]) -> None:
-    """Note what a run left, and what counts in its place."""
+    """Note what a run left, and the digest that counts instead."""
     real = _real(holders)
-    known = [one for one in _left[place] if not one.is_gone]
-    there = next((one for one in known if one.is_in(real)), None)
-    if there is None:
-        there = _Left(tuple(map(_reference, real)))
+    known = [left for left in _left[place] if not left.is_gone]
+    entry = next((left for left in known if left.is_in(real)), None)
+    if entry is None:
+        entry = _Left(tuple(map(_reference, real)))
     else:
-        known.remove(there)
-    there.first[now] = first
-    _left[place] = [*known, there][-_MOST:]  # the latest last
+        known.remove(entry)
+    entry.first[now] = first
+    _left[place] = [*known, entry][-_MOST:]  # the latest is last
 
 
-def note_taken(step: tuple[str, str], name: str, first: str, holder: Any) -> None:
-    """Note what a run took away from an object."""
-    _taken[step][name] = (None if holder is None else _reference(holder), first)
+def note_removed(step: tuple[str, str], name: str, first: str, holder: Any) -> None:
+    """Note a part that a run removed from an object."""
+    _removed[step][name] = (None if holder is None else _reference(holder), first)
 
 
-def taken_away(step: tuple[str, str], looked: Looked) -> dict[str, str]:
-    """Return what counts of a step that a run took away from objects that are still there."""
+def removed_parts(step: tuple[str, str], result: WalkResult) -> dict[str, str]:
+    """Return the parts that runs removed from objects that the step still uses."""
     found = {}
-    for name, (holder, first) in _taken.get(step, {}).items():
-        if name not in looked.parts and (holder is None or id(holder()) in looked.met):
+    for name, (holder, first) in _removed.get(step, {}).items():
+        if name not in result.parts and (holder is None or id(holder()) in result.visited):
             found[name] = first
     return found
 
 
 def _real(holders: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(one for one in holders if one is not None)
+    return tuple(holder for holder in holders if holder is not None)
 
 
 def _reference(thing: Any) -> Callable[[], Any]:

@@ -1,7 +1,7 @@
-"""Which of a run's steps are made of code that can be looked at, and what is the code?
+"""Which steps of a run contain the user's code, and what is that code?
 
-A step says itself what its results depend on: its fingerprint. One that is made of the user's own
-code says where that code is, and is looked at when a run is planned and when it ends.
+Every step has a fingerprint: what its results depend on. A step that contains the user's code also
+names the code, which is inspected when a run is planned and when it ends.
 """
 
 import logging
@@ -10,53 +10,53 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.declared import DependsOn
-from limpet.fingerprints.explaining.shown import Showing, Shown, shown_data
+from limpet.fingerprints.explaining.shown import Shown, ShownParts, shown_data
 from limpet.fingerprints.identity import Identity, identity_of, note_end
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 
 logger = logging.getLogger("limpet.fingerprints")
 
 
-class LookedAt(ABC):
-    """A step that is made of the user's own code, at least in part."""
+class CodeStep(ABC):
+    """A step that contains the user's own code."""
 
     @property
     @abstractmethod
     def code(self) -> Mapping[str, Any]:
-        """Functions, classes and objects of the user's own, by what their names begin with."""
+        """The user's functions, classes and objects, by the prefix of their part names."""
 
     @property
-    def said(self) -> Mapping[str, str]:
-        """What its results depend on besides: part by part, each a digest."""
+    def stated(self) -> Mapping[str, str]:
+        """What else its results depend on: a digest for each part."""
         return {}
 
     @property
     def described(self) -> Mapping[str, Any]:
-        """What that is, in plain data without secrets, as far as it can be shown."""
+        """The values behind `stated` that can be shown: plain data without secrets."""
         return {}
 
     @property
     def depends_on(self) -> DependsOn | None:
-        """What was declared that its code does not show."""
+        """The declared dependencies that its code does not show."""
         return None
 
-    if TYPE_CHECKING:  # one that may be set has an attribute: see the protocols
+    if TYPE_CHECKING:  # the protocols declare a plain attribute
         fingerprint: Mapping[str, str]
     else:
 
         @property
         def fingerprint(self) -> Mapping[str, str]:
-            """What its results depend on, part by part, as it is now."""
-            return Look(self).identity.parts
+            """What its results depend on now, part by part."""
+            return Inspection(self).identity.parts
 
 
-class OwnCode(LookedAt):
-    """A step that is one function, class or object of the user's own.
+class OwnCode(CodeStep):
+    """A step that is a single function, class or object of the user.
 
     Args:
-        thing: What it is.
-        version: Declares what it is, in place of its code and of all else.
-        depends_on: What its code does not show.
+        thing: The function, class or object.
+        version: A declared version, which replaces the code and everything else.
+        depends_on: Dependencies that the code does not show.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class OwnCode(LookedAt):
         return {"": self._thing} if self._version is None else {}
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def stated(self) -> Mapping[str, str]:
         return {} if self._version is None else {"version": digest_of(self._version)}
 
     @property
@@ -84,32 +84,32 @@ class OwnCode(LookedAt):
 
 
 def code_of(step: Any) -> Mapping[str, Any]:
-    """Return what of a step can be looked at."""
-    return step.code if isinstance(step, LookedAt) else {}
+    """Return the user's code in a step."""
+    return step.code if isinstance(step, CodeStep) else {}
 
 
 def declared_of(step: Any) -> DependsOn | None:
-    """Return what was declared of a step."""
-    return step.depends_on if isinstance(step, LookedAt) else None
+    """Return the declared dependencies of a step."""
+    return step.depends_on if isinstance(step, CodeStep) else None
 
 
-def said_by(step: Any) -> Mapping[str, str]:
-    """Return what a step says of itself."""
-    return step.said if isinstance(step, LookedAt) else dict(step.fingerprint)
+def stated_by(step: Any) -> Mapping[str, str]:
+    """Return the parts that a step states itself."""
+    return step.stated if isinstance(step, CodeStep) else dict(step.fingerprint)
 
 
 def described_by(step: Any) -> Mapping[str, Any]:
-    """Return what the parts are that a step says of itself, as far as it shows them."""
+    """Return the values of the parts that a step states itself, if it shows them."""
     described = getattr(step, "described", None)
     return described if isinstance(described, Mapping) else {}
 
 
-class Look:
-    """A step as it is when a run is planned, and what becomes of it.
+class Inspection:
+    """The inspection of a step, when a run is planned and when it ends.
 
     Args:
         step: A workflow or an evaluator.
-        depends_on: What was declared beside what the step itself says.
+        depends_on: Dependencies declared outside the step.
         secrets: Values that do not count.
 
     Attributes:
@@ -120,57 +120,57 @@ class Look:
         self, step: Any, depends_on: DependsOn | None = None, secrets: Iterable[str] = ()
     ) -> None:
         self._secrets = tuple(secrets)
-        self._looks = [
-            (begin, thing, identity_of(thing, secrets=self._secrets))
-            for begin, thing in code_of(step).items()
+        self._inspected = [
+            (prefix, thing, identity_of(thing, secrets=self._secrets))
+            for prefix, thing in code_of(step).items()
         ]
-        parts = dict(said_by(step))
-        said = list(parts)
-        others: list[Showing] = []
+        parts = dict(stated_by(step))
+        stated = list(parts)
+        declared_shown: list[ShownParts] = []
         left_out: dict[str, str] = {}
         state: list[str] = []
-        for begin, _, one in self._looks:
-            parts |= {begin + name: digest for name, digest in one.parts.items()}
-            left_out |= {begin + name: why for name, why in one.left_out.items()}
-            state += [begin + name for name in one.state]
+        for prefix, _, identity in self._inspected:
+            parts |= {prefix + name: digest for name, digest in identity.parts.items()}
+            left_out |= {prefix + name: why for name, why in identity.left_out.items()}
+            state += [prefix + name for name in identity.state]
         for declared in (declared_of(step), depends_on):
             if declared is not None:
-                found = declared.look()
+                found = declared.identity()
                 parts |= found.parts
                 left_out |= found.left_out
-                others.append(found.shown)
+                declared_shown.append(found.shown)
 
         def show() -> dict[str, Shown]:
-            shown = {name: Shown("setting") for name in said} | shown_data(described_by(step))
-            for begin, _, one in self._looks:
-                shown |= {begin + name: part for name, part in one.shown.parts.items()}
-            for other in others:
-                shown |= other.parts
+            shown = {name: Shown("setting") for name in stated} | shown_data(described_by(step))
+            for prefix, _, identity in self._inspected:
+                shown |= {prefix + name: part for name, part in identity.shown.parts.items()}
+            for content in declared_shown:
+                shown |= content.parts
             return shown
 
         self.identity = Identity(
             parts,
             left_out,
             tuple(state),
-            modules=frozenset().union(*(one.modules for _, _, one in self._looks)),
-            code=frozenset().union(*(one.code for _, _, one in self._looks)),
-            shown=Showing(show),
+            modules=frozenset().union(*(identity.modules for _, _, identity in self._inspected)),
+            code=frozenset().union(*(identity.code for _, _, identity in self._inspected)),
+            shown=ShownParts(show),
         )
 
     def forget(self) -> None:
-        """Let go of what is only there to be shown."""
-        for _, _, one in self._looks:
-            one.shown.forget()
+        """Free what is only needed to show the parts."""
+        for _, _, identity in self._inspected:
+            identity.shown.forget()
         self.identity.shown.forget()
 
     def note_end(self) -> tuple[str, ...]:
-        """Look again; return the names of what changed while the run was going on."""
+        """Inspect again; return the names of the parts that changed during the run."""
         state: list[str] = []
-        for begin, thing, planned in self._looks:
+        for prefix, thing, planned in self._inspected:
             try:
                 names = note_end(thing, planned, secrets=self._secrets)
-            except Exception:  # every result is on disk: at worst they are made again
-                logger.exception("what changed during the run could not be read")
+            except Exception:  # all results are on disk: at worst they run again
+                logger.exception("changes of state during the run could not be read")
             else:
-                state += [begin + name for name in names]
+                state += [prefix + name for name in names]
         return tuple(state)

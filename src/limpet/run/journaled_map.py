@@ -11,7 +11,7 @@ from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import as_declared
-from limpet.fingerprints.keys import digest, output_key, told_apart
+from limpet.fingerprints.keys import digest, output_key, with_types
 from limpet.fingerprints.steps import OwnCode
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
@@ -160,7 +160,7 @@ class KeptMapping(Mapping):
         """Tell whether an input can be recorded: the function may have changed it meanwhile."""
         try:
             if self._identify_by is None:
-                return bool(digest(told_apart(one)) == self._identities[index].content)
+                return bool(digest(with_types(one)) == self._identities[index].content)
             encode(one)
         except Exception:  # noqa: BLE001 - it costs the input in the record, and never the output
             return False

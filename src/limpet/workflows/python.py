@@ -10,7 +10,7 @@ from typing import Any, cast
 from limpet.arguments import members_missing, members_text
 from limpet.errors import LimpetError, SetupError
 from limpet.executors.threads import Threads, is_async, is_awaitable
-from limpet.fingerprints.files.listening import importing
+from limpet.fingerprints.files.audit_hook import importing
 from limpet.fingerprints.steps import OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of

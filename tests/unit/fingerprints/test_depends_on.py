@@ -55,8 +55,8 @@ def test_a_pattern_stands_for_many_files_and_a_new_one_counts(tmp_path):
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ({"files": ["nothing.txt"]}, "there is no file nothing.txt"),
-        ({"files": ["nothing/*.txt"]}, r"there is no file nothing/\*.txt"),
+        ({"files": ["nothing.txt"]}, "nothing.txt matches no file"),
+        ({"files": ["nothing/*.txt"]}, r"nothing/\*.txt matches no file"),
         ({"files": ["."]}, "is a directory"),
         ({"packages": ["no-such-package-anywhere"]}, "no-such-package-anywhere is not installed"),
     ],
@@ -73,10 +73,10 @@ def test_what_is_not_there_is_an_error_with_its_name(tmp_path, declared, said):
     ("declared", "kind", "said"),
     [
         ("prompt.txt", TypeError, "must be a dict of files, env and packages"),
-        ({"file": ["a"]}, ValueError, "there is no 'file', only files, env and packages"),
-        ({"files": "a.txt"}, TypeError, "files must be a list of texts, not a.txt"),
-        ({"env": [1]}, TypeError, "env must be a list of texts"),
-        ({"env": None}, TypeError, "env must be a list of texts"),
+        ({"file": ["a"]}, ValueError, "unknown key 'file'; the keys are files, env and packages"),
+        ({"files": "a.txt"}, TypeError, "files must be a list of strings, not a.txt"),
+        ({"env": [1]}, TypeError, "env must be a list of strings"),
+        ({"env": None}, TypeError, "env must be a list of strings"),
     ],
 )
 def test_what_is_no_declaration_is_refused(declared, kind, said):
@@ -185,8 +185,8 @@ def test_eval_yml_declares_it_relative_to_itself(tmp_path, project):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("prompts/*.txt", "none/*.txt", "eval.yml:5: workflow.depends_on: there is no file"),
-        ("[rubric.txt]", "[none.txt]", "there is no file none.txt"),
+        ("prompts/*.txt", "none/*.txt", "eval.yml:5: workflow.depends_on: none/*.txt matches"),
+        ("[rubric.txt]", "[none.txt]", "none.txt matches no file"),
         ("{files: [rubric.txt]}", "{file: [rubric.txt]}", "unknown key 'file'"),
         ("{files: [rubric.txt]}", "rubric.txt", "must be a"),
         ("env: [BACKEND]", "env: BACKEND", "must be a list"),

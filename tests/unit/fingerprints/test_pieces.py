@@ -149,9 +149,9 @@ def test_a_function_that_was_let_go_is_found_again_and_once(
 ) -> None:
     file = Parsed(text)
     ((_, before),) = file.at_line(line, name)
-    called = len(file.functions_called(name))
-    file.let_go(line)
+    called = len(file.functions_named(name))
+    file.release(line)
     ((_, again),) = file.at_line(line, name)
     assert again is not before
     assert ast.dump(again, include_attributes=True) == ast.dump(before, include_attributes=True)
-    assert len(file.functions_called(name)) == called
+    assert len(file.functions_named(name)) == called

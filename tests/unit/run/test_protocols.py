@@ -130,7 +130,7 @@ def test_the_base_has_defaults_for_all_but_three(tmp_path):
 def test_the_room_of_runs_asks_nothing_of_implementations():
     """Who implements what is for the protocols: no look at classes, no attribute by its name."""
     kinds = {"BuiltIn", "FunctionEvaluator", "FunctionWorkflow", "ClassWorkflow", "RemoteWorkflow"}
-    kinds |= {"Workflow", "Evaluator", "LookedAt"}
+    kinds |= {"Workflow", "Evaluator", "CodeStep"}
     steps = {"workflow", "evaluator", "evaluators", "step", "steps", "target", "flow"}
     for file in RUN_ROOM.rglob("*.py"):
         for call in ast.walk(ast.parse(file.read_text())):

@@ -238,7 +238,7 @@ def test_a_missing_damaged_or_newer_identity_costs_the_lines_and_nothing_else(
     with pytest.raises(limpet.FunctionChangedError, match="P") as caught:
         limpet.evaluate(MANY, app.answer, run=at)
     [one] = caught.value.differences
-    assert (one.name, one.why_no_lines) == ("P", "what it was is not on disk")
+    assert (one.name, one.why_no_lines) == ("P", "its earlier version is not on disk")
     with RunReader(at) as reader:
         why_on_disk(reader, "1")
     assert limpet.evaluate(MANY, app.answer, run=at, on_change="redo").plan.workflow.calls == len(

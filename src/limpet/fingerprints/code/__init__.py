@@ -1,1 +1,1 @@
-"""What code says, whatever it looks like: syntax, and bytecode where there is none."""
+"""What code does, independent of its layout: from syntax, or from bytecode without source."""

@@ -1,4 +1,4 @@
-"""What stands where in a file of code?"""
+"""Where are the functions, classes and assignments of a source file?"""
 
 import ast
 import functools
@@ -11,7 +11,7 @@ from limpet.fingerprints.code.statements import (
     assignments,
     at_import,
     children,
-    may_do_something,
+    may_have_effects,
 )
 
 _IMPORTS = (ast.Import, ast.ImportFrom)
@@ -22,15 +22,15 @@ _Found = list[tuple[ast.stmt, Definition]]
 
 
 class Parsed:
-    """A file: its syntax, and where each function and class stands in it.
+    """The syntax of a file, with an index of its functions and classes.
 
-    Functions and classes at its top level are parsed when they are asked for.
+    Top-level functions and classes are parsed on demand.
 
     Args:
-        text: The file.
+        text: The content of the file.
 
     Raises:
-        SyntaxError: It is no Python; so are ValueError and RecursionError.
+        SyntaxError: The text is not Python; ValueError and RecursionError mean the same.
     """
 
     def __init__(self, text: str) -> None:
@@ -43,19 +43,19 @@ class Parsed:
         self._lambdas: dict[int, dict[int, list[ast.Lambda]]] = {}
         self._opened: dict[int, ast.stmt] = {}
         try:
-            self._take(ast.parse(self._cut.rest))
+            self._use_tree(ast.parse(self._cut.rest))
         except SyntaxError:
-            self._take_whole(ast.parse(text))
+            self._use_whole_file(ast.parse(text))
 
-    def _take_whole(self, tree: ast.Module) -> None:
-        """Take all of it: it was cut in the wrong place."""
+    def _use_whole_file(self, tree: ast.Module) -> None:
+        """Use the whole file: it was cut in the wrong place."""
         self._cut = Cut(self.text)
         self._classes, self._functions, self._lines = {}, {}, {}
         for name in ("_statements", "assignments", "places", "effects", "imports"):
             vars(self).pop(name, None)
-        self._take(tree)
+        self._use_tree(tree)
 
-    def _take(self, tree: ast.Module) -> None:
+    def _use_tree(self, tree: ast.Module) -> None:
         self._rest = tree.body
         for statement in tree.body:
             if type(statement) not in SIMPLE:
@@ -63,7 +63,7 @@ class Parsed:
 
     def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
             self._lines.setdefault(first, []).append((statement, node))
             self._functions.setdefault(within + node.name, []).append(node)
             within += f"{node.name}.<locals>."
@@ -85,29 +85,31 @@ class Parsed:
         except SyntaxError:
             body = []
         if len(body) != 1:
-            self._take_whole(self.tree)
+            self._use_whole_file(self.tree)
             return None
         self._opened[piece.first] = body[0]
         self._index(body[0], body[0], "", deeper=piece.holds_others)
         return body[0]
 
-    def let_go(self, line: int) -> None:
-        """Forget the function that begins on a line; who asks for it again parses it again.
+    def release(self, line: int) -> None:
+        """Forget the function that begins on a line; it is parsed again if needed.
 
-        Most functions are read once, and trees are the largest part of what a look holds.
+        Most functions are read once, and syntax trees take up most of the memory of a walk.
         """
         piece = self._cut.at_line(line)
-        # Others are known by the identity of their statement: it may not be used again.
+        # The other caches use the id of the statement, so it must stay alive.
         if piece is None or piece.holds_others or self._shapes or self._lambdas:
             return
         statement = self._opened.pop(piece.first, None)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
             del self._lines[lines_of(statement)[0]]
             named = self._functions[statement.name]
-            self._functions[statement.name] = [one for one in named if one is not statement]
+            self._functions[statement.name] = [
+                function for function in named if function is not statement
+            ]
 
     def text_between(self, first: int, last: int) -> str:
-        """Return lines as they are written."""
+        """Return the source from one line to another."""
         return "\n".join(self.text.split("\n")[first - 1 : last])
 
     def _open_named(self, name: str) -> None:
@@ -118,18 +120,18 @@ class Parsed:
 
     @functools.cached_property
     def tree(self) -> ast.Module:
-        """All of it."""
+        """The syntax of the whole file."""
         try:
             return ast.parse(self.text)
-        except _FAILS:  # in a function that nobody asked for
+        except _FAILS:  # in a function that is never used
             return ast.Module([ast.Expr(ast.Constant(self.text))], [])
 
-    def class_called(self, name: str) -> ast.ClassDef | None:
-        """Return a class by its qualified name; the last, if there are several."""
+    def class_named(self, name: str) -> ast.ClassDef | None:
+        """Return a class by its qualified name; the last if there are several."""
         self._open_named(name)
         return self._classes.get(name)
 
-    def functions_called(self, name: str) -> list[Function]:
+    def functions_named(self, name: str) -> list[Function]:
         """Return functions by their qualified name."""
         self._open_named(name)
         return self._functions.get(name, [])
@@ -140,17 +142,17 @@ class Parsed:
 
     @functools.cached_property
     def assignments(self) -> dict[str, list[ast.expr]]:
-        """What the module assigns to each of its names."""
+        """The expressions that the module assigns to each name."""
         return assignments(self._rest)
 
     @functools.cached_property
     def places(self) -> dict[str, dict[str, list[ast.expr]]]:
-        """What the module assigns to attributes and keys of what its names stand for."""
+        """The expressions that the module assigns to attributes and keys of its globals."""
         found: dict[str, dict[str, list[ast.expr]]] = {}
-        for one in self._statements:
-            if not isinstance(one, ast.Assign):
+        for statement in self._statements:
+            if not isinstance(statement, ast.Assign):
                 continue
-            for target in one.targets:
+            for target in statement.targets:
                 match target:
                     case (
                         ast.Attribute(value=ast.Name(id=name), attr=place)
@@ -158,32 +160,32 @@ class Parsed:
                             value=ast.Name(id=name), slice=ast.Constant(value=str() as place)
                         )
                     ):
-                        found.setdefault(name, {}).setdefault(place, []).append(one.value)
+                        found.setdefault(name, {}).setdefault(place, []).append(statement.value)
         return found
 
     @functools.cached_property
     def changed(self) -> set[str]:
-        """Names of what functions of the module change: `CONFIG.model = …`."""
+        """Names of globals that the module modifies: `CONFIG.model = …`."""
         targets = [
-            one.value
-            for one in ast.walk(self.tree)
-            if isinstance(one, (ast.Attribute, ast.Subscript)) and type(one.ctx) is not ast.Load
+            node.value
+            for node in ast.walk(self.tree)
+            if isinstance(node, (ast.Attribute, ast.Subscript)) and type(node.ctx) is not ast.Load
         ]
-        return {one.id for one in targets if isinstance(one, ast.Name)}
+        return {target.id for target in targets if isinstance(target, ast.Name)}
 
     @functools.cached_property
     def effects(self) -> list[ast.stmt]:
-        """What of the module may do more than give values to names: it calls, changes others."""
-        opened = [self._open(one) for one in self._cut.pieces if one.may_do_something]
-        every = self._rest if None in opened else [*self._rest, *filter(None, opened)]
-        return sorted(filter(may_do_something, every), key=lambda one: one.lineno)
+        """The statements that may do more than assign names: calls, changes of other objects."""
+        opened = [self._open(piece) for piece in self._cut.pieces if piece.may_have_effects]
+        statements = self._rest if None in opened else [*self._rest, *filter(None, opened)]
+        return sorted(filter(may_have_effects, statements), key=lambda statement: statement.lineno)
 
     def uses(self, name: str) -> bool:
-        """Tell whether a name that the module imports is used anywhere in it."""
-        if name == "*":  # who knows which
+        """Tell whether the module uses a name that it imports."""
+        if name == "*":  # unknown names
             return True
         at, count = self.text.find(name), 0
-        while at >= 0 and count < 2:  # noqa: PLR2004 - where it is imported, and once more
+        while at >= 0 and count < 2:  # noqa: PLR2004 - the import and one use
             end = at + len(name)
             before, after = self.text[at - 1 : at], self.text[end : end + 1]
             part_of_another = before == "_" or after == "_" or before.isalnum() or after.isalnum()
@@ -195,37 +197,39 @@ class Parsed:
     def imports(self) -> list[ast.Import | ast.ImportFrom]:
         """The imports that run when the module is imported."""
         return [
-            one
-            for one in self._statements
-            if isinstance(one, _IMPORTS) and getattr(one, "module", "") != "__future__"
+            statement
+            for statement in self._statements
+            if isinstance(statement, _IMPORTS) and getattr(statement, "module", "") != "__future__"
         ]
 
     def shapes_in(self, statement: ast.stmt, flags: int) -> dict[str, list[Any]]:
-        """Return what each function in a statement of the file compiles to."""
+        """Return the shape of each function that a statement compiles to."""
         known = (id(statement), flags)
         if known not in self._shapes:
-            # The compiler treats names differently that the module imports.
+            # The compiler treats imported names differently.
             alone = statement in self.imports
             body: list[ast.stmt] = [statement] if alone else [*self.imports, statement]
             self._shapes[known] = compiled(ast.Module(body, []), flags)
         return self._shapes[known]
 
     def at_line(self, line: int, name: str) -> _Found:
-        """Return the functions that begin on a line, each with the statement it stands in."""
+        """Return the functions that begin on a line, each with its top-level statement."""
         piece = self._cut.at_line(line)
         opened = None if piece is None else self._open(piece)
         if name != "<lambda>":
             return self._lines.get(line, [])
         within = self._rest if opened is None else [opened]
         found: _Found = [
-            (one, node)
-            for one in within
-            if one.lineno <= line <= (one.end_lineno or line)
-            or any(each.lineno <= line for each in getattr(one, "decorator_list", ()))
-            for node in self._lambdas_in(one).get(line, [])
+            (statement, node)
+            for statement in within
+            if statement.lineno <= line <= (statement.end_lineno or line)
+            or any(
+                decorator.lineno <= line for decorator in getattr(statement, "decorator_list", ())
+            )
+            for node in self._lambdas_in(statement).get(line, [])
         ]
-        # Of several on a line, the last that begins before the code is its own.
-        return sorted(found, key=lambda one: -one[1].col_offset)
+        # With several lambdas on a line, the last one that begins before the code is the right one.
+        return sorted(found, key=lambda pair: -pair[1].col_offset)
 
     def _lambdas_in(self, statement: ast.stmt) -> dict[int, list[ast.Lambda]]:
         known = self._lambdas.get(id(statement))
@@ -238,7 +242,7 @@ class Parsed:
 
 
 def parsed(text: str) -> Parsed | None:
-    """Return the syntax of a file; None if it is empty or no Python."""
+    """Return the syntax of a file; None if it is empty or not Python."""
     if not text:
         return None
     try:
@@ -248,6 +252,8 @@ def parsed(text: str) -> Parsed | None:
 
 
 def lines_of(node: Any) -> tuple[int, int]:
-    """Return the first and the last line of a statement, with its decorators."""
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+    """Return the first and last line of a statement, including decorators."""
+    first = min(
+        [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
+    )
     return first, node.end_lineno

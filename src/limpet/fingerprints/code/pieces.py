@@ -1,7 +1,7 @@
 """Where are the functions and classes of a file, without parsing it?
 
-Most of a project's code is never reached by a workflow. A file is cut into its functions and
-classes, each parsed only when somebody asks for it, and the rest: imports, assignments, calls.
+A workflow never reaches most of a project's code. So a file is cut into its top-level functions and
+classes, which are parsed on demand, and the rest: imports, assignments, calls.
 """
 
 import bisect
@@ -17,28 +17,28 @@ _STRING_OR_COMMENT = re.compile(
     r"|#[^\n]*+",
     re.DOTALL,
 )
-# A closing bracket in the first column ends what was begun above.
+# A closing bracket in the first column ends a statement that began above.
 _BEGINS = re.compile(r"\n(?=[^\s#)\]}])")
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
 _CALLS = re.compile(r"=[^=\n][^\n]*\w\(|=\s*\w[\w.]*\(")
-# A class without bases, and how far its body is indented.
+# A class without bases, with the indentation of its body.
 _PLAIN_CLASS = re.compile(r"class[ \t]+\w+[ \t]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*\n)*([ \t]+)")
 _SILENT = r"def\b|async def\b|[ \t#@'\")\]}]|\w+ = [\w.'\"]+\n|\w+: [\w.]+\n"
-_MOST_LINES = 5_000  # a piece is parsed with as many empty lines before it
+_MOST_LINES = 5_000  # a piece is parsed with this many empty lines before it
 
 
 @dataclass(slots=True)
 class Piece:
-    """A function or a class at the top level of a file, decorators and all.
+    """A top-level function or class of a file, including decorators.
 
     Attributes:
-        name: What it is called.
-        first: The number of its first line.
-        text: As it is written.
-        is_class: Whether it is one.
-        last: The number of the line that its text ends in.
+        name: Its name.
+        first: Its first line.
+        text: Its source.
+        is_class: Whether it is a class.
+        last: Its last line.
     """
 
     name: str
@@ -49,12 +49,12 @@ class Piece:
 
     @property
     def holds_others(self) -> bool:
-        """Whether there may be functions or classes in it."""
+        """Whether it may contain functions or classes."""
         return self.is_class or _NESTED.search(self.text) is not None
 
     @property
-    def may_do_something(self) -> bool:
-        """Whether more than names may be given values while it is made."""
+    def may_have_effects(self) -> bool:
+        """Whether defining it may do more than assign a name."""
         if self.text.startswith("@"):
             return True
         if not self.is_class:
@@ -71,18 +71,18 @@ _first_line = operator.attrgetter("first")
 
 @dataclass(slots=True)
 class Cut:
-    """A file in pieces.
+    """A file cut into pieces.
 
     Attributes:
         rest: The text of the file, with empty lines in place of the pieces.
-        pieces: Its functions and classes, in their order.
+        pieces: Its functions and classes, in order.
     """
 
     rest: str
     pieces: list[Piece] = field(default_factory=list)
 
     def at_line(self, line: int) -> Piece | None:
-        """Return the piece that a line lies in."""
+        """Return the piece that contains a line."""
         before = bisect.bisect_right(self.pieces, line, key=_first_line)
         if not before:
             return None
@@ -91,7 +91,7 @@ class Cut:
 
 
 def cut(text: str) -> Cut:
-    """Cut a file into pieces; where that is not certain, all of it is the rest."""
+    """Cut a file into pieces; if that is uncertain, the whole file is the rest."""
     whole = Cut(text)
     begins = _begins(text)
     if begins is None:
@@ -106,7 +106,7 @@ def cut(text: str) -> Cut:
         if text[begin] not in "@acd":  # no decorator, async, class or def
             at += 1
             continue
-        while text[begins[at]] == "@":  # of several decorators, each begins a line
+        while text[begins[at]] == "@":  # every decorator begins a line
             at += 1
             if at == last:
                 return whole
@@ -129,21 +129,21 @@ def cut(text: str) -> Cut:
 
 
 def _begins(text: str) -> list[int] | None:
-    """Return where statements begin in the first column; None if nobody can tell."""
+    """Return where statements begin in the first column; None if that is uncertain."""
     if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
         return None
-    inside = [one.span() for one in _STRING_OR_COMMENT.finditer(text) if "\n" in one[0]]
+    inside = [match.span() for match in _STRING_OR_COMMENT.finditer(text) if "\n" in match[0]]
     inside.append((len(text), len(text)))
     strings = iter(inside)
     start, end = next(strings)
     begins: list[int] = []
     for found in _BEGINS.finditer("\n" + text):
-        at = found.start()  # without the line that was put before it
+        at = found.start()  # without the newline that was prepended
         while at >= end and end < len(text):
             start, end = next(strings)
-        if start < at < end:  # a line of a text
+        if start < at < end:  # inside a string
             continue
-        if text[at - 2 : at] == "\\\n":  # it goes on from the line above
+        if text[at - 2 : at] == "\\\n":  # continues the line above
             return None
         begins.append(at)
     return begins

@@ -1,7 +1,7 @@
 """Where is the syntax of this code?
 
-A file may have been edited since it was imported, so its text is believed only if it compiles to
-the code that is in memory. Where there is none, or it says something else, bytecode stands in.
+A file may have been edited since it was imported, so its text is used only if it compiles to the
+code in memory. Without such a text, the bytecode counts.
 """
 
 import __future__
@@ -16,7 +16,7 @@ from typing import Any
 from limpet.fingerprints.code.bytecode import shape
 from limpet.fingerprints.code.parsed import Definition, Parsed, lines_of, parsed
 from limpet.fingerprints.code.unchanged import Unchanged
-from limpet.fingerprints.walk.asking import text_at
+from limpet.fingerprints.walk.safe_access import text_at
 
 _FUTURE = functools.reduce(
     lambda flags, name: flags | getattr(__future__, name).compiler_flag,
@@ -24,27 +24,27 @@ _FUTURE = functools.reduce(
     0,
 )
 _MOST_KEPT = 10_000
-# The text of each file that some code in memory was made from. When the file was edited, and not
-# imported anew, this is still what the code says.
+# The text of each file that code in memory was compiled from. It stays valid if the file is edited
+# but not imported again.
 _believed: dict[str, str] = {}
-# The same of modules: by file, what a new import makes anew, and the text.
+# The same for modules, by file: an object that every import creates anew, and the text.
 _imported: dict[str, tuple[Any, str]] = {}
 
 
 class Sources:
-    """The files of code, as they are at one look."""
+    """The source files, read once per walk."""
 
     def __init__(self) -> None:
         self._unchanged = Unchanged()
         self._as_read: dict[str, Parsed | None] = {}
-        self._as_it_is: dict[str, Parsed | None] = {}
-        self._as_before: dict[str, Parsed | None] = {}
+        self._current: dict[str, Parsed | None] = {}
+        self._earlier: dict[str, Parsed | None] = {}
         self._home: dict[int, Parsed] = {}
 
     def definition_of(self, code: CodeType) -> Definition | None:
-        """Return the syntax of a function; None if there is none that is surely its own."""
+        """Return the syntax of a function; None if no source certainly matches."""
         file = code.co_filename
-        for read in (self._read, self.file_as_it_is, self._believed):
+        for read in (self._read, self.current_file, self._believed):
             found = read(file)
             node = None if found is None else self._definition(code, found)
             if found is not None and node is not None:
@@ -56,7 +56,7 @@ class Sources:
 
     def _definition(self, code: CodeType, file: Parsed) -> Definition | None:
         found = file.at_line(code.co_firstlineno, code.co_name)
-        found = [one for one in found if _fits(one[1], code)]
+        found = [pair for pair in found if _fits(pair[1], code)]
         if len(found) == 1 and code.co_filename in self._unchanged:
             return found[0][1]
         for statement, node in found:
@@ -66,68 +66,68 @@ class Sources:
         return None
 
     def class_statement(self, cls: type, scope: Mapping[str, Any], file: str | None) -> Any:
-        """Return the syntax of a class; None if there is no such class in its module."""
+        """Return the syntax of a class; None if its module does not define it."""
         found = self.module(scope)
         if found is None and file is not None:
             found = self._read(file)
-        return None if found is None else found.class_called(text_at(cls, "__qualname__") or "")
+        return None if found is None else found.class_named(text_at(cls, "__qualname__") or "")
 
     def module(self, scope: Mapping[str, Any]) -> Parsed | None:
-        """Return the syntax of a module as it was when it was looked at first since its import."""
+        """Return the syntax of a module as it was at the first walk after its import."""
         file = scope.get("__file__")
         if type(file) is not str:
             return None
-        now = self.file_as_it_is(file)
-        made = scope.get("__spec__") or scope
+        now = self.current_file(file)
+        import_mark = scope.get("__spec__") or scope
         known = _imported.get(file)
-        if known is None or known[0] is not made:
+        if known is None or known[0] is not import_mark:
             if now is not None:
-                _imported[file] = made, now.text
+                _imported[file] = import_mark, now.text
             return now
         return now if now is not None and now.text == known[1] else self._before(file, known[1])
 
-    def file_as_it_is(self, file: str) -> Parsed | None:
-        """Return the syntax of a file as it is now."""
-        if file not in self._as_it_is:
+    def current_file(self, file: str) -> Parsed | None:
+        """Return the current syntax of a file."""
+        if file not in self._current:
             before = self._read(file)
-        if file not in self._as_it_is:
+        if file not in self._current:
             linecache.checkcache(file)
             text = text_of_file(file)
             same = before is not None and before.text == text
-            self._as_it_is[file] = before if same else parsed(text)
-        return self._as_it_is[file]
+            self._current[file] = before if same else parsed(text)
+        return self._current[file]
 
     def _read(self, file: str) -> Parsed | None:
-        """Return a file as Python read it last: that may be older than the file is now."""
+        """Return a file as Python last read it, which may be older than the file."""
         if file not in self._as_read:
             is_new = file not in linecache.cache
             found = self._as_read[file] = parsed(text_of_file(file))
-            if is_new:  # it is read only now
-                self._as_it_is[file] = found
+            if is_new:  # it was read just now
+                self._current[file] = found
         return self._as_read[file]
 
     def _believed(self, file: str) -> Parsed | None:
         return self._before(file, _believed.get(file, ""))
 
     def _before(self, file: str, text: str) -> Parsed | None:
-        known = self._as_before.get(file)
+        known = self._earlier.get(file)
         if known is None or known.text != text:
-            known = self._as_before[file] = parsed(text)
+            known = self._earlier[file] = parsed(text)
         return known
 
     def text_of(self, node: Definition) -> Callable[[], str]:
-        """Return what gives a function that was found as it is written, comments and all."""
+        """Return a callable that gives the source of a function, including comments."""
         return functools.partial(self._home[id(node)].text_between, *lines_of(node))
 
-    def let_go(self, node: Definition) -> None:
-        """Forget the syntax of a function that was read, if it can be found again."""
-        self._home.pop(id(node)).let_go(lines_of(node)[0])
+    def release(self, node: Definition) -> None:
+        """Forget the syntax of a function, if it can be parsed again."""
+        self._home.pop(id(node)).release(lines_of(node)[0])
 
 
 def _fits(node: Definition, code: CodeType) -> bool:
     if not isinstance(node, ast.Lambda):
         return node.name == code.co_name
-    # Several may stand on one line: the body's place tells them apart.
+    # A line may hold several lambdas: the position of the body distinguishes them.
     places = [(line, column) for line, _, column, _ in code.co_positions() if line and column]
     return code.co_name == "<lambda>" and (
         not places or (node.body.lineno, node.body.col_offset) <= min(places)
@@ -135,5 +135,5 @@ def _fits(node: Definition, code: CodeType) -> bool:
 
 
 def text_of_file(file: str) -> str:
-    """Return the text of a file as Python read it last."""
+    """Return the text of a file as Python last read it."""
     return "".join(linecache.getlines(file))

@@ -9,7 +9,7 @@ _BODIES = ("body", "orelse", "finalbody", "handlers", "cases")
 REGISTERING = (
     r"register\w*|receiver|listens_for|hookimpl|patch_\w+|add_\w+|on|on_\w+|\w*hook|\w*callback"
 )
-"""Decorators that put what they get into a registry."""
+"""Names of decorators that add to a registry."""
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -19,7 +19,7 @@ _IMPORTS = (ast.Import, ast.ImportFrom)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
 SIMPLE |= {ast.Break, ast.Continue}
-"""Statements with no others in them."""
+"""Statements that contain no other statements."""
 
 
 def children(node: ast.AST) -> list[Any]:
@@ -28,19 +28,19 @@ def children(node: ast.AST) -> list[Any]:
 
 
 def nodes_in(node: ast.AST) -> list[ast.AST]:
-    """Return the nodes right below a node, as `ast.iter_child_nodes` does, in half the time."""
+    """Return the children of a node; twice as fast as `ast.iter_child_nodes`."""
     found: list[ast.AST] = []
     for field in node._fields:
         value = getattr(node, field, None)
         if type(value) is list:
-            found += [one for one in value if isinstance(one, ast.AST)]
+            found += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
     return found
 
 
 def statements_in(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the statements in a statement, also those of functions and classes in it."""
+    """Yield the statements inside a statement, including inner functions and classes."""
     for child in children(node):
         yield child
         if type(child) not in SIMPLE:
@@ -48,7 +48,7 @@ def statements_in(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def at_import(body: list[Any]) -> Iterator[ast.stmt]:
-    """Yield the statements that run when a module is imported, in their order."""
+    """Yield the statements that run when a module is imported, in order."""
     for node in body:
         if isinstance(node, ast.stmt):
             yield node
@@ -58,7 +58,7 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
 
 
 def is_for_scripts(node: ast.AST) -> bool:
-    """Tell whether it is `if __name__ == "__main__":`."""
+    """Tell whether a statement is `if __name__ == "__main__":`."""
     if type(node) is not ast.If:
         return False
     match node.test:
@@ -68,46 +68,46 @@ def is_for_scripts(node: ast.AST) -> bool:
 
 
 def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield what runs when a statement does: not the bodies of functions in it."""
+    """Yield the nodes that run with a statement, without the bodies of its functions."""
     todo: list[Any] = [node]
     while todo:
-        one = todo.pop()
-        yield one
-        kind = type(one)
+        current = todo.pop()
+        yield current
+        kind = type(current)
         if kind in _CALLED_LATER:
-            todo += getattr(one, "decorator_list", ())
-            todo += [*one.args.defaults, *filter(None, one.args.kw_defaults)]
+            todo += getattr(current, "decorator_list", ())
+            todo += [*current.args.defaults, *filter(None, current.args.kw_defaults)]
         elif kind is ast.AnnAssign:
-            todo += [one.target] if one.value is None else [one.target, one.value]
-        elif is_for_scripts(one):
-            todo += one.orelse
+            todo += [current.target] if current.value is None else [current.target, current.value]
+        elif is_for_scripts(current):
+            todo += current.orelse
         elif kind not in _LEAVES:
-            todo += nodes_in(one)
+            todo += nodes_in(current)
 
 
 def registered_by(statement: ast.stmt) -> list[str]:
-    """Return the first names of decorators that put a function or class into a registry."""
+    """Return the first names of decorators that register a function or class."""
     found = []
-    for one in getattr(statement, "decorator_list", ()):
-        function = one.func if isinstance(one, ast.Call) else one
+    for decorator in getattr(statement, "decorator_list", ()):
+        function = decorator.func if isinstance(decorator, ast.Call) else decorator
         last = function.attr if isinstance(function, ast.Attribute) else _first_name(function)
         if re.fullmatch(REGISTERING, last):
             found.append(_first_name(function))
     return found
 
 
-def may_do_something(statement: Any) -> bool:
-    """Tell whether a statement may do more than give values to names; most do not."""
+def may_have_effects(statement: Any) -> bool:
+    """Tell whether a statement may do more than assign names; most do not."""
     kind = type(statement)
     if kind in _IMPORTS:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
-        return any(type(one) is not ast.Name for one in statement.targets)
+        return any(type(target) is not ast.Name for target in statement.targets)
     if kind is ast.Expr:  # a docstring does nothing
         return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
-        given = statement.args
-        return bool(statement.decorator_list or given.defaults or any(given.kw_defaults))
+        args = statement.args
+        return bool(statement.decorator_list or args.defaults or any(args.kw_defaults))
     return kind not in (ast.Pass, ast.Global)
 
 
@@ -118,7 +118,7 @@ def _first_name(node: ast.AST) -> str:
 
 
 def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
-    """Return what a scope assigns to each name, wherever in it; not in the functions inside."""
+    """Return the expressions that a scope assigns to each name, without inner functions."""
     found: dict[str, list[ast.expr]] = {}
     todo: list[ast.AST] = list(body)
     while todo:
@@ -147,7 +147,7 @@ def _note(found: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) ->
         return
     match target:
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            for one in targets:
-                _note(found, one, value)
-        case ast.Starred(value=one):
-            _note(found, one, value)
+            for element in targets:
+                _note(found, element, value)
+        case ast.Starred(value=element):
+            _note(found, element, value)

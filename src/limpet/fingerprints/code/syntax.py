@@ -1,8 +1,8 @@
-"""What does code say, whatever it looks like, and which names does it read?
+"""What does code do, independent of its layout, and which names does it read?
 
-One pass over a syntax tree. It gives a text that is equal for code that does the same: without
-comments and layout, type hints, docstrings and the names of locals, and under every version of
-Python; and, from the same pass, what the code reads from its module.
+A single pass over a syntax tree gives a `CodeSummary`: a text that is equal for equivalent code in
+every version of Python, without comments, layout, type hints, docstrings and names of locals; and
+the names that the code reads from its module.
 """
 
 import ast
@@ -10,46 +10,46 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.code.reading import (
+from limpet.fingerprints.code.canonical_text import Writer
+from limpet.fingerprints.code.summary import (
     ENVIRONMENT,
     FUNCTIONS,
     NOTICED,
-    Reading,
+    CodeSummary,
     chain_of,
     docstring,
 )
-from limpet.fingerprints.code.writing import Writer
 
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
 _NAMING = (ast.Constant, ast.Name)
 _IMPORTING = {"import_module", "__import__"}
 
 
-def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> Reading:
-    """Read code.
+def read(*nodes: ast.AST, hints: bool = False, free: frozenset[str] = frozenset()) -> CodeSummary:
+    """Summarize code.
 
     Args:
         *nodes: Statements and expressions of one scope.
         hints: Whether type hints count.
-        free: Names that are locals of a function around it.
+        free: Names that are locals of an enclosing function.
     """
     return _Reader(hints=hints).read(nodes, free)
 
 
-def read_hints(hints: list[ast.expr]) -> Reading:
-    """Read type hints, also those that are written as texts."""
+def read_hints(hints: list[ast.expr]) -> CodeSummary:
+    """Summarize type hints, including those written as strings."""
     return _Reader(hints=True).read_hints(hints)
 
 
-def read_class_body(node: ast.ClassDef) -> Reading:
-    """Read a class statement but for its methods.
+def read_class_body(node: ast.ClassDef) -> CodeSummary:
+    """Summarize a class statement without its methods.
 
-    Hints in it count where somebody may read them: a decorator, a base or a metaclass.
+    Its hints count if a decorator, a base or a metaclass may read them.
     """
-    received = bool(node.decorator_list or node.bases or node.keywords)
+    may_be_read = bool(node.decorator_list or node.bases or node.keywords)
     body = node.body[1:] if docstring(node) is not None else node.body
-    body = [one for one in body if not isinstance(one, FUNCTIONS)]
-    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=received)
+    body = [statement for statement in body if not isinstance(statement, FUNCTIONS)]
+    return read(*node.decorator_list, *node.bases, *node.keywords, *body, hints=may_be_read)
 
 
 class _Reader(Writer):
@@ -57,7 +57,7 @@ class _Reader(Writer):
         super().__init__()
         self._hints = hints
 
-    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> Reading:
+    def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> CodeSummary:
         for node in nodes:
             self.visit(node)
         return self.finish(free)
@@ -71,7 +71,7 @@ class _Reader(Writer):
                 self._notice(name)
         else:
             scope.bound.add(name)
-        # As `use` does: half of all that code is made of are names.
+        # Like `use`, but faster: half of all nodes are names.
         scope.uses.append((len(tokens), name, chain, called))
         tokens.append("")
 
@@ -84,7 +84,7 @@ class _Reader(Writer):
         else:
             self.tokens.append("." + ".".join(chain[1:]))
             self._notice(*chain[1:-1])
-            # Writing `x.y = 1` reads x, and hands it to nobody.
+            # `x.y = 1` reads x, but does not pass it on.
             self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
 
     def _notice(self, *names: str) -> None:
@@ -134,21 +134,21 @@ class _Reader(Writer):
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.found.imports.append(node)
         self.tokens.append(f"import {getattr(node, 'level', 0)} {getattr(node, 'module', '')}")
-        for one in node.names:
-            self.tokens.append(one.name)
-            if one.asname is None:
-                name = one.name.partition(".")[0]
+        for alias in node.names:
+            self.tokens.append(alias.name)
+            if alias.asname is None:
+                name = alias.name.partition(".")[0]
                 self.scope.bound.add(name)
-                self.scope.fixed.add(name)  # it names what is imported
+                self.scope.fixed.add(name)  # the name of the imported module
             else:
-                self.bind(one.asname)
+                self.bind(alias.asname)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         if self._hints and self.scope.kind != "function":
             self.tokens.append("AnnAssign")
             self.visit(node.target)
             self.visit(node.annotation)
-            self._hints_in_texts(node.annotation)
+            self._hints_in_strings(node.annotation)
             if node.value is not None:
                 self.visit(node.value)
         elif node.value is not None:
@@ -159,17 +159,17 @@ class _Reader(Writer):
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
 
-    def read_hints(self, hints: list[ast.expr]) -> Reading:
-        for one in hints:
-            self.visit(one)
-            self._hints_in_texts(one)
+    def read_hints(self, hints: list[ast.expr]) -> CodeSummary:
+        for hint in hints:
+            self.visit(hint)
+            self._hints_in_strings(hint)
         return self.finish(frozenset())
 
-    def _hints_in_texts(self, hint: ast.expr) -> None:
-        for one in ast.walk(hint):
-            if type(one) is ast.Constant and type(one.value) is str:
+    def _hints_in_strings(self, hint: ast.expr) -> None:
+        for node in ast.walk(hint):
+            if type(node) is ast.Constant and type(node.value) is str:
                 with contextlib.suppress(SyntaxError, ValueError):
-                    self.visit(ast.parse(one.value, mode="eval").body)
+                    self.visit(ast.parse(node.value, mode="eval").body)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
         self.tokens.append("ExceptHandler")
@@ -208,22 +208,22 @@ class _Reader(Writer):
 
     def _function(self, node: Any) -> None:
         self.write_all(getattr(node, "decorator_list", []))
-        given = node.args
-        self.write_all(given.defaults)
-        self.write_all(given.kw_defaults)
+        args = node.args
+        self.write_all(args.defaults)
+        self.write_all(args.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
             (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
         self.enter("function")
-        kinds = {"/": given.posonlyargs, "": given.args, "*": [given.vararg]}
-        kinds |= {"=": given.kwonlyargs, "**": [given.kwarg]}
-        for kind, found in kinds.items():
-            for one in found:
-                if one is not None:
-                    self.tokens.append(f"({kind}{one.arg}")
-                    self.scope.bound.add(one.arg)
-                    self.scope.fixed.add(one.arg)
+        kinds = {"/": args.posonlyargs, "": args.args, "*": [args.vararg]}
+        kinds |= {"=": args.kwonlyargs, "**": [args.kwarg]}
+        for kind, parameters in kinds.items():
+            for parameter in parameters:
+                if parameter is not None:
+                    self.tokens.append(f"({kind}{parameter.arg}")
+                    self.scope.bound.add(parameter.arg)
+                    self.scope.fixed.add(parameter.arg)
         if type(node) is ast.Lambda:
             self.visit(node.body)
         else:
@@ -236,8 +236,8 @@ class _Reader(Writer):
         self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
-        received = node.decorator_list or node.bases or node.keywords
-        (self.scope.fixed if received else self.scope.defined).add(node.name)
+        may_be_read = node.decorator_list or node.bases or node.keywords
+        (self.scope.fixed if may_be_read else self.scope.defined).add(node.name)
         self.enter("class")
         outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
         self.write_all(
@@ -249,11 +249,11 @@ class _Reader(Writer):
     def _comprehension(self, node: Any) -> None:
         self.tokens.append(type(node).__name__)
         self.enter("comprehension")
-        for one in node.generators:
-            self.tokens.append(f"for {one.is_async}")
-            self.visit(one.target)
-            self.visit(one.iter)
-            self.write_all(one.ifs)
+        for generator in node.generators:
+            self.tokens.append(f"for {generator.is_async}")
+            self.visit(generator.target)
+            self.visit(generator.iter)
+            self.write_all(generator.ifs)
         if type(node) is ast.DictComp:
             self.visit(node.key)
             self.visit(node.value)

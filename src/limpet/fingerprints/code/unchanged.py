@@ -1,8 +1,7 @@
-"""Is a file certainly what it was when this process imported it?
+"""Is a file certainly unchanged since this process imported it?
 
-A file that did not change since before the process began is. When it changed is told by its ctime,
-which nobody can set back. All that may deceive is taken for a change: then the code in memory is
-compared with what the file compiles to, which takes longer.
+It is if its ctime is older than the process: a ctime cannot be set back. Anything uncertain is
+treated as a change. Then the code in memory is compared with the compiled file, which is slower.
 """
 
 import importlib.util
@@ -11,13 +10,13 @@ import stat
 import time
 from pathlib import Path
 
-_TIMES_ARE_CUT = 2.0  # seconds: both are whole numbers
+_TIMES_ARE_CUT = 2.0  # seconds, because both times are rounded
 _CLOCK_JUMPED = 1.0
-_FORKED_AND_NO_EXEC = 0x40  # PF_FORKNOEXEC: what it holds in memory may be older than it is
+_FORKED_AND_NO_EXEC = 0x40  # PF_FORKNOEXEC: its memory may be older than the process
 
 
 def _boot() -> float | None:
-    """Return when the machine was started, by the clock as it is now."""
+    """Return when the machine booted, by the current clock."""
     since = getattr(time, "CLOCK_BOOTTIME", None)
     return None if since is None else time.time() - time.clock_gettime(since)
 
@@ -26,7 +25,7 @@ _imported, _boot_then = time.time(), _boot()
 
 
 class Unchanged:
-    """Tells which files are what they were; each is asked for once."""
+    """The files that are unchanged; each is checked once."""
 
     def __init__(self) -> None:
         self._began = _began()
@@ -40,7 +39,7 @@ class Unchanged:
         return known
 
     def _is_unchanged(self, file: str) -> bool:
-        if self._began is None or not os.path.isabs(file):  # noqa: PTH117 - a text
+        if self._began is None or not os.path.isabs(file):  # noqa: PTH117 - a string
             return False
         try:
             found = os.lstat(file)
@@ -52,7 +51,7 @@ class Unchanged:
             return False
 
     def _stays(self, folder: str) -> bool:
-        """Tell whether a folder is the one that it was, and those it lies in."""
+        """Tell whether a folder and its parents are still the same folders."""
         known = self._folders.get(folder)
         if known is None:
             known = self._folders[folder] = self._is_the_same(folder)
@@ -61,8 +60,7 @@ class Unchanged:
     def _is_the_same(self, folder: str) -> bool:
         assert self._began is not None
         found = os.lstat(folder)
-        # A folder that was put in the place of another, or a link that points elsewhere. What is
-        # made in a folder changes both of its times.
+        # Detects a replaced folder and a changed link. A new file in a folder changes both times.
         if found.st_ctime >= self._began and found.st_mtime != found.st_ctime:
             return False
         if found.st_ctime >= self._began and os.path.islink(folder):  # noqa: PTH114
@@ -72,9 +70,9 @@ class Unchanged:
 
 
 def _is_older_than_bytecode(file: str, changed: float) -> bool:
-    """Tell whether a file did not change after it was compiled.
+    """Tell whether a file is unchanged since it was compiled.
 
-    Python takes old bytecode for a file that was edited within a second and has as many bytes.
+    Python uses stale bytecode if a file is edited within a second and keeps its size.
     """
     try:
         return os.stat(importlib.util.cache_from_source(file)).st_mtime >= changed  # noqa: PTH116
@@ -85,7 +83,7 @@ def _is_older_than_bytecode(file: str, changed: float) -> bool:
 
 
 def _began() -> float | None:
-    """Return when this process began, by the clock as it is now; None if nobody knows."""
+    """Return when this process started, by the current clock; None if unknown."""
     boot = _boot()
     if boot is None or _boot_then is None or abs(boot - _boot_then) > _CLOCK_JUMPED:
         return None

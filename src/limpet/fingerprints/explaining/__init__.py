@@ -1,1 +1,1 @@
-"""What an identity looked like, and what differs from another, for people."""
+"""What an identity contained, and how it differs from another, for people."""

@@ -1,7 +1,7 @@
-"""Which lines of two versions of a piece of code are the same, as far as they count?
+"""Which lines differ between two versions of a function or class?
 
-Comments, docstrings, hints and the names of locals count for nothing: lines are compared without
-them, and shown as they stand.
+Comments, docstrings, hints and names of locals do not count. Lines are compared without them, and
+shown as written.
 """
 
 import ast
@@ -11,16 +11,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 Line = tuple[str, str]
-"""A line as it is compared, and as it is shown."""
+"""A line for comparison, and the line as written."""
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def compared_lines(old: str, new: str) -> tuple[list[Line], list[Line]]:
-    """Return the lines that count of two versions of a piece of code."""
+    """Return the lines that count, for two versions of some code."""
     a, b = _Piece(old), _Piece(new)
     gone = [name for name in a.locals if name not in b.names]
     came = [name for name in b.locals if name not in a.names]
-    # As many new ones as old ones are gone: they are renamed. If not, their lines differ anyhow.
+    # Equal numbers mean renamed locals. Otherwise the lines differ anyway.
     renamed = dict(zip(came, gone, strict=True)) if len(came) == len(gone) else {}
     return a.compared({}), b.compared(renamed)
 
@@ -29,7 +29,7 @@ class _Piece:
     def __init__(self, text: str) -> None:
         self._lines = text.splitlines()
         self._cuts: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
-        self._said: set[int] = set()
+        self._docstring_lines: set[int] = set()
         self._places: list[tuple[str, int, int]] = []
         self.names: set[str] = set()
         self.locals: list[str] = []
@@ -37,14 +37,14 @@ class _Piece:
             self._cut_comments(text)
             tree = ast.parse(text)
         except (tokenize.TokenError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return  # a piece of a statement
+            return  # part of a statement
         self._read(tree)
 
     def compared(self, renamed: Mapping[str, str]) -> list[Line]:
         """Return the lines that count.
 
         Args:
-            renamed: What locals are called in what they are compared with.
+            renamed: The old name of each renamed local.
         """
         cuts = {at: list(found) for at, found in self._cuts.items()}
         for name, at, column in self._places:
@@ -54,9 +54,9 @@ class _Piece:
         found = []
         for at, line in enumerate(self._lines, 1):
             bare = line
-            for begin, end, other in sorted(cuts.get(at, ()), reverse=True):
-                bare = bare[:begin] + other + bare[end:]
-            if bare.strip() and at not in self._said:
+            for begin, end, replacement in sorted(cuts.get(at, ()), reverse=True):
+                bare = bare[:begin] + replacement + bare[end:]
+            if bare.strip() and at not in self._docstring_lines:
                 found.append((bare.rstrip(), line))
         return found
 
@@ -74,26 +74,26 @@ class _Piece:
                     self._function(node)
                     kept.add(node.name)
                 case ast.arg(arg=name):
-                    kept.add(name)  # whoever calls it may use the name
+                    kept.add(name)  # callers may use the name
                 case ast.Global(names=names) | ast.Nonlocal(names=names):
                     kept |= {*names}
                 case ast.ClassDef():
                     self._docstring(node.body)
-                    kept |= {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+                    kept |= {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
                 case ast.Name(id=name):
                     self.names.add(name)
                     self._places.append((name, node.lineno, self._column(node)))
         self.names |= kept
-        stored = {one: None for one in _stored(tree) if one not in kept}
+        stored = {name: None for name in _stored(tree) if name not in kept}
         self.locals = list(stored)
 
     def _function(self, node: _Function) -> None:
         if len(node.body) > 1:
             self._docstring(node.body)
-        given = node.args
-        for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
-            if one is not None and one.annotation is not None:
-                self._cut(one.annotation, ":", of_argument=True)
+        args = node.args
+        for parameter in (*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg):
+            if parameter is not None and parameter.annotation is not None:
+                self._cut(parameter.annotation, ":", of_argument=True)
         if node.returns is not None:
             self._cut(node.returns, "->")
         for inner in ast.walk(node):
@@ -102,11 +102,11 @@ class _Piece:
 
     def _docstring(self, body: list[ast.stmt]) -> None:
         match body:
-            case [ast.Expr(value=ast.Constant(value=str())) as said, *_]:
-                self._said |= {*range(said.lineno, (said.end_lineno or said.lineno) + 1)}
+            case [ast.Expr(value=ast.Constant(value=str())) as text, *_]:
+                self._docstring_lines |= {*range(text.lineno, (text.end_lineno or text.lineno) + 1)}
 
     def _cut(self, hint: ast.expr, sign: str, *, of_argument: bool = False) -> None:
-        """Leave a hint out, with the sign before it, if it stands on one line."""
+        """Cut a hint and the sign before it, if the hint is on one line."""
         line = self._lines[hint.lineno - 1]
         begin = line.rfind(sign, 0, self._column(hint))
         if hint.end_lineno != hint.lineno or begin < 0:
@@ -126,12 +126,12 @@ class _Piece:
 
 
 def _stored(tree: ast.AST) -> Iterator[str]:
-    """Yield the names that functions give values to, in the order in which they stand."""
+    """Yield the names that functions assign, in order of appearance."""
     places = {
-        (one.lineno, one.col_offset, one.id)
+        (name.lineno, name.col_offset, name.id)
         for function in ast.walk(tree)
         if isinstance(function, _Function)
-        for one in ast.walk(function)
-        if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        for name in ast.walk(function)
+        if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
     }
     return (name for _, _, name in sorted(places))

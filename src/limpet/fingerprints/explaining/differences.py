@@ -1,6 +1,6 @@
 """What exactly differs between two identities of a step?
 
-Lines of code are compared as far as they count. What counts of a docstring is a part of its own.
+Only the lines of code that count are compared. A docstring that counts is a separate part.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from limpet.fingerprints.identity import in_words, own_name
 from limpet.secrets.masking import MASK
 
 Known = Mapping[tuple[str, str], Shown]
-"""What parts were, by their names and digests."""
+"""The content of parts, by name and digest."""
 
 _CODE = ("function", "class", "module")
 _AROUND = 1
@@ -24,15 +24,15 @@ _WIDE, _BEFORE = 72, 24
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One part that differs.
+    """A part that differs.
 
     Attributes:
-        name: What it is called, in words.
+        name: Its name in plain words.
         change: "changed", "new" or "no longer used".
-        kind: What it is: see `Shown`.
-        lines: The difference, as in a unified diff: each line begins with "-", "+" or a space;
-            "…" stands for lines in between.
-        why_no_lines: If there are none: why.
+        kind: Its kind: see `Shown`.
+        lines: The difference, like a unified diff: each line begins with "-", "+" or a space; "…"
+            marks omitted lines.
+        why_no_lines: Why there are no lines, if there are none.
     """
 
     name: str
@@ -45,19 +45,24 @@ class Difference:
 def differences(
     before: Mapping[str, str], now: Mapping[str, str], known: Known
 ) -> tuple[Difference, ...]:
-    """Return what differs, the telling first: changed, new, no longer used.
+    """Return the parts that differ: first changed, then new, then no longer used.
 
     Args:
-        before: The digest of each part as it was.
-        now: The same as it is.
-        known: What the parts were and are.
+        before: The earlier digest of each part.
+        now: The current digest of each part.
+        known: The content of the parts, earlier and current.
     """
     names = [name for name in {*before, *now} if before.get(name) != now.get(name)]
     if len(names) > 1 and "function" in names:
-        names.remove("function")  # the rest says more
+        names.remove("function")  # the other names say more
     found = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
     order = ("changed", "new", "no longer used")
-    return tuple(sorted(found, key=lambda one: (order.index(one.change), one.kind == "name")))
+    return tuple(
+        sorted(
+            found,
+            key=lambda difference: (order.index(difference.change), difference.kind == "name"),
+        )
+    )
 
 
 def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Difference:
@@ -70,7 +75,7 @@ def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Di
     if is_ is None:
         return Difference(words, "no longer used", kind, _all_of("-", old))
     if old is None or old.text is None:
-        return Difference(words, "changed", kind, (), "what it was is not on disk")
+        return Difference(words, "changed", kind, (), "its earlier version is not on disk")
     if new is None or new.text is None:
         return Difference(words, "changed", kind, (), "it cannot be shown")
     is_folder = kind == "file" and name.endswith("/")
@@ -91,12 +96,12 @@ def _why_none(old: Shown, new: Shown) -> str:
     if MASK in (new.text or ""):
         return "a value that is not shown: it may be a secret"
     if old.kind != new.kind:
-        return f"it was a {old.kind}, and is a {new.kind}"
-    return "its lines are the same: it is used in another way"
+        return f"it was a {old.kind} and is now a {new.kind}"
+    return "its lines are the same, but it is used differently"
 
 
 def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:
-    """Return a value that is new or gone; of code, its name says enough."""
+    """Return the lines of a value that is new or gone; for code the name says enough."""
     if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
         return ()
     return tuple(f"{sign} {line}" for line in _shortened(part.text.splitlines()))
@@ -107,10 +112,10 @@ def _shortened(lines: Sequence[str]) -> list[str]:
 
 
 def _names(old: str, new: str) -> list[str]:
-    """Return which names a folder has no more, and which it has now."""
+    """Return the names that a folder lost and gained."""
     was, is_ = old.splitlines(), new.splitlines()
     gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
-    return [f"- {one}" for one in _shortened(gone)] + [f"+ {one}" for one in _shortened(came)]
+    return [f"- {name}" for name in _shortened(gone)] + [f"+ {name}" for name in _shortened(came)]
 
 
 # ---- lines --------------------------------------------------------------------------------------
@@ -122,25 +127,25 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
     else:
         a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
     a, b = a[:_MOST_LINES], b[:_MOST_LINES]
-    compared = SequenceMatcher(None, [one for one, _ in a], [one for one, _ in b])
+    matcher = SequenceMatcher(None, [bare for bare, _ in a], [bare for bare, _ in b])
     found: list[str] = []
-    for number, group in enumerate(compared.get_grouped_opcodes(_AROUND)):
+    for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
         if number:
             found.append("…")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [f"  {line}" for line in _shortened([one for _, one in b[j1:j2]])]
+                found += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
             else:
-                found += _pairs([one for _, one in a[i1:i2]], [one for _, one in b[j1:j2]])
+                found += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
     return found
 
 
 def _pairs(old: list[str], new: list[str]) -> list[str]:
-    """Return lines that went and lines that came; of long ones, where they differ."""
+    """Return removed and added lines; long lines begin near the difference."""
     if len(old) == len(new):
-        together = [_around_difference(*one) for one in zip(old, new, strict=True)]
-        old, new = [one for one, _ in together], [one for _, one in together]
-    return [f"- {one}" for one in _shortened(old)] + [f"+ {one}" for one in _shortened(new)]
+        together = [_around_difference(*pair) for pair in zip(old, new, strict=True)]
+        old, new = [before for before, _ in together], [now for _, now in together]
+    return [f"- {line}" for line in _shortened(old)] + [f"+ {line}" for line in _shortened(new)]
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
-"""How is the form of a value read by a person?
+"""How is the form of a value shown to people?
 
-As Python would write it: `Settings(model="gpt", stop=["end"])`; what is long, with an element per
-line, so that a difference is a line. Writing stops where there is no more room.
+As Python would write it: `Settings(model="gpt", stop=["end"])`. Long values get one element per
+line, so that each difference is a line. Rendering stops at a maximum length.
 """
 
 import json
@@ -20,16 +20,16 @@ _INNER = {"partial", "method", "staticmethod", "classmethod", "property", "Conte
 
 
 class OutOfRoomError(Exception):
-    """There is no more room for a text."""
+    """The rendered text is too long."""
 
 
 def rendered(form: Any, name: str, room: int) -> tuple[str, bool]:
-    """Return a form as a text, and whether it was cut.
+    """Return the text of a form, and whether it was cut.
 
     Args:
-        form: What the walk made of a value.
-        name: What it is given to: the value of a secret is not shown.
-        room: How many characters there are at most.
+        form: The form of a value, from the walk.
+        name: The name of the value: secrets are not shown.
+        room: The maximum number of characters.
     """
     writer = _Writer(room)
     try:
@@ -51,7 +51,7 @@ class _Writer:
         return text
 
     def text(self, form: Any, name: str, deep: int) -> str:  # noqa: C901, PLR0912 - one case per form
-        """Return a form as a text. Raises `OutOfRoomError`."""
+        """Return the text of a form. Raises `OutOfRoomError`."""
         if form is None or isinstance(form, (bool, int, float)):
             return self._take(repr(form))
         if isinstance(form, str):
@@ -87,11 +87,11 @@ class _Writer:
                 return self._take(f"logger {held}")
             case "module", [str() as held]:
                 return self._take(f"module {held}")
-            case _, [str() as held]:  # a date, a number of another kind: as Python writes it
+            case _, [str() as held]:  # a date, another kind of number: its repr
                 return self._take(held)
             case _ if kind in _INNER:
-                return self._call(kind, [self.text(one, "", deep + 1) for one in rest], deep)
-            case _, [list() as held]:  # a member of an enum, by its name
+                return self._call(kind, [self.text(part, "", deep + 1) for part in rest], deep)
+            case _, [list() as held]:  # an enum member, by name
                 return self.text(held, name, deep + 1)
         return self._take(_as_json(form))
 
@@ -127,7 +127,7 @@ class _Writer:
         if not isinstance(content, list):
             return self._take(_as_json(content))
         if kind in ("set", "frozenset"):
-            inner = self._each((_unpacked(one) for one in content), name, deep, "{", "}")
+            inner = self._each((_unpacked(element) for element in content), name, deep, "{", "}")
             return inner if kind == "set" and content else f"{kind}({inner if content else ''})"
         if kind in ("dict", "mappingproxy"):
             return self._laid_out("{", self._pairs(content, deep), "}", deep)
@@ -135,7 +135,7 @@ class _Writer:
         return self._each(content, name, deep, begin, end)
 
     def _each(self, forms: Iterable[Any], name: str, deep: int, begin: str, end: str) -> str:
-        return self._laid_out(begin, (self.text(one, name, deep + 1) for one in forms), end, deep)
+        return self._laid_out(begin, (self.text(form, name, deep + 1) for form in forms), end, deep)
 
     def _pairs(self, content: list[Any], deep: int) -> Iterator[str]:
         for pair in content:
@@ -147,21 +147,21 @@ class _Writer:
             yield f"{self.text(key, '', deep + 1)}: {self.text(value, name, deep + 1)}"
 
     def _rest(self, more: list[Any], name: str, deep: int) -> Iterator[str]:
-        """Yield what an object holds besides its elements: forms, and attributes by name."""
-        for one in more:
-            is_pair = isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)  # noqa: PLR2004 - a pair
-            if is_pair and (one[1] is None or isinstance(one[1], list)):
-                yield f"{one[0]}={self.text(one[1], one[0], deep + 1)}"
-            elif isinstance(one, list) and one and all(isinstance(each, list) for each in one):
-                yield self._each(one, name, deep, "[", "]")
+        """Yield what an object holds besides its elements: forms, and named attributes."""
+        for part in more:
+            is_pair = isinstance(part, list) and len(part) == 2 and isinstance(part[0], str)  # noqa: PLR2004 - a pair
+            if is_pair and (part[1] is None or isinstance(part[1], list)):
+                yield f"{part[0]}={self.text(part[1], part[0], deep + 1)}"
+            elif isinstance(part, list) and part and all(isinstance(inner, list) for inner in part):
+                yield self._each(part, name, deep, "[", "]")
             else:
-                yield self.text(one, name, deep + 1)
+                yield self.text(part, name, deep + 1)
 
     def _call(self, what: str, given: Iterable[str], deep: int) -> str:
         return self._laid_out(f"{what}(", given, ")", deep)
 
     def _laid_out(self, begin: str, texts: Iterable[str], end: str, deep: int) -> str:
-        """Write elements on one line if they fit there, else one per line."""
+        """Write elements on one line if they fit, else one per line."""
         found: list[str] = []
         try:
             for text in texts:
@@ -171,7 +171,7 @@ class _Writer:
             self.longest = _lines(begin, [*found, "…"], end)
             raise
         if sum(map(len, found)) + 2 * len(found) + 4 * deep <= _NARROW and not any(
-            "\n" in one for one in found
+            "\n" in text for text in found
         ):
             comma = "," if begin == "(" and len(found) == 1 else ""
             return f"{begin}{', '.join(found)}{comma}{end}"
@@ -179,7 +179,7 @@ class _Writer:
 
 
 def _lines(begin: str, found: list[str], end: str) -> str:
-    inner = "".join(f"    {_indented(one)},\n" for one in found)
+    inner = "".join(f"    {_indented(text)},\n" for text in found)
     return f"{begin}\n{inner}{end}"
 
 
@@ -194,11 +194,11 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _unpacked(one: Any) -> Any:
+def _unpacked(element: Any) -> Any:
     try:
-        return json.loads(one)
+        return json.loads(element)
     except (TypeError, ValueError):
-        return one
+        return element
 
 
 def _as_json(form: Any) -> str:

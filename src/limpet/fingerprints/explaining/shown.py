@@ -1,7 +1,7 @@
-"""What did each part of an identity look like, so that a later difference can be shown?
+"""What is the source or value of each part, so that a later difference can be shown?
 
-Code is shown as its lines stand in the file: slices of what the walk has read. Values are shown as
-Python writes them. All of it is bounded, and without secrets.
+Code is shown as written in the file, values as Python writes them. Both are limited in length and
+without secrets.
 """
 
 import linecache
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.explaining.rendering import rendered
-from limpet.fingerprints.walk.looked import Looked
+from limpet.fingerprints.walk.result import WalkResult
 from limpet.secrets.in_texts import (
     is_hidden,
     is_secret_file,
@@ -23,9 +23,9 @@ from limpet.secrets.in_texts import (
 from limpet.secrets.masking import MASK
 
 MOST_TEXT = 20_000
-"""How many characters are kept of a part."""
+"""The maximum number of characters per part."""
 MOST_IN_ALL = 1_000_000
-"""How many are kept of a step."""
+"""The maximum number of characters per step."""
 
 _CLOSED_OVER = re.compile(r"(.*\.closed over \d+)(.*)", re.DOTALL)
 _BY_NAME = {"file of ": "module", "module ": "module", "variable ": "variable"}
@@ -35,14 +35,14 @@ _BY_FORM |= {"library": "library", "see": "name", "function": "name", "unreadabl
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a part is.
+    """The content of a part.
 
     Attributes:
-        kind: Of which kind: function, class, value, file, variable, package, module, docstring,
-            library (a name from an installed package), name (another name of something), setting.
-        text: Its source or its value; None: it is not known, or there was no more room.
-        cut: Whether the text is only its beginning.
-        called: What it is called, where its name does not say it to people.
+        kind: function, class, value, file, variable, package, module, docstring, library (a name
+            from an installed package), name (an alias) or setting.
+        text: Its source or value; None if unknown or over the limit.
+        cut: Whether the text is only the beginning.
+        called: A name for people, if the part's own name is unclear.
     """
 
     kind: str
@@ -51,11 +51,11 @@ class Shown:
     called: str = ""
 
 
-class Showing:
-    """What the parts of an identity are, made when somebody wants to see it: most never do.
+class ShownParts:
+    """The content of an identity's parts, computed on first use: most are never shown.
 
     Args:
-        make: Makes it.
+        make: Computes the content.
     """
 
     def __init__(self, make: Callable[[], Mapping[str, Shown]] = dict) -> None:
@@ -64,62 +64,62 @@ class Showing:
 
     @property
     def parts(self) -> Mapping[str, Shown]:
-        """What each part is, by its name."""
+        """The content of each part, by name."""
         if self._made is None:
             self._made = self._make()
         return self._made
 
     def forget(self) -> None:
-        """Let go of it: the forms of a project's values may be large."""
+        """Free the memory: the forms of a project's values may be large."""
         self._make, self._made = dict, None
 
 
-def shown_parts(looked: Looked) -> dict[str, Shown]:
-    """Return what each part that a look found is."""
+def shown_parts(result: WalkResult) -> dict[str, Shown]:
+    """Return the content of each part that a walk found."""
     shown, room = {}, MOST_IN_ALL
-    for name, form in looked.forms.items():
+    for name, form in result.forms.items():
         kind = _kind(name, form)
-        text, is_cut = _text(looked, name, form, kind) if room > 0 else (None, True)
+        text, is_cut = _text(result, name, form, kind) if room > 0 else (None, True)
         room -= len(text or "")
-        shown[name] = Shown(kind, text, is_cut, _called(looked, name))
+        shown[name] = Shown(kind, text, is_cut, _called(result, name))
     return shown
 
 
-def _called(looked: Looked, name: str) -> str:
-    """Return the name of a variable that a function closes over, with what it is of that."""
+def _called(result: WalkResult, name: str) -> str:
+    """Return a readable name for a variable that a function closes over."""
     found = _CLOSED_OVER.match(name)
-    if found is None or found[1] not in looked.variables:
+    if found is None or found[1] not in result.variables:
         return ""
-    variable, function = looked.variables[found[1]]
+    variable, function = result.variables[found[1]]
     return f"{variable}{found[2]}, closed over by {function}"
 
 
 def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
-    """Return what settings are: plain data, by their names."""
+    """Return the content of settings, given as plain data by name."""
     shown = {}
-    for name, one in data.items():
-        text, is_cut = rendered(_form(one), name, MOST_TEXT)
+    for name, value in data.items():
+        text, is_cut = rendered(_form(value), name, MOST_TEXT)
         shown[name] = Shown("setting", without_keys(text), is_cut)
     return shown
 
 
 def shown_variable(name: str, value: str | None) -> Shown:
-    """Return what a variable of the environment is."""
+    """Return the content of an environment variable."""
     return Shown("variable", *_bounded(_value_of(name, value or None)))
 
 
 def shown_text(kind: str, text: str | None) -> Shown:
-    """Return a part that is a text of its own: the version of a package."""
+    """Return a part that is a plain string, like the version of a package."""
     return Shown(kind, *_bounded(text if text is None else without_keys(text)))
 
 
 def shown_file(path: Path, begin: bytes, *, is_whole: bool) -> Shown:
-    """Return what a file is, if it is text and its name is not that of a secret's.
+    """Return the content of a file, if it is text and does not hold secrets by its name.
 
     Args:
         path: The file.
-        begin: How it begins.
-        is_whole: Whether that is all of it.
+        begin: The beginning of its content.
+        is_whole: Whether that is the whole content.
     """
     if is_secret_file(path) or b"\0" in begin:
         return Shown("file")
@@ -143,9 +143,9 @@ def _kind(name: str, form: Any) -> str:
     return begun or (_BY_FORM.get(first, "value") if isinstance(first, str) else "value")
 
 
-def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, bool]:
-    if name in looked.written:
-        file, lines = looked.written[name]
+def _text(result: WalkResult, name: str, form: Any, kind: str) -> tuple[str | None, bool]:
+    if name in result.written:
+        file, lines = result.written[name]
         return _bounded(without_literals(_source(file, lines)))
     match kind, form:
         case (("function" | "class" | "module"), list()):
@@ -153,8 +153,8 @@ def _text(looked: Looked, name: str, form: Any, kind: str) -> tuple[str | None, 
         case _, str() if kind == "function":
             return _bounded(without_literals(form))
         case "docstring", [text, hints]:
-            told = [text or "", *(f"{one}: {hint}" for one, hint in hints)]
-            return _bounded(without_keys("\n".join(told)))
+            documented = [text or "", *(f"{parameter}: {hint}" for parameter, hint in hints)]
+            return _bounded(without_keys("\n".join(documented)))
         case "variable", _:
             return _bounded(_value_of(name.removeprefix("variable "), form))
     text, is_cut = rendered(form, name.rpartition(".")[2].rstrip(")").rpartition("(")[2], MOST_TEXT)
@@ -168,7 +168,7 @@ def _value_of(name: str, value: str | None) -> str:
 
 
 def _source(file: str, pieces: tuple[tuple[int, int], ...]) -> str:
-    """Return lines of a file, moved to the left as far as the first of them."""
+    """Return lines of a file, dedented by the indentation of the first."""
     lines = linecache.getlines(file)
     return "".join(_dedented([line for a, b in pieces for line in lines[a - 1 : b]]))
 
@@ -185,10 +185,10 @@ def _bounded(text: str | None) -> tuple[str | None, bool]:
 
 
 def _form(data: Any) -> Any:
-    """Return plain data in the form that the walk would make of it."""
+    """Return plain data in the form that the walk would give it."""
     if isinstance(data, Mapping):
-        pairs = [[["str", str(key)], _form(one)] for key, one in data.items()]
+        pairs = [[["str", str(key)], _form(value)] for key, value in data.items()]
         return ["a", "builtins.dict", pairs]
     if isinstance(data, (list, tuple, set, frozenset)):
-        return ["a", "builtins.list", [_form(one) for one in data]]
+        return ["a", "builtins.list", [_form(element) for element in data]]
     return ["str", str(data)] if isinstance(data, str) else ["value", repr(data)]

@@ -1,1 +1,1 @@
-"""Which files a call reads, and what they say."""
+"""Which files a call reads, and their content."""

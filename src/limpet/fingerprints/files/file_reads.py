@@ -1,17 +1,17 @@
 """Which files does a call read?
 
-What is read outside of any call (at import, while setting up, in a thread of the user's) is read
-for all of them.
+A file that is read outside of any call (at import, during setup, in a user's thread) counts for all
+calls.
 
-What one call reads another may use: the first fills a cache. So what a call read before is shared
-by all that end later, with two exceptions, each with evidence:
+A call may use what an earlier call read and cached. So a file counts for all calls that end after
+it was read, with two exceptions:
 
-- a file that a later call reads again, on the same thread, is read afresh by whoever needs it, if
-  the step holds nothing that changes: a cache that is refilled looks the same;
-- a file whose name comes out of the row (`docs/17.txt` for the item 17) is not for a call that read
-  the file of its own row.
+- A file that a later call reads again, on the same thread, is not cached, as long as the step holds
+  no state. It counts for the calls that read it.
+- A file whose name comes from the row (`docs/17.txt` for item 17) does not count for a call that
+  read the file of its own row.
 
-Not seen: what code in C and what other processes read.
+Reads by C code and by other processes are not seen.
 """
 
 import itertools
@@ -20,21 +20,25 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.walk.ownership import is_users_file
+
 _LONGEST_WORD = 200
 _DEEPEST = 4
 _MOST_READS = 1_000
+_MOST_IN_PROCESS = 10_000
 _ticks = itertools.count()
 
 
 class Read(NamedTuple):
-    """A file that was read for the first time by a step, or said something else than before.
+    """A file that a step read for the first time, or whose content changed.
 
     Attributes:
-        step: Which.
-        file: What it is called.
-        says: Its digest.
-        pattern: Its name without what the row says, where the row says part of it.
-        word: That part.
+        step: The name of the step.
+        file: The name of the file.
+        says: The digest of its content.
+        pattern: The name with `*` for the part that comes from the row, if any.
+        word: The part that comes from the row.
     """
 
     step: str
@@ -45,11 +49,11 @@ class Read(NamedTuple):
 
 
 class Call:
-    """One call, and what it reads.
+    """A call, and the files it reads.
 
     Attributes:
-        files: What it read: by name, the digest.
-        is_cut: It read more than that.
+        files: The digest of each file it read, by name.
+        is_cut: Whether it read more files than are listed.
     """
 
     __slots__ = ("_begun", "_step", "_values", "ended", "files", "is_cut")
@@ -72,7 +76,7 @@ class Call:
         return 0 <= other.ended < self._begun
 
     def words(self) -> frozenset[str]:
-        """Return what the row says: its values, each as a text."""
+        """Return the values of the row, as strings."""
         if not isinstance(self._values, frozenset):
             self._values = frozenset(_words(self._values, _DEEPEST))
         return self._values
@@ -81,7 +85,7 @@ class Call:
         return self._step is step
 
     def read(self, name: str, says: str) -> None:
-        if self.is_over:  # by a task that it left behind
+        if self.is_over:  # by a task that outlives the call
             self._step.read(name, says, None)
         else:
             if len(self.files) < _MOST_READS:
@@ -92,13 +96,13 @@ class Call:
 
 
 class StepReads:
-    """What the calls of one step read in one session.
+    """The files that the calls of a step read in a session.
 
     Args:
-        step: Its name.
-        code: The functions of the user's that it is made of: file and line of each.
-        known: Files that were read before by its functions in this process, and may be in a cache
-            since, with what they said.
+        step: The name of the step.
+        code: The file and line of each of its functions.
+        known: Files that its functions read earlier in this process, and may have cached, with
+            their digests.
     """
 
     def __init__(
@@ -118,12 +122,12 @@ class StepReads:
             self.read_elsewhere(name, says)
 
     def knows(self, name: str) -> str | None:
-        """Return what a file said when it was last read; None if it never was."""
+        """Return the digest of a file when it was last read; None if it was never read."""
         known = self._known.get(name)
         return None if known is None else known.says
 
     def read(self, name: str, says: str, call: Call | None) -> None:
-        """Note that a file was read, by a call or for all of them."""
+        """Note that a file was read, by a call or for all calls."""
         known = self._known.get(name)
         if call is not None:
             self._look_for_reader(name, call)
@@ -133,13 +137,13 @@ class StepReads:
         self._note(Read(self.step, name, says, pattern, word))
 
     def read_elsewhere(self, name: str, says: str) -> None:
-        """Note that another step's call read a file, by a function of this one's, too."""
+        """Note that another step read a file by a function that this step also uses."""
         self.elsewhere.add(name)
         self.read(name, says, None)
 
-    def _note(self, one: Read) -> None:
-        self._known[one.file] = one
-        self.new.append(one)
+    def _note(self, read: Read) -> None:
+        self._known[read.file] = read
+        self.new.append(read)
 
     def _look_for_reader(self, name: str, call: Call) -> None:
         if name in self.afresh:
@@ -151,7 +155,7 @@ class StepReads:
 
 
 def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | None]:
-    """Return a file's name without what a row says, and what that is; None, None if nothing."""
+    """Return a file's name with `*` for a value of the row, and the value; (None, None) if none."""
     found = ""
     for word in words:
         if len(word) > len(found) and word in name and re.search(_alone(word), name):
@@ -160,7 +164,7 @@ def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | No
 
 
 def _alone(word: str) -> str:
-    """Return a pattern for a word that stands by itself in a name."""
+    """Return a pattern for a whole word in a name."""
     return rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
 
 
@@ -170,8 +174,30 @@ def _words(value: Any, depth: int) -> Iterator[str]:
         if 0 < len(text) <= _LONGEST_WORD:
             yield text
     elif isinstance(value, Mapping) and depth:
-        for one in value.values():
-            yield from _words(one, depth - 1)
+        for element in value.values():
+            yield from _words(element, depth - 1)
     elif isinstance(value, (list, tuple)) and depth:
-        for one in value:
-            yield from _words(one, depth - 1)
+        for element in value:
+            yield from _words(element, depth - 1)
+
+
+# ---- reads of this process ----------------------------------------------------------------------
+
+_read_in_process: dict[str, tuple[str, set[tuple[str, int]]]] = {}
+_contents = Project([])
+
+
+def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
+    """Remember which functions read a file in this process: they may have cached it."""
+    if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
+        return
+    says = _contents.content(path)
+    if says is not None:
+        _, readers = _read_in_process.get(path, ("", set()))
+        _read_in_process[path] = (says, readers | by)
+
+
+def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
+    """Return the paths that functions read in this process, with their digests."""
+    reads = list(_read_in_process.items())
+    return [(path, says) for path, (says, readers) in reads if not readers.isdisjoint(code)]

@@ -1,8 +1,7 @@
-"""Which files belong to the user's project, what are they called, and what do they say?
+"""Which files belong to the user's project, and what are their names and digests?
 
-A file is called by its path below the project's folder: in another folder, and on another machine,
-it is the same file. What is the machine's, Python's or a library's does not belong to it, nor what
-holds secrets.
+The name of a file is its path below the project's folder, so it is the same on another machine.
+Files of the machine, of Python and of libraries do not belong to the project, nor do secrets.
 """
 
 import functools
@@ -18,7 +17,7 @@ from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.secrets.names import is_secret_name
 
 ABSENT = ""
-"""What a file says that is not there."""
+"""The digest of a missing file."""
 
 _MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", ".git")
 _NOT_OURS = {"__pycache__", "site-packages", "dist-packages", "node_modules", ".DS_Store"}
@@ -39,26 +38,26 @@ class Project:
     """The folders of a project.
 
     Args:
-        starts: Where it may be: the working directory, the folders of its code.
-        without: Files and folders in it that do not count: a run's own, the dataset.
+        starts: Where to look for it: the working directory, the folders of its code.
+        without: Files and folders that do not count: the run's own, the dataset.
 
     Attributes:
-        own: Names of files that a run made: they are not among those of a folder.
+        own: Names of files that the run wrote. Listings of folders skip them.
     """
 
     def __init__(self, starts: Iterable[Path], without: Iterable[Path] = ()) -> None:
-        folders = dict.fromkeys(folder for one in starts for folder in _folders(one))
+        folders = dict.fromkeys(folder for start in starts for folder in _folders(start))
         self.folders = tuple(folders)
-        self._without = tuple({str(one) for path in without for one in (path, _real(path))})
+        self._without = tuple({str(place) for path in without for place in (path, _real(path))})
         self.own: set[str] = set()
         self._names: dict[str, str | None] = {}
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
 
     def name_of(self, path: str) -> str | None:
-        """Return what a file of the project is called; None if it does not belong to it.
+        """Return the name of a file; None if it does not belong to the project.
 
         Args:
-            path: Absolute.
+            path: An absolute path.
         """
         try:
             return self._names[path]
@@ -70,69 +69,71 @@ class Project:
         return name
 
     def _named(self, path: str) -> str | None:
-        if any(path == one or path.startswith(one + os.sep) for one in self._without):
+        if any(
+            path == excluded or path.startswith(excluded + os.sep) for excluded in self._without
+        ):
             return None
         real = os.path.realpath(path)
-        for one, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
-            if one.startswith(folder + os.sep):  # its own folder is too much of everything
-                name = one[len(folder) + 1 :]
-                if not _may_count(name) or not is_users_file(one):
+        for place, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
+            if place.startswith(folder + os.sep):  # the project folder itself does not count
+                name = place[len(folder) + 1 :]
+                if not _may_count(name) or not is_users_file(place):
                     return None
-                end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a text
+                end = "/" if os.path.isdir(path) else ""  # noqa: PTH112 - a string
                 twin = self._place(name)
-                begin = f"{number}:" if twin is not None and twin != one else ""
+                begin = f"{number}:" if twin is not None and twin != place else ""
                 return begin + _writable(Path(name).as_posix()) + end
         return None
 
     def _place(self, name: str) -> str | None:
-        """Return where a file of a name lies; None: nowhere."""
+        """Return the path of a file by its name; None if it does not exist."""
         number, _, rest = name.partition(":")
         if rest and number.isdigit() and int(number) < len(self.folders):
-            return os.path.join(self.folders[int(number)], _as_named(rest))  # noqa: PTH118 - texts
+            return os.path.join(self.folders[int(number)], _as_named(rest))  # noqa: PTH118 - strings
         places = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
-        return next((one for one in places if os.path.lexists(one)), None)
+        return next((place for place in places if os.path.lexists(place)), None)
 
     def says(self, name: str) -> str:
-        """Return the digest of what a file says now: ABSENT if it is not there."""
+        """Return the current digest of a file; ABSENT if it does not exist."""
         place = self._place(name)
         return ABSENT if place is None else self.content(place) or ABSENT
 
     def _names_in(self, folder: str) -> str:
-        """Return a digest of what a folder has, without what does not belong to the project."""
+        """Return a digest of the names in a folder that belong to the project."""
         return blake2b(self._listed(folder).encode(), digest_size=8).hexdigest()
 
     def _listed(self, folder: str) -> str:
         names = (
             name
-            for name in os.listdir(folder)  # noqa: PTH208 - texts
+            for name in os.listdir(folder)  # noqa: PTH208 - strings
             if _may_count(name)
-            and not self._is_without(os.path.join(folder, name))  # noqa: PTH118
+            and not self._is_excluded(os.path.join(folder, name))  # noqa: PTH118
             and (not self.own or self.name_of(os.path.join(folder, name)) not in self.own)  # noqa: PTH118
         )
         return "\n".join(sorted(map(_writable, names)))
 
-    def _is_without(self, path: str) -> bool:
-        """Tell whether it does not count, or holds what does not."""
-        return any(f"{one}{os.sep}".startswith(path + os.sep) for one in self._without)
+    def _is_excluded(self, path: str) -> bool:
+        """Tell whether a path is excluded, or contains an excluded path."""
+        return any(f"{excluded}{os.sep}".startswith(path + os.sep) for excluded in self._without)
 
     def text(self, name: str, says: str, most: int) -> str | None:
-        """Return a file's text if it still says what it said; None if not, or if it is long."""
+        """Return the text of a file; None if it changed, is too long or is not text."""
         place = self._place(name)
         if place is None:
             return None
         try:
             if Path(place).stat().st_size > most or self.content(place) != says:
                 return None
-            is_folder = os.path.isdir(place)  # noqa: PTH112 - a text
+            is_folder = os.path.isdir(place)  # noqa: PTH112 - a string
             return self._listed(place) if is_folder else Path(place).read_text(encoding="utf-8")
-        except (OSError, ValueError):  # no text
+        except (OSError, ValueError):  # not text
             return None
 
     def content(self, path: str) -> str | None:
-        """Return the digest of what a file says, or of the names in a folder.
+        """Return the digest of a file's content, or of the names in a folder.
 
-        ABSENT if it is not there, None if it is something else, such as a pipe. A very large file
-        counts by its size and the time of its last change.
+        ABSENT if it does not exist, None if it is neither, like a pipe. A very large file counts by
+        its size and modification time.
         """
         try:
             about = os.stat(path)  # noqa: PTH116 - called for each read
@@ -155,25 +156,27 @@ class Project:
 
 
 def _writable(name: str) -> str:
-    """Return a name that has a place in JSON, also if its bytes are no text."""
+    """Return a name that JSON can hold, even if its bytes are not UTF-8."""
     return os.fsencode(name).decode(errors="backslashreplace")
 
 
 def _as_named(name: str) -> str:
-    """Return the name that `_writable` wrote."""
-    return re.sub(r"\\x([89a-f][0-9a-f])", lambda one: os.fsdecode(bytes.fromhex(one[1])), name)
+    """Undo `_writable`."""
+    return re.sub(r"\\x([89a-f][0-9a-f])", lambda match: os.fsdecode(bytes.fromhex(match[1])), name)
 
 
 def _may_count(name: str) -> bool:
     *folders, last = parts = Path(name).parts
-    if any(one in _NOT_OURS or (one[:1] == "." and one.endswith("_cache")) for one in parts):
+    if any(part in _NOT_OURS or (part[:1] == "." and part.endswith("_cache")) for part in parts):
         return False
     if last.startswith(".env"):
         return False
-    stem, end = os.path.splitext(last)  # noqa: PTH122 - a text
+    stem, end = os.path.splitext(last)  # noqa: PTH122 - a string
     if end in (".pyc", ".pyo", ".so") or end in _SECRET_ENDS:
         return False
-    return not any(_SECRET_FILE.fullmatch(one) or is_secret_name(one) for one in (stem, *folders))
+    return not any(
+        _SECRET_FILE.fullmatch(part) or is_secret_name(part) for part in (stem, *folders)
+    )
 
 
 def _digest(path: str, about: os.stat_result) -> str:
@@ -181,23 +184,23 @@ def _digest(path: str, about: os.stat_result) -> str:
         return f"{about.st_size}-{about.st_mtime_ns}"
     hashed = blake2b(digest_size=8)
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a text in
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a string
             while piece := file.read(_PIECE_BYTES):
                 hashed.update(piece)
-    except OSError:  # whoever opened it hears of that
+    except OSError:  # the code that opened it gets the error
         return ABSENT
     return hashed.hexdigest()
 
 
 def _folders(start: Path) -> list[str]:
-    """Return the folder of the project that a folder lies in, by its path and by its real one."""
+    """Return the project folder that contains a folder, as given and with links resolved."""
     start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
     found = start
-    for one in (start, *start.parents):
-        if one in (Path.home(), Path(one.anchor)):
+    for folder in (start, *start.parents):
+        if folder in (Path.home(), Path(folder.anchor)):
             break
-        if any((one / mark).exists() for mark in _MARKS):
-            found = one
+        if any((folder / mark).exists() for mark in _MARKS):
+            found = folder
             break
     return [str(found), str(_real(found))]
 

@@ -1,1 +1,1 @@
-"""From a step to all that its results depend on: functions, classes, values, effects."""
+"""From a step to everything its results depend on: functions, classes, values, side effects."""

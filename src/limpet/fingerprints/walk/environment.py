@@ -1,64 +1,76 @@
-"""Which variables of the environment does code read, by names that stand in it?
+"""Which environment variables does code read?
 
-Most code looks one up by its name. Where it goes about it in another way (the environment is handed
-around or gone over, a name is computed or comes from a list) every variable counts that is set and
-whose name stands anywhere in the code and values that count, or begins as the computed name does.
+Most code looks up a variable by a literal name. Otherwise (it passes the environment on, iterates
+over it, computes a name) every variable counts that is set and whose name appears in the code or
+values that count, or starts like the computed name.
+
+A class of pydantic-settings, `class Settings(BaseSettings)`, reads one variable per field.
 """
 
 import ast
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.bytecode import nested
-from limpet.fingerprints.code.reading import Chain, Reading
-from limpet.fingerprints.walk.asking import text_at
+from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.walk.safe_access import class_dict, is_a, mro_of, text_at
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk.walk import Walk
 
 COMPUTED = None
-"""A variable whose name the code computes."""
+"""Stands for a computed name."""
 
 _METHODS = {"get", "pop", "setdefault", "__getitem__"}
-_READING = {("os", "getenv"), *(("os", "environ", one) for one in _METHODS)}
+_READING = {("os", "getenv"), *(("os", "environ", method) for method in _METHODS)}
 _BEGINS = {"os", "environ", "getenv"}
 _BEGINNING = {"startswith", "removeprefix"}
 _WHOLE = (ast.Constant, ast.Name)
-_READERS = {"environs", "decouple", "environ", "dynaconf"}  # packages that do nothing else
+_READERS = {
+    "environs",
+    "decouple",
+    "environ",
+    "dynaconf",
+}  # packages that only read the environment
 _A_NAME = re.compile(r"[A-Z][A-Z0-9_]{2,}")
 _SHORTEST = 2
+_SETTINGS = "pydantic_settings"
 _OF_THE_MACHINE = {"HOME", "PATH", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "PWD", "OLDPWD"}
 _OF_THE_MACHINE |= {"HOSTNAME", "SHELL", "TERM", "LANG", "LC_ALL", "SHLVL", "EDITOR", "DISPLAY"}
 _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI", "PYTHONHASHSEED"}
 
 
 def is_of_the_machine(name: str) -> bool:
-    """Tell whether a variable says where code runs and not what it does."""
+    """Tell whether a variable describes the machine, not what code does."""
     return name in _OF_THE_MACHINE or name.startswith(("XDG_", "SSH_", "LIMPET_", "PYTEST_"))
 
 
-class Touched:
-    """How the code that was met so far touches the environment.
+class EnvironmentUse:
+    """How the code visited so far uses the environment.
 
     Attributes:
-        roundabout: Whether it does so in a way that no name can be read off.
+        indirect: Whether it reads variables other than by literal names.
     """
 
     def __init__(self) -> None:
-        self.roundabout = False
+        self.indirect = False
         self._texts: list[str] = []
         self._begins: set[str] = set()
 
-    def note(self, reading: Reading, scope: Mapping[str, Any]) -> None:
-        """Take in what a piece of code does."""
-        self._texts.append(reading.text)
-        if not reading.environment:
+    def note(self, summary: CodeSummary, scope: Mapping[str, Any]) -> None:
+        """Note how some code uses the environment."""
+        self._texts.append(summary.text)
+        if not summary.environment:
             return
-        named = [one for one in variables_read(reading.looked_up, scope) if one is not COMPUTED]
-        if len(named) >= reading.environment:
+        named = [name for name in variables_read(summary.looked_up, scope) if name is not COMPUTED]
+        if len(named) >= summary.environment:
             return
-        self.roundabout = True
-        for chain, name in reading.looked_up:
+        self.indirect = True
+        for chain, name in summary.looked_up:
             if chain[-1] in _BEGINNING or is_environment(chain, scope):
                 begin = _begin(name, scope)
                 if len(begin) >= _SHORTEST and (
@@ -67,24 +79,28 @@ class Touched:
                     self._begins.add(begin)
 
     def names(self, forms: Mapping[str, Any]) -> list[str]:
-        """Return the variables that are set and may be read.
+        """Return the variables that are set and may be read indirectly.
 
         Args:
-            forms: The values that count.
+            forms: The forms of all parts.
         """
-        known = [one for one in os.environ if _A_NAME.fullmatch(one) and not is_of_the_machine(one)]
-        if not self.roundabout or not known:
+        known = [
+            name for name in os.environ if _A_NAME.fullmatch(name) and not is_of_the_machine(name)
+        ]
+        if not self.indirect or not known:
             return []
-        one = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
-        within = rf"\$\{{?{one}\b|\{{{one}[}}:!]|%{one}%"
-        found = {*_matches(rf"=(?:str |bytes b)?['\"]{one}['\"](?:\x1f|$)|{within}", self._texts)}
-        found |= {*_matches(rf"^{one}$|{within}", _texts_in([*forms.values()]))}
+        any_name = "(" + "|".join(map(re.escape, sorted(known, key=len, reverse=True))) + ")"
+        within = rf"\$\{{?{any_name}\b|\{{{any_name}[}}:!]|%{any_name}%"
+        found = {
+            *_matches(rf"=(?:str |bytes b)?['\"]{any_name}['\"](?:\x1f|$)|{within}", self._texts)
+        }
+        found |= {*_matches(rf"^{any_name}$|{within}", _texts_in([*forms.values()]))}
         begins = tuple(self._begins)
-        return sorted(found | {each for each in known if begins and each.startswith(begins)})
+        return sorted(found | {name for name in known if begins and name.startswith(begins)})
 
 
 def is_handed(value: Any) -> bool:
-    """Tell whether a value is the environment, or reads it."""
+    """Tell whether a value is the environment, or an object that reads it."""
     if value is os.environ or value is os.getenv or value is os.path.expandvars:
         return True
     return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
@@ -100,17 +116,17 @@ def _matches(pattern: str, texts: Iterable[str]) -> Iterator[str]:
 def _texts_in(forms: list[Any]) -> Iterator[str]:
     todo = forms
     while todo:
-        one = todo.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, (list, tuple)):
-            todo += one
-        elif isinstance(one, dict):
-            todo += [*one, *one.values()]
+        form = todo.pop()
+        if isinstance(form, str):
+            yield form
+        elif isinstance(form, (list, tuple)):
+            todo += form
+        elif isinstance(form, dict):
+            todo += [*form, *form.values()]
 
 
 def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
-    """Return what a computed text surely begins with."""
+    """Return the known beginning of a computed string."""
     match name:
         case ast.Constant(value=str() as text):
             return text
@@ -118,12 +134,12 @@ def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
             return str(scope[known])
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             begin = _begin(left, scope)
-            whole = type(left) in _WHOLE
-            return begin + _begin(right, scope) if begin and whole else begin
+            is_whole = type(left) in _WHOLE
+            return begin + _begin(right, scope) if begin and is_whole else begin
         case ast.JoinedStr(values=values):
             text = ""
-            for one in values:
-                part = _begin(one.value if type(one) is ast.FormattedValue else one, scope)
+            for value in values:
+                part = _begin(value.value if type(value) is ast.FormattedValue else value, scope)
                 if not part:
                     break
                 text += part
@@ -134,11 +150,11 @@ def _begin(name: ast.expr, scope: Mapping[str, Any]) -> str:
 def variables_read(
     looked_up: Iterable[tuple[Chain, ast.expr]], scope: Mapping[str, Any]
 ) -> Iterator[str | None]:
-    """Yield the names of the variables that code reads; COMPUTED for one that nobody can tell.
+    """Yield the names of the variables that code reads; COMPUTED for a computed name.
 
     Args:
-        looked_up: What the code looks up by a name, and the name.
-        scope: The module it stands in.
+        looked_up: The lookups of the code: container and name.
+        scope: The globals of its module.
     """
     for chain, name in looked_up:
         if is_environment(chain, scope):
@@ -152,18 +168,18 @@ def variables_read(
 
 
 def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
-    """Tell whether bytecode, or a function in it, names the environment."""
-    every = [name for one in nested(code) for name in one.co_names]
+    """Tell whether bytecode, or a function inside it, mentions the environment."""
+    names = [name for inner in nested(code) for name in inner.co_names]
     return any(
         name in ("environ", "getenv")
         or scope.get(name) is os.environ
         or scope.get(name) is os.getenv
-        for name in every
+        for name in names
     )
 
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
-    """Tell whether code looks something up in the environment."""
+    """Tell whether a lookup reads the environment."""
     if chain[0] not in scope:  # imported inside the function
         if chain[0] not in _BEGINS:
             return False
@@ -176,3 +192,51 @@ def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
     if value is os.environ:
         return not rest or (len(rest) == 1 and rest[0] in _METHODS)
     return value is os.getenv and not rest
+
+
+# ---- classes of pydantic-settings ---------------------------------------------------------------
+
+
+def add_settings(walk: "Walk", cls: type) -> None:
+    """Add the variables that a settings class reads, and their values in its `.env` file."""
+    bases = mro_of(cls)
+    if not any(
+        (text_at(base, "__module__") or "").partition(".")[0] == _SETTINGS for base in bases
+    ):
+        return
+    config: Mapping[str, Any] = class_dict(cls).get("model_config") or {}
+    by_file = {file: _values_in(file) for file in _files(config.get("env_file"))}
+    nested = str(config.get("env_nested_delimiter") or "\0").lower()
+    for field in _variables_of(cls, str(config.get("env_prefix") or "").lower()):
+        walk.add_variable(field.upper())
+        for name in [*os.environ]:
+            if name.lower() == field or name.lower().startswith(field + nested):
+                walk.add_variable(name)
+        for file, values in by_file.items():
+            for name, value in values.items():
+                hit = name.lower() == field or name.lower().startswith(field + nested)
+                if hit and not walk.is_secret(name):
+                    walk.add_form(f"{name} in {Path(file).name}", walk.normalizer.string(value))
+
+
+def _variables_of(cls: type, prefix: str) -> Iterator[str]:
+    held = class_dict(cls)
+    fields = held.get("__pydantic_fields__") or held.get("model_fields") or {}
+    for name, field in fields.items():
+        alias = getattr(field, "validation_alias", None) or getattr(field, "alias", None)
+        aliases = [choice for choice in getattr(alias, "choices", [alias]) if type(choice) is str]
+        yield from (choice.lower() for choice in aliases or [prefix + name])
+
+
+def _files(setting: Any) -> list[str]:
+    files = setting if is_a(setting, list, tuple) else [setting]
+    return [os.fspath(file) for file in files if is_a(file, str, Path)]
+
+
+def _values_in(file: str) -> dict[str, str]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return {}
+    parts = [line.removeprefix("export ").partition("=") for line in lines if line[:1] != "#"]
+    return {name.strip(): value.strip() for name, sign, value in parts if sign}

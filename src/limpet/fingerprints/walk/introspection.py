@@ -1,7 +1,7 @@
-"""What follows if any of the code that was met reads docstrings, source text, frames, subclasses?
+"""Does any visited code read docstrings, source, frames, subclasses or the environment?
 
-Docstrings, comments and the names of locals count for nothing, unless somebody reads them. Who
-does is known when all code was met.
+Docstrings, comments and names of locals do not count unless code reads them. That is known only
+after all code has been visited.
 """
 
 import ast
@@ -9,27 +9,26 @@ from collections.abc import Callable, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import reading as read
-from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code import summary, syntax
 from limpet.fingerprints.walk import environment, scopes
-from limpet.fingerprints.walk.naming import plain_name
 from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.safe_access import plain_name
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 
-class Readings:
-    """What the code that was met so far looks at.
+class Introspection:
+    """What the code visited so far inspects.
 
     Attributes:
-        environment: How it touches the environment.
-        getters: Names of functions that read a variable of the environment by the name they get.
+        environment: How it uses the environment.
+        getters: Names of functions that read the environment variable named by their argument.
     """
 
     def __init__(self) -> None:
         self.getters: set[str] = set()
-        self.environment = environment.Touched()
+        self.environment = environment.EnvironmentUse()
         self._noticed: set[str] = set()
         self._documentation: dict[str, Any] = {}
         self._hinted: list[tuple[list[ast.expr], Mapping[str, Any]]] = []
@@ -37,62 +36,62 @@ class Readings:
         self._classes: list[tuple[str, type]] = []
         self._calls: set[tuple[str, str]] = set()
 
-    def note(self, reading: read.Reading) -> None:
-        """Take in what a piece of code does."""
-        self._noticed |= reading.notices
-        for chain, name in reading.looked_up:
+    def note(self, code: summary.CodeSummary) -> None:
+        """Note what some code inspects."""
+        self._noticed |= code.notices
+        for chain, name in code.looked_up:
             if type(name) is ast.Constant and type(name.value) is str:
                 self._calls.add((chain[-1], name.value))
 
     def notice_everything(self) -> None:
-        """Take it that somebody reads docstrings: there is code that nobody can read."""
-        self._noticed.add(read.DOCUMENTATION)
+        """Assume that docstrings are read: some code has no source."""
+        self._noticed.add(summary.DOCUMENTATION)
 
-    def met(self, label: str, text: Callable[[], str], code: CodeType) -> None:
-        """Remember a function, and what gives its text."""
+    def add_function(self, label: str, text: Callable[[], str], code: CodeType) -> None:
+        """Remember a function, and a callable that gives its source."""
         self._functions.append((label, text, code))
 
-    def met_class(self, label: str, cls: type) -> None:
+    def add_class(self, label: str, cls: type) -> None:
         """Remember a class."""
         self._classes.append((label, cls))
 
     def document(
         self, walk: "Walk", label: str, node: ast.AST, scope: Mapping[str, Any], *, counts: bool
     ) -> None:
-        """Let a docstring and hints count, with what the hints name; else remember them."""
-        text = read.documentation_of(node)
+        """Add a docstring and hints if they count; else remember them."""
+        text = summary.documentation_of(node)
         if text is None:
             return
         if counts:
-            walk.found.forms[f"{label}.__doc__"] = text
-            _follow_hints(walk, read.hints_of(node), scope)
+            walk.result.forms[f"{label}.__doc__"] = text
+            _follow_hints(walk, summary.hints_of(node), scope)
         else:
             self._documentation[f"{label}.__doc__"] = text
-            self._hinted.append((read.hints_of(node), scope))
+            self._hinted.append((summary.hints_of(node), scope))
 
     def finish(self, walk: "Walk") -> None:
-        """Let count what follows; what that reaches in turn waits in the walk's queue."""
-        forms = walk.found.forms
-        if read.DOCUMENTATION in self._noticed:
+        """Add what the visited code inspects. New objects go to the queue of the walk."""
+        forms = walk.result.forms
+        if summary.DOCUMENTATION in self._noticed:
             forms.update(self._documentation)
             self._follow_all_hints(walk)
-        if read.SOURCE in self._noticed:
+        if summary.SOURCE in self._noticed:
             for label, text, _ in self._functions:
                 forms[f"{label} as written"] = text()
-        if read.FRAMES in self._noticed:
+        if summary.FRAMES in self._noticed:
             for label, _, code in self._functions:
                 forms[f"{label}: names of locals"] = [*code.co_varnames, *code.co_cellvars]
-        if read.SUBCLASSES in self._noticed:
+        if summary.SUBCLASSES in self._noticed:
             classes, self._classes = self._classes, []
             for label, cls in classes:
-                every: list[type] = type.__subclasses__(cls)
-                below = [one for one in every if is_users(one)]
+                subclasses: list[type] = type.__subclasses__(cls)
+                below = [subclass for subclass in subclasses if is_users(subclass)]
                 forms[f"{label}.__subclasses__"] = [
-                    walk.form(plain_name(one), one) for one in below
+                    walk.form(plain_name(subclass), subclass) for subclass in below
                 ]
         named = {name for getter, name in self._calls if getter in self.getters}
         for name in sorted(named.union(self.environment.names(forms))):
-            walk.use_variable(name)
+            walk.add_variable(name)
 
     def _follow_all_hints(self, walk: "Walk") -> None:
         hinted, self._hinted = self._hinted, []
@@ -102,5 +101,5 @@ class Readings:
 
 def _follow_hints(walk: "Walk", hints: list[ast.expr], scope: Mapping[str, Any]) -> None:
     if hints:
-        found = syntax.read_hints(hints)
-        scopes.use_chains(walk, str(scope.get("__name__", "")), scope, found.chains, set())
+        hinted = syntax.read_hints(hints)
+        scopes.add_chains(walk, str(scope.get("__name__", "")), scope, hinted.chains, set())

@@ -1,46 +1,66 @@
-"""What counts of an object: its class, what it holds, its attributes."""
+"""What is the form of an object: its class, elements and attributes?
+
+An object that shows neither elements nor attributes is asked how it would be pickled. If it does
+not say, the user's functions and objects that it refers to count: a wrapper written in C refers to
+the function that it wraps.
+"""
 
 import contextlib
+import gc
 import io
 import json
 import os
+import warnings
 import weakref
 from collections import defaultdict, deque
 from enum import Enum
 from pathlib import PurePath
-from types import FunctionType, MappingProxyType
+from types import (
+    BuiltinFunctionType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+)
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.walk import chance, opaque
 from limpet.fingerprints.walk import secret_values as hidden
-from limpet.fingerprints.walk.asking import attributes_of, bases_of, text_at
-from limpet.fingerprints.walk.naming import full_name, plain_name
-from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk import volatile
+from limpet.fingerprints.walk.ownership import full_name, is_users
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    class_dict,
+    is_a,
+    mro_of,
+    plain_name,
+    text_at,
+)
 from limpet.fingerprints.walk.values import UNKNOWN, contents_of, form_of_scalar
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
-_DEEPEST_IN_LIBRARY = 20
-_MOST_IN_LIBRARY = 5_000
+_DEEPEST_IN_LIBRARY, _MOST_IN_LIBRARY = 20, 5_000
 _DEEPEST_BRIEFLY = 4
-# What belongs to the process and not to the answer: a semaphore holds its loop, a loop holds all
-# that goes on, a logger every other logger and who listens.
+# Objects of the process that do not affect answers: an event loop refers to all running tasks, a
+# logger to every other logger.
 _OF_THE_PROCESS = {"logging.Logger", "logging.Handler", "threading.Thread", "os._Environ"}
 _OF_THE_PROCESS |= {"asyncio.events.AbstractEventLoop", "asyncio.transports.BaseTransport"}
 _OF_THE_PROCESS |= {"_asyncio.Future", "asyncio.futures.Future", "asyncio.events.Handle"}
 _OF_THE_PROCESS |= {"concurrent.futures._base.Executor", "concurrent.futures._base.Future"}
 _OF_THE_PROCESS |= {"_socket.socket", "_contextvars.Context", "rich.console.Console"}
-# What it does, for those who have it do something.
-_GIVEN_TO_IT = ["_target", "_args", "_kwargs", "function", "args", "kwargs"]
-_GIVEN_TO_IT += ["_initializer", "_initargs"]
-_COUNTED_BY_TENACITY = {"_local", "statistics"}  # how often something was called, and when
+# What such an object calls.
+_CALLED = ["_target", "_args", "_kwargs", "function", "args", "kwargs", "_initializer", "_initargs"]
+_COUNTED_BY_TENACITY = {"_local", "statistics"}  # the number and times of calls
 _PLAIN_HOMES = {"builtins", "collections", "types"}
 _SECRET_TYPES = {"SecretStr", "SecretBytes", "Secret"}
+# The base class in C: isinstance checks against an abstract class run code of its subclasses.
+_STREAM: type = io.IOBase.__base__ or io.IOBase
 
 
-class Room:
-    """How many objects of libraries are still looked into, behind one name."""
+class Budget:
+    """How many more objects of libraries are visited for one part."""
 
     __slots__ = ("_left",)
 
@@ -48,7 +68,7 @@ class Room:
         self._left = _MOST_IN_LIBRARY
 
     def has_room(self, depth: int) -> bool:
-        """Take one; tell whether there was one to take."""
+        """Count an object; tell whether there is room for it."""
         self._left -= 1
         return depth < _DEEPEST_IN_LIBRARY and self._left > 0
 
@@ -59,14 +79,18 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     users = is_users(kind)
     home = text_at(kind, "__module__") or ""
     builtin = home in _PLAIN_HOMES
-    if not users and not builtin and not walk.room.has_room(depth):
-        walk.leave_out(path, f"too much in it: counts by its class and texts, {full_name(kind)}")
+    if not users and not builtin and not walk.budget.has_room(depth):
+        walk.leave_out(path, f"too large: counts by its class and strings, {full_name(kind)}")
         return _briefly(walk, path, value, 0)
-    if not users and any(full_name(base) in _OF_THE_PROCESS for base in bases_of(kind)):
+    if not users and _is_of_process(kind):
         walk.leave_out(path, f"of the process: counts by its class, {full_name(kind)}")
         held = attributes_of(value)
-        given = [(name, held[name]) for name in _GIVEN_TO_IT if name in held]
-        return ["a", full_name(kind), [walk.form(f"{path}.{name}", one) for name, one in given]]
+        called = [(name, held[name]) for name in _CALLED if name in held]
+        return [
+            "a",
+            full_name(kind),
+            [walk.form(f"{path}.{name}", held_value) for name, held_value in called],
+        ]
     what: Any = walk.form(plain_name(kind), kind) if users else full_name(kind)
     if home.startswith("pydantic") and kind.__name__ in _SECRET_TYPES:
         walk.leave_out(path, "a secret")
@@ -81,38 +105,41 @@ def form_of_object(walk: "Walk", path: str, value: Any, *, named: bool, depth: i
     content = contents_of(value)
     if content is not None:
         form.append(_contents(walk, path, value, content, deeper))
-    form += [walk.form(path, one, depth=deeper) for one in _beside(value)]
+    form += [walk.form(path, part, depth=deeper) for part in _builtin_state(value)]
     attributes = attributes_of(value)
-    if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - nothing but its class
-        return opaque.form_of_opaque(walk, path, value, form, deeper)
+    if not attributes and len(form) == 2 and not users:  # noqa: PLR2004 - only its class
+        return _form_of_opaque(walk, path, value, form, deeper)
     form += _attributes(walk, path, value, attributes, named=named and users, depth=deeper)
     return form
 
 
+def _is_of_process(kind: type) -> bool:
+    return any(full_name(base) in _OF_THE_PROCESS for base in mro_of(kind))
+
+
 def _briefly(walk: "Walk", path: str, value: Any, depth: int) -> Any:
-    """Return a form of what there is no room for: its plain values, and the user's own."""
+    """Return a short form when there is no room: plain values, and the user's objects."""
     kind = type(value)
-    form = form_of_scalar(value, walk.texts)
+    form = form_of_scalar(value, walk.normalizer)
     if form is not UNKNOWN:
         return form
     if kind is FunctionType or issubclass(kind, type) or is_users(kind):
         return walk.form(path, value)
-    if depth >= _DEEPEST_BRIEFLY or any(
-        full_name(one) in _OF_THE_PROCESS for one in bases_of(kind)
-    ):
+    if depth >= _DEEPEST_BRIEFLY or _is_of_process(kind):
         return ["a", full_name(kind)]
-    held: list[Any] = [["", one] for one in contents_of(value) or ()]
+    held: list[Any] = [["", element] for element in contents_of(value) or ()]
     if issubclass(kind, dict) or kind is MappingProxyType:
         held = [pair for _, pair in held]
     if issubclass(kind, (set, frozenset)):
-        return ["a", full_name(kind), sorted(repr(one) for _, one in held if type(one) is str)]
+        strings = (element for _, element in held if type(element) is str)
+        return ["a", full_name(kind), sorted(map(repr, strings))]
     held += sorted(attributes_of(value).items())
     return [
         "a",
         full_name(kind),
         [
-            [name if type(name) is str else "…", _briefly(walk, path, one, depth + 1)]
-            for name, one in held
+            [name if type(name) is str else "…", _briefly(walk, path, element, depth + 1)]
+            for name, element in held
             if type(name) is not str or not walk.is_secret(name)
         ],
     ]
@@ -123,77 +150,79 @@ def _attributes(
 ) -> list[Any]:
     kind = type(value)
     users = is_users(kind)
-    differ = walk.by_chance.get(id(value), ())
+    differ = walk.volatile.get(id(value), ())
     form = []
     counting = (text_at(kind, "__module__") or "").startswith("tenacity")
-    for name, one in sorted(attributes.items()):
+    for name, held in sorted(attributes.items()):
         if counting and name in _COUNTED_BY_TENACITY:
             continue
         at = f"{path}.{name}"
         if walk.is_secret(name):
-            secret = hidden.form_behind_secret(walk, at, one)
+            secret = hidden.form_behind_secret(walk, at, held)
             form += [] if secret is hidden.NOTHING else [[name, secret]]
-        elif name in differ or (users and chance.is_in_class(walk, kind, name, one)):
-            walk.leave_out_chance(at)
+        elif name in differ or (users and volatile.is_in_class(walk, kind, name, held)):
+            walk.leave_out_volatile(at)
         elif named:
-            walk.use(at, one, holder=value)
+            walk.add(at, held, holder=value)
         else:
-            form.append([name, walk.form(at, one, depth=depth)])
+            form.append([name, walk.form(at, held, depth=depth)])
     return form
 
 
-def _beside(value: Any) -> list[Any]:
-    """Return what an object of a kind of Python's own has besides elements and attributes."""
+def _builtin_state(value: Any) -> list[Any]:
+    """Return what an instance of a built-in class holds besides elements and attributes."""
     kind = type(value)
-    beside: list[Any] = [
+    state: list[Any] = [
         f"{base.__name__} {base.__repr__(value)}"
         for base in (str, bytes, int, float)
         if issubclass(kind, base)
     ]
     if issubclass(kind, BaseException):
-        beside.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
+        state.append(BaseException.args.__get__(value))  # type: ignore[attr-defined]
     elif issubclass(kind, defaultdict):
-        beside.append(vars(defaultdict)["default_factory"].__get__(value))
+        state.append(vars(defaultdict)["default_factory"].__get__(value))
     elif issubclass(kind, deque):
-        beside.append(vars(deque)["maxlen"].__get__(value))
+        state.append(vars(deque)["maxlen"].__get__(value))
     elif issubclass(kind, PurePath):
-        beside.append(PurePath.__str__(value))
+        state.append(PurePath.__str__(value))
     elif issubclass(kind, weakref.ref):
-        beside.append(weakref.ref.__call__(value))
+        state.append(weakref.ref.__call__(value))
     elif issubclass(kind, (io.StringIO, io.BytesIO)):
         base: Any = io.StringIO if issubclass(kind, io.StringIO) else io.BytesIO
         with contextlib.suppress(ValueError):  # closed
-            beside += [base.getvalue(value), base.tell(value)]
-    return beside
+            state += [base.getvalue(value), base.tell(value)]
+    return state
 
 
 def _contents(walk: "Walk", path: str, value: Any, content: list[Any], depth: int) -> Any:
     if issubclass(type(value), (set, frozenset)):
-        return sorted(json.dumps(walk.form(f"{path}[…]", one, depth=depth)) for one in content)
+        return sorted(
+            json.dumps(walk.form(f"{path}[…]", element, depth=depth)) for element in content
+        )
     if issubclass(type(value), dict) or type(value) is MappingProxyType:
-        differ = walk.by_chance.get(id(value), ())
+        differ = walk.volatile.get(id(value), ())
         content = _without_environment(content)
-        if content and all(type(key) is int and key == id(one) for key, one in content):
-            content = [["id()", one] for _, one in content]  # by where it lies in memory
+        if content and all(type(key) is int and key == id(element) for key, element in content):
+            content = [["id()", element] for _, element in content]  # the keys are addresses
         return [
             [
                 walk.form(f"{path}[key]", key, depth=depth),
-                _item(walk, path, key, one, depth, differs=type(key) is str and key in differ),
+                _item(walk, path, key, element, depth, differs=type(key) is str and key in differ),
             ]
-            for key, one in content
+            for key, element in content
         ]
-    return [walk.form(f"{path}[{n}]", one, depth=depth) for n, one in enumerate(content)]
+    return [walk.form(f"{path}[{n}]", element, depth=depth) for n, element in enumerate(content)]
 
 
 def _without_environment(content: list[Any]) -> list[Any]:
-    """Leave the environment out of a dict that holds all of it: `{**os.environ, "MODE": "x"}`."""
-    held = {key for key, one in content if type(key) is str and type(one) is str}
+    """Drop the environment from a dict that contains all of it: `{**os.environ, "MODE": "x"}`."""
+    held = {key for key, element in content if type(key) is str and type(element) is str}
     if not os.environ or any(name not in held for name in os.environ):
         return content
     return [
-        [key, one]
-        for key, one in content
-        if type(key) is not str or type(one) is not str or os.environ.get(key) != one
+        [key, element]
+        for key, element in content
+        if type(key) is not str or type(element) is not str or os.environ.get(key) != element
     ]
 
 
@@ -204,8 +233,68 @@ def _item(walk: "Walk", path: str, key: Any, value: Any, depth: int, *, differs:
     if walk.is_secret(key):
         secret = hidden.form_behind_secret(walk, at, value)
         return None if secret is hidden.NOTHING else secret
-    if differs:
-        walk.leave_out_chance(at)
-    else:
+    if not differs:
         return walk.form(at, value, depth=depth)
+    walk.leave_out_volatile(at)
     return None
+
+
+# ---- opaque objects -----------------------------------------------------------------------------
+
+
+def _form_of_opaque(walk: "Walk", path: str, value: Any, form: list[Any], depth: int) -> Any:
+    """Return the form of an object that shows neither elements nor attributes."""
+    kind = type(value)
+    if kind is object:
+        return form
+    pickled = _pickled(value)
+    if pickled is not None:
+        held = list(walk.held)
+        form = [*form, [walk.form(f"{path}.state", part, depth=depth) for part in pickled]]
+        walk.held = held  # objects created for the pickle hold no state
+        return form
+    inner = [referent for referent in gc.get_referents(value) if _is_followed(referent)]
+    texts = [] if issubclass(kind, _STREAM) else _texts(value)
+    if not inner and not texts:
+        walk.leave_out(path, f"no stable form: counts by its class, {full_name(kind)}")
+    form += [walk.form(f"{path}.held", referent, depth=depth) for referent in inner]
+    return form + texts
+
+
+def _pickled(value: Any) -> list[Any] | None:
+    if issubclass(type(value), _STREAM):
+        return None
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pickled = value.__reduce_ex__(2)
+        if isinstance(pickled, str):
+            return [pickled]
+        # The last two are iterators.
+        return [
+            *pickled[:3],
+            *(None if elements is None else list(elements) for elements in pickled[3:5]),
+        ]
+    return None
+
+
+def _is_followed(referent: Any) -> bool:
+    kind = type(referent)
+    if issubclass(kind, type):
+        return False
+    return is_a(referent, FunctionType, MethodType, BuiltinFunctionType) or is_users(kind)
+
+
+def _texts(value: Any) -> list[Any]:
+    """Return the strings that a C object exposes. Numbers may be addresses."""
+    found = []
+    for name, member in sorted(class_dict(type(value)).items()):
+        if is_a(member, GetSetDescriptorType, MemberDescriptorType) and name not in (
+            "__doc__",
+            "__module__",
+            "__dict__",
+        ):
+            with contextlib.suppress(Exception):
+                text = member.__get__(value)
+                if type(text) is str and " at 0x" not in text:
+                    found.append([name, text])
+    return found

@@ -1,6 +1,6 @@
-"""Whose code is it: the user's own, or an installed package's?
+"""Does code belong to the user or to an installed package?
 
-User code is what does not lie in an installed package, nor in Python, nor in this one.
+Code belongs to the user if it is not in an installed package, not in Python and not in Limpet.
 """
 
 import functools
@@ -11,24 +11,24 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any, TypeGuard
 
-from limpet.fingerprints.code.modules import file_of_module
-from limpet.fingerprints.walk.asking import names_of, text_at
+from limpet.fingerprints.code.imports import file_of_module
+from limpet.fingerprints.walk.safe_access import module_dict, module_name, plain_name, text_at
 
 _FOR_PACKAGES = {"site-packages", "dist-packages"}
 
 
 def is_module(thing: Any) -> TypeGuard[ModuleType]:
-    """Tell whether something is a module, also one of a library's own kind."""
+    """Tell whether an object is a module, or an instance of a subclass."""
     return issubclass(type(thing), ModuleType)
 
 
 def is_users(thing: Any) -> bool:
-    """Tell whether a function, a class or an object's class is the user's own."""
+    """Tell whether a function or a class is the user's."""
     kind = type(thing)
     if kind is MethodType:
         thing, kind = thing.__func__, type(thing.__func__)
     if kind is FunctionType:
-        # Not by its module: a wrapper from a library borrows the name of what it wraps.
+        # Not by `__module__`: a library's wrapper copies it from the wrapped function.
         return is_users_file(thing.__code__.co_filename)
     name = text_at(thing, "__module__")
     if name is None:
@@ -39,16 +39,23 @@ def is_users(thing: Any) -> bool:
     return name == "__main__" or _is_users_by_name(name)
 
 
+def full_name(thing: Any) -> str:
+    """Return a unique name: with the module, unless it is the user's."""
+    # A script has another module name when it is imported, so the user's modules are left out.
+    module = "" if is_users(thing) or is_users(type(thing)) else module_name(thing)
+    return f"{module}.{plain_name(thing)}".lstrip(".")
+
+
 @functools.lru_cache(maxsize=1024)
 def _is_users_by_name(name: str) -> bool:
-    """Tell of a module whose place in `sys.modules` is empty, or taken by something else."""
+    """Tell whether a module that is not in `sys.modules` is the user's."""
     file = file_of_module(name, "")
     return file is not None and is_users_file(file)
 
 
 def is_users_module(module: ModuleType) -> bool:
-    """Tell whether a module is the user's own."""
-    names = names_of(module)
+    """Tell whether a module is the user's."""
+    names = module_dict(module)
     if names.get("__name__") == "__main__":
         return True
     file = names.get("__file__")
@@ -56,12 +63,12 @@ def is_users_module(module: ModuleType) -> bool:
         file = _first_of(names["__path__"])
     if type(file) is str:
         return is_users_file(file)
-    # Python's own have a spec; one without was made by hand.
+    # Python's modules have a spec. A module without one was created by hand.
     return names.get("__spec__") is None and type(module) is ModuleType
 
 
 def _first_of(paths: Any) -> Any:
-    """Return the first folder of a package; it has no file of its own, or is not loaded yet."""
+    """Return the first folder of a package without a file."""
     try:
         return next(iter(paths), None)
     except TypeError:
@@ -70,11 +77,10 @@ def _first_of(paths: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def is_users_file(file: str) -> bool:
-    """Tell whether a file of code is the user's own: not Python's, not a package's.
+    """Tell whether a source file is the user's: not Python's, not a package's.
 
-    What lies below a folder for packages is one's, however it is reached: by PYTHONPATH, by a .pth
-    file, in a virtual environment within the project. A project that is installed as editable lies
-    in its own folder.
+    A file below `site-packages` belongs to a package, also if it is found by PYTHONPATH, by a .pth
+    file or in a virtual environment inside the project. An editable install is outside of it.
     """
     if file.startswith("<frozen"):
         return False
@@ -87,13 +93,13 @@ def is_users_file(file: str) -> bool:
 
 
 def _is_linked(package: Path) -> bool:
-    """Tell whether a package is a link to a folder of the user's: a kind of editable install."""
+    """Tell whether a package is a link to a user's folder: a kind of editable install."""
     return package.is_symlink() and not _FOR_PACKAGES & {*Path(os.path.realpath(package)).parts}
 
 
 @functools.cache
 def _pythons_own() -> tuple[str, ...]:
-    """Return the folders of Python itself, and of this package."""
+    """Return the folders of Python and of Limpet."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib")}
     places.add(str(Path(__file__).parents[2]))
-    return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with the last slash
+    return tuple(os.path.join(os.path.normpath(place), "") for place in places if place)  # noqa: PTH118 - with a trailing slash

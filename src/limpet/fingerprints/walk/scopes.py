@@ -1,4 +1,4 @@
-"""What counts of a module: the globals that code names; all of it where nobody can tell which."""
+"""Which globals of a module does code use? All of them if it computes their names."""
 
 import ast
 import builtins
@@ -9,18 +9,18 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code import names, syntax
-from limpet.fingerprints.code.modules import file_of_module, files_below
-from limpet.fingerprints.code.reading import Chain, Reading
-from limpet.fingerprints.walk import chance, effects, environment
-from limpet.fingerprints.walk.asking import held_by, names_of, text_at
+from limpet.fingerprints.code import syntax
+from limpet.fingerprints.code.imports import file_of_module, files_below, imports_in
+from limpet.fingerprints.code.summary import Chain, CodeSummary
+from limpet.fingerprints.walk import environment, import_effects, volatile
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_file, is_users_module
+from limpet.fingerprints.walk.safe_access import class_dict, module_dict, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
 Scope = Mapping[str, Any]
-# What IPython keeps in the user's scope: inputs, outputs, folders.
+# Names that IPython sets in the user's namespace: inputs, outputs, folders.
 _OF_NOTEBOOKS = re.compile(
     r"In|Out|exit|quit|get_ipython|open|_+|_i+|_i?\d+|_(?:ih|oh|dh|sh)|_exit_code"
 )
@@ -29,127 +29,127 @@ _WHOLE = ((1, 1_000_000),)
 
 
 def follow(
-    walk: "Walk", label: str, reading: Reading, module: str, scope: Scope, file: str
+    walk: "Walk", label: str, summary: CodeSummary, module: str, scope: Scope, file: str
 ) -> None:
-    """Go on with all that a piece of code names."""
-    effects.reach(walk, module, scope)
-    use_variables(walk, label, reading, scope)
-    for name in names.imports_in(reading.imports, scope.get("__package__")):
-        use_import(walk, name, file)
-    use_chains(walk, module, scope, reading.chains, reading.handed)
-    if reading.computes_names:
-        use_scope(walk, module, scope)
-    if _MODULES in [chain[:2] for chain in reading.chains]:
-        _loaded(walk, reading, scope)
+    """Follow everything that some code names."""
+    import_effects.reach(walk, module, scope)
+    add_variables(walk, label, summary, scope)
+    for name in imports_in(summary.imports, scope.get("__package__")):
+        add_import(walk, name, file)
+    add_chains(walk, module, scope, summary.chains, summary.handed)
+    if summary.computes_names:
+        add_scope(walk, module, scope)
+    if _MODULES in [chain[:2] for chain in summary.chains]:
+        _add_loaded(walk, summary, scope)
 
 
-def use_variables(walk: "Walk", label: str, reading: Reading, scope: Scope) -> None:
-    """Let variables of the environment count that code reads."""
-    walk.readings.environment.note(reading, scope)
-    for name in environment.variables_read(reading.looked_up, scope):
+def add_variables(walk: "Walk", label: str, summary: CodeSummary, scope: Scope) -> None:
+    """Add the environment variables that code reads."""
+    walk.introspection.environment.note(summary, scope)
+    for name in environment.variables_read(summary.looked_up, scope):
         if name is environment.COMPUTED:
             walk.leave_out(f"{label}: environment", "reads a variable by a computed name")
         else:
-            walk.use_variable(name)
+            walk.add_variable(name)
 
 
-def use_chains(
+def add_chains(
     walk: "Walk", module: str, scope: Scope, chains: Iterable[Chain], handed: set[Chain]
 ) -> None:
-    """Let the globals count that code names."""
+    """Add the globals that code names."""
     for chain in sorted(chains):
-        _chain(walk, module, scope, chain, documented=chain in handed)
+        _add_chain(walk, module, scope, chain, documented=chain in handed)
 
 
-def _chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented: bool) -> None:
+def _add_chain(walk: "Walk", module: str, scope: Scope, chain: Chain, *, documented: bool) -> None:
     first, *rest = chain
     if first not in scope:
         if first not in walk.of_python:
             added = vars(builtins).get(first)
             if is_users(added) or is_users(type(added)):
-                walk.use(f"builtins.{first}", added)
+                walk.add(f"builtins.{first}", added)
             else:
                 walk.of_python.add(first)
-        return  # one of Python's own, or not there yet
-    if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_our_command():
-        walk.keep("sys.argv", [walk.texts.of(one) for one in sys.argv[1:]])
+        return  # a builtin, or not defined yet
+    if chain[:2] == ("sys", "argv") and scope[first] is sys and not is_limpet_command():
+        walk.add_form("sys.argv", [walk.normalizer.string(argument) for argument in sys.argv[1:]])
         return
     value, path = scope[first], walk.short(module, first)
     owner, name, where = scope, first, module
     while is_module(value) and rest:
         if not is_users_module(value):
-            _library(walk, path, value, rest)
+            _add_library(walk, path, value, rest)
             return
         name = rest.pop(0)
-        owner, where = names_of(value), text_at(value, "__name__") or name
-        effects.reach(walk, where, owner)
+        owner, where = module_dict(value), text_at(value, "__name__") or name
+        import_effects.reach(walk, where, owner)
         if name not in owner:
-            use_module(walk, value)
+            add_module(walk, value)
             return
         value, path = owner[name], walk.short(where, name)
-    if not chance.is_global(walk, where, owner, name):
-        walk.use(path, value, documented=documented)
+    if not volatile.is_global(walk, where, owner, name):
+        walk.add(path, value, documented=documented)
 
 
-def _library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> None:
+def _add_library(walk: "Walk", path: str, module: ModuleType, rest: list[str]) -> None:
     full = ".".join([text_at(module, "__name__") or "", *rest])
-    walk.keep(path, ["library", full])
+    walk.add_form(path, ["library", full])
     value: Any = module
     for name in rest:
         if not is_module(value):
             return
-        value = names_of(value).get(name)
-    if is_users(value) or is_users(type(value)):  # the user put it there
-        walk.use(full, value)
+        value = module_dict(value).get(name)
+    if is_users(value) or is_users(type(value)):  # the user assigned it
+        walk.add(full, value)
 
 
 def home_of(cls: type) -> tuple[Scope, str | None]:
-    """Return the module that a class was made in, and its file."""
+    """Return the globals of the module that defines a class, and its file."""
     home = text_at(cls, "__module__") or ""
     module = sys.modules.get(home)
     if module is not None and is_module(module):
-        file = names_of(module).get("__file__")
-        return names_of(module), file if isinstance(file, str) else _file_of_methods(cls)
+        file = module_dict(module).get("__file__")
+        return module_dict(module), file if isinstance(file, str) else _file_of_methods(cls)
     return {}, _file_of_methods(cls) or file_of_module(home, "")
 
 
 def _file_of_methods(cls: type) -> str | None:
-    methods = (one for one in held_by(cls).values() if type(one) is FunctionType)
-    return next((one.__code__.co_filename for one in methods), None)
+    methods = (method for method in class_dict(cls).values() if type(method) is FunctionType)
+    return next((method.__code__.co_filename for method in methods), None)
 
 
 # ---- whole modules ------------------------------------------------------------------------------
 
 
-def use_module(walk: "Walk", module: ModuleType) -> Any:
-    """Let a whole module count: it is handed around, and anything in it may be used."""
+def add_module(walk: "Walk", module: ModuleType) -> Any:
+    """Add a whole module: it is passed around, so anything in it may be used."""
     if not is_users_module(module):
         return ["library", text_at(module, "__name__")]
     name = text_at(module, "__name__") or ""
-    use_scope(walk, name, names_of(module))
+    add_scope(walk, name, module_dict(module))
     return ["module", walk.short(name, "") or "its own"]
 
 
-def use_scope(walk: "Walk", module: str, scope: Scope) -> None:
-    """Let everything in a module count."""
+def add_scope(walk: "Walk", module: str, scope: Scope) -> None:
+    """Add everything in a module."""
     label = f"module {module}"
-    if label in walk.found.forms:
+    if label in walk.result.forms:
         return
-    walk.keep(label, ["module"])
+    walk.add_form(label, ["module"])
     parsed = walk.sources.module(scope)
     if parsed is not None:
-        reading = syntax.read(parsed.tree)
-        walk.found.forms[label] = ["module", reading.digest]
-        walk.found.written[label] = (str(scope.get("__file__")), _WHOLE)
-        use_variables(walk, label, reading, scope)
-    for name, value in sorted(scope.items(), key=lambda one: str(one[0])):
+        summary = syntax.read(parsed.tree)
+        walk.result.forms[label] = ["module", summary.digest]
+        walk.result.written[label] = (str(scope.get("__file__")), _WHOLE)
+        add_variables(walk, label, summary, scope)
+    for name, value in sorted(scope.items(), key=lambda entry: str(entry[0])):
         if not _is_kept_by_python(name, value, in_notebook=parsed is None):
-            walk.defer(_use_global, walk, module, scope, name, value)
+            walk.defer(_add_global, walk, module, scope, name, value)
 
 
-def _use_global(walk: "Walk", module: str, scope: Scope, name: str, value: Any) -> None:
-    if not chance.is_global(walk, module, scope, name):
-        walk.use(walk.short(module, name), value)
+def _add_global(walk: "Walk", module: str, scope: Scope, name: str, value: Any) -> None:
+    if not volatile.is_global(walk, module, scope, name):
+        walk.add(walk.short(module, name), value)
 
 
 def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
@@ -161,10 +161,10 @@ def _is_kept_by_python(name: str, value: Any, *, in_notebook: bool) -> bool:
     return in_notebook and (ours or _OF_NOTEBOOKS.fullmatch(name) is not None)
 
 
-def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
-    """Let modules count that code finds in `sys.modules`: those it names, or all of the user's."""
+def _add_loaded(walk: "Walk", summary: CodeSummary, scope: Scope) -> None:
+    """Add the modules that code reads from `sys.modules`: by name, or all of the user's."""
     named: set[Any] = set()
-    for chain, name in reading.looked_up:
+    for chain, name in summary.looked_up:
         if chain[:2] == _MODULES:
             match name:
                 case ast.Constant(value=str() as text):
@@ -178,46 +178,46 @@ def _loaded(walk: "Walk", reading: Reading, scope: Scope) -> None:
     for name in sorted(named):
         module = sys.modules.get(name)
         if is_module(module) and is_users_module(module) and name != "__main__":
-            use_module(walk, module)
+            add_module(walk, module)
 
 
 # ---- imports ------------------------------------------------------------------------------------
 
 
-def use_import(walk: "Walk", name: str, importer: str) -> None:
-    """Let a module count that code imports when it runs, with all that it imports in turn."""
+def add_import(walk: "Walk", name: str, importer: str) -> None:
+    """Add a module that code imports when it runs, and everything the module imports."""
     if name.endswith("*"):
         for file in files_below(name[:-2], importer):
-            use_file(walk, Path(file).stem, file)
+            add_file(walk, Path(file).stem, file)
         return
     loaded = sys.modules.get(name)
     if is_module(loaded) and is_users_module(loaded) and name != "__main__":
-        use_scope(walk, name, names_of(loaded))
+        add_scope(walk, name, module_dict(loaded))
     found = file_of_module(name, importer)
     if found is not None:
-        use_file(walk, name, found)
+        add_file(walk, name, found)
 
 
-def use_file(walk: "Walk", name: str, file: str) -> None:
-    """Let a file of code count, with all that it imports."""
+def add_file(walk: "Walk", name: str, file: str) -> None:
+    """Add a source file, and everything it imports."""
     label = f"file of {name}"
-    if label in walk.found.forms or not is_users_file(file):
+    if label in walk.result.forms or not is_users_file(file):
         return
-    parsed = walk.sources.file_as_it_is(file)
+    parsed = walk.sources.current_file(file)
     if parsed is None:
-        walk.keep(label, ["unreadable"])
+        walk.add_form(label, ["unreadable"])
         return
-    reading = syntax.read(parsed.tree)
-    walk.keep(label, ["module", reading.digest])
-    walk.found.written[label] = (file, _WHOLE)
-    use_variables(walk, label, reading, {})
+    summary = syntax.read(parsed.tree)
+    walk.add_form(label, ["module", summary.digest])
+    walk.result.written[label] = (file, _WHOLE)
+    add_variables(walk, label, summary, {})
     package = name if Path(file).name == "__init__.py" else name.rpartition(".")[0]
-    for one in sorted(set(names.imports_in(reading.imports, package))):
-        use_import(walk, one, file)
+    for imported in sorted(set(imports_in(summary.imports, package))):
+        add_import(walk, imported, file)
 
 
-def is_our_command() -> bool:
-    """Tell whether this process is Limpet's command, and no script of the user's."""
+def is_limpet_command() -> bool:
+    """Tell whether this process runs the `limpet` command, not a user's script."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     named = spec is not None and spec.name.startswith("limpet")

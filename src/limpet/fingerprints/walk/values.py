@@ -1,7 +1,7 @@
-"""What of a value is the same in every process?
+"""Which form of a value is the same in every process?
 
-Plain data stands for itself, with its type. What is known to be a value (a date, a pattern, a
-number of NumPy's) is written in a form of its own. Everything else is the walk's business.
+A form is plain data. Scalars have one here, with their type: numbers, strings, dates, patterns,
+NumPy arrays. The walk handles everything else.
 """
 
 import array
@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from types import MappingProxyType
 from typing import Any
 
-from limpet.fingerprints.walk.asking import is_a, text_at
+from limpet.fingerprints.walk.safe_access import is_a, text_at
 
 _LONGEST_INT = 8_000
 _LONG = 8
@@ -28,7 +28,7 @@ _NOTHING: dict[str, str] = {}
 _VIEWS = (type(_NOTHING.keys()), type(_NOTHING.values()), type(_NOTHING.items()))
 _SHORT = 64
 UNKNOWN: Any = object()
-"""It has no form here."""
+"""The value is not a scalar."""
 
 _WRITTEN: tuple[type, ...] = (bool, float, complex, Decimal, Fraction, uuid.UUID, range, slice)
 _WRITTEN += (dt.datetime, dt.date, dt.time, dt.timedelta, dt.timezone, zoneinfo.ZoneInfo)
@@ -36,30 +36,30 @@ _WRITTEN += (ipaddress.IPv4Address, ipaddress.IPv6Address, type(Ellipsis), type(
 _WRITTEN += (ipaddress.IPv4Network, ipaddress.IPv6Network, type(None))
 
 
-def form_of_scalar(value: Any, texts: "Texts") -> Any:
-    """Return the form of a value that holds no others; UNKNOWN if it is not one.
+def form_of_scalar(value: Any, normalizer: "Normalizer") -> Any:
+    """Return the form of a scalar; UNKNOWN for any other value.
 
     Args:
-        value: Anything. It is told by its type alone: a proxy may run any code when asked.
-        texts: How texts and paths are written.
+        value: Any object. Only its type is checked: a proxy may run code on attribute access.
+        normalizer: Normalizes strings and paths.
     """
     kind = type(value)
-    make = _FORMS.get(id(kind))  # by its id: a metaclass may have a hash of its own
+    make = _FORMS.get(id(kind))  # by id: a metaclass may define a hash
     if make is not None:
-        return [kind.__name__, *make(value, texts)]
+        return [kind.__name__, *make(value, normalizer)]
     if (text_at(kind, "__module__") or "").startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
     return UNKNOWN
 
 
-def _of_int(value: int, _: "Texts") -> list[Any]:
-    # Python refuses to write out a long one.
+def _of_int(value: int, _: "Normalizer") -> list[Any]:
+    # Python refuses to convert long integers to decimal.
     return [repr(value) if value.bit_length() <= _LONGEST_INT else hex(value)]
 
 
-def _of_pattern(value: re.Pattern[Any], texts: "Texts") -> list[Any]:
+def _of_pattern(value: re.Pattern[Any], normalizer: "Normalizer") -> list[Any]:
     written = value.pattern
-    return [texts.of(written) if type(written) is str else repr(written), value.flags]
+    return [normalizer.string(written) if type(written) is str else repr(written), value.flags]
 
 
 def _bytes(value: Any) -> str:
@@ -73,29 +73,31 @@ def _of_numpy(value: Any) -> Any:
     return ["numpy", str(value.dtype), list(value.shape), _bytes(value.tobytes())]
 
 
-class Texts:
-    """Writes texts so that another folder and another key make no difference.
+class Normalizer:
+    """Normalizes strings, so that the project's folder and secrets make no difference.
 
     Args:
-        folders: Where the project lies: what begins with one of these is written without it.
-        secrets: Values that do not count.
+        folders: The project's folders, replaced by `<project>`.
+        secrets: Values replaced by `<secret>`.
     """
 
     def __init__(self, folders: tuple[str, ...], secrets: frozenset[str]) -> None:
         self._folders = tuple(
-            sorted((one for one in folders if len(one) > 1), key=len, reverse=True)
+            sorted((folder for folder in folders if len(folder) > 1), key=len, reverse=True)
         )
         self._secrets = secrets
-        # A short one may stand in any text by chance.
-        self._inside = sorted((one for one in secrets if len(one) >= _LONG), key=len, reverse=True)
+        # A short secret may be part of any string by accident.
+        self._inside = sorted(
+            (secret for secret in secrets if len(secret) >= _LONG), key=len, reverse=True
+        )
 
-    def of(self, text: str) -> str:
-        """Return the text as it counts."""
+    def string(self, text: str) -> str:
+        """Return the normalized string."""
         if text in self._secrets:
             return "<secret>"
-        for one in self._inside:
-            if one in text:
-                text = text.replace(one, "<secret>")
+        for secret in self._inside:
+            if secret in text:
+                text = text.replace(secret, "<secret>")
         for folder in self._folders:
             if folder in text:
                 text = text.replace(folder, "<project>")
@@ -103,44 +105,44 @@ class Texts:
 
 
 def contents_of(value: Any) -> list[Any] | None:
-    """Return what a container of Python's own holds, in order; None if it is none.
+    """Return the elements of a built-in container, in order; None for any other value.
 
-    A dict's items come as pairs. Subclasses count too: what a user's own holds besides is for the
-    walk to find.
+    The elements of a dict are pairs. Subclasses of containers count too.
     """
     kind = type(value)
     if issubclass(kind, (list, tuple, collections.deque)):
         return list(_base_iter(value, kind))
     if issubclass(kind, dict):
-        return [[key, one] for key, one in dict.items(value)]
+        return [[key, element] for key, element in dict.items(value)]
     if issubclass(kind, (set, frozenset)):
         return list(set.__iter__(value) if issubclass(kind, set) else frozenset.__iter__(value))
     if is_a(value, *_VIEWS):
         return list(value)
     if kind is MappingProxyType:
-        return [[key, one] for key, one in value.items()]
+        return [[key, element] for key, element in value.items()]
     return None
 
 
 def _base_iter(value: Any, kind: type) -> Any:
-    # The container's own iterator and not the subclass's, which may run any code.
+    # The base class's iterator: a subclass may run any code.
     for base in (list, tuple, collections.deque):
         if issubclass(kind, base):
             return base.__iter__(value)
     raise AssertionError(kind)
 
 
-_BY_TYPE: dict[type, Callable[[Any, Texts], list[Any]]] = {
+_BY_TYPE: dict[type, Callable[[Any, Normalizer], list[Any]]] = {
     **dict.fromkeys(_WRITTEN, lambda value, _: [repr(value)]),
     **dict.fromkeys((bytes, bytearray), lambda value, _: [_bytes(value)]),
     **dict.fromkeys(
-        (PurePosixPath, PureWindowsPath, type(Path())), lambda value, texts: [texts.of(str(value))]
+        (PurePosixPath, PureWindowsPath, type(Path())),
+        lambda value, normalizer: [normalizer.string(str(value))],
     ),
     int: _of_int,
-    str: lambda value, texts: [texts.of(value)],
+    str: lambda value, normalizer: [normalizer.string(value)],
     memoryview: lambda value, _: [value.format, list(value.shape), _bytes(value)],
     array.array: lambda value, _: [value.typecode, _bytes(value)],
     re.Pattern: _of_pattern,
-    string.Template: lambda value, texts: [texts.of(value.template)],
+    string.Template: lambda value, normalizer: [normalizer.string(value.template)],
 }
 _FORMS = {id(kind): make for kind, make in _BY_TYPE.items()}

@@ -7,7 +7,7 @@ from typing import Any
 from limpet.errors import ConfigError, LimpetError, PermanentError
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
+from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
@@ -18,7 +18,7 @@ from limpet.workflows.protocol import Workflow
 _FLAG = "--result-json-path"
 
 
-class ConfiguredWorkflow(LookedAt, Workflow):
+class ConfiguredWorkflow(CodeStep, Workflow):
     """Another workflow, which the configuration is part of.
 
     Args:
@@ -57,9 +57,9 @@ class ConfiguredWorkflow(LookedAt, Workflow):
         return declared_of(self._inner)
 
     @property
-    def said(self) -> Mapping[str, str]:
+    def stated(self) -> Mapping[str, str]:
         """What the inner one's answers depend on besides code, and the configuration."""
-        return {**said_by(self._inner), **{n: digest(one) for n, one in self._blocks.items()}}
+        return {**stated_by(self._inner), **{n: digest(one) for n, one in self._blocks.items()}}
 
     @property
     def described(self) -> Mapping[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores
 from limpet.fingerprints.declared import DependsOn
-from limpet.fingerprints.steps import LookedAt, code_of, declared_of, described_by, said_by
+from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
 from limpet.text import one_line
 from limpet.types import Output
 from limpet.workflows.nat_trace import nat_steps, trace_of
@@ -35,7 +35,7 @@ class EvalInputItem:
         return replace(self, **updates)
 
 
-class PreProcessed(LookedAt, Evaluator):
+class PreProcessed(CodeStep, Evaluator):
     """An evaluator that sees what a function has made of the answer.
 
     Args:
@@ -65,8 +65,8 @@ class PreProcessed(LookedAt, Evaluator):
         return declared_of(self._inner)
 
     @property
-    def said(self) -> Mapping[str, str]:
-        return said_by(self._inner)
+    def stated(self) -> Mapping[str, str]:
+        return stated_by(self._inner)
 
     @property
     def described(self) -> Mapping[str, Any]:

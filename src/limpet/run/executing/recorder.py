@@ -19,7 +19,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.files.listening import for_nobody
+from limpet.fingerprints.files.audit_hook import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import MASKED, cell_status, masked_record

@@ -8,20 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from limpet.fingerprints.files.file_reads import Call, Read, StepReads
-from limpet.fingerprints.files.listening import (
+from limpet.fingerprints.files.audit_hook import (
     Watch,
     early,
     listen,
     missed,
-    read_by,
     stop_listening,
-    unheard,
+    unwatched,
 )
+from limpet.fingerprints.files.file_reads import Call, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.walk.safe_access import module_name
 from limpet.journal.journal import Journal
 from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
 from limpet.secrets.in_texts import without_settings
@@ -142,7 +141,7 @@ class WatchedFiles:
 
     def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
         """Write down what is new; return what to wait for."""
-        with unheard():
+        with unwatched():
             return self._noted(wait=wait)
 
     def _noted(self, *, wait: bool) -> list["asyncio.Future[Any]"]:

@@ -16,7 +16,7 @@ from limpet.fingerprints.explaining.differences import Difference, differences
 from limpet.fingerprints.explaining.shown import Shown
 from limpet.fingerprints.files.file_reads import Read
 from limpet.fingerprints.files.project import ABSENT, Project
-from limpet.fingerprints.walk.looked import digest_of
+from limpet.fingerprints.walk.result import digest_of
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from limpet.fingerprints.keys import Occurrences, digest, told_apart
+from limpet.fingerprints.keys import Occurrences, digest, with_types
 from limpet.json_values import NotPlainError
 from limpet.text import one_line
 
@@ -38,7 +38,7 @@ def _by_content(inputs: Sequence[Any]) -> list[Identity]:
     occurrences, identities = Occurrences(), []
     for index, one in enumerate(inputs):
         try:
-            content = digest(told_apart(one))
+            content = digest(with_types(one))
         except NotPlainError as error:
             raise TypeError(
                 f"input {index} ({one_line(one)}) cannot be told apart from others by its "

@@ -9,7 +9,7 @@ from typing import Any
 from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.keys import digest
-from limpet.fingerprints.steps import Look
+from limpet.fingerprints.steps import Inspection
 from limpet.journal.journal import Journal
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.identity_file import write_identity
@@ -35,7 +35,9 @@ class Looks:
         secrets: Iterable[str] = (),
     ) -> None:
         others, hidden = declared or {}, tuple(secrets)
-        self._looks = {name: Look(one, others.get(name), hidden) for name, one in steps.items()}
+        self._looks = {
+            name: Inspection(one, others.get(name), hidden) for name, one in steps.items()
+        }
         self._parts = {name: dict(one.identity.parts) for name, one in self._looks.items()}
         self._versions = {name: digest(parts) for name, parts in self._parts.items()}
 

@@ -1,9 +1,9 @@
-"""Does a value come from chance alone?
+"""Does an expression give another value at every start, and for no other reason?
 
-A run's id from `uuid4()`, a start time, a temporary folder: such a value differs at every start
-of the process though nobody edited anything. It counts by its source. All that goes into it must
-be known for that: chance, literals, and functions that do nothing but compute. Where anything else
-has a part in it (arguments, a file, a library, an object), it counts by its value.
+An id from `uuid4()`, a start time, a temporary folder differ at every start of the process, though
+nobody edited anything. For that, all inputs of the expression must be known: random and time
+functions, literals, pure functions. With any other input (arguments, a file, a library, an object)
+the value itself counts.
 """
 
 import ast
@@ -11,32 +11,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.reading import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.code.statements import assignments, statements_in
-from limpet.fingerprints.walk.asking import is_a, names_of, text_at
-from limpet.fingerprints.walk.naming import module_name
+from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
+from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
 
 if TYPE_CHECKING:
     from limpet.fingerprints.walk.walk import Walk
 
-_CHANCE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
-_CHANCE: set[Chain] = {
-    ("os", "getpid"),
-    ("os", "urandom"),
-    ("os", "getppid"),
-    ("threading", "get_ident"),
-}
-_CHANCE |= {("datetime", "datetime", one) for one in ("now", "utcnow", "today")}
-_CHANCE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
+_VOLATILE_MODULES = {"time", "uuid", "random", "secrets", "tempfile", "_random"}
+_VOLATILE: set[Chain] = {("os", name) for name in ("getpid", "getppid", "urandom")}
+_VOLATILE |= {("threading", "get_ident")}
+_VOLATILE |= {("datetime", "datetime", name) for name in ("now", "utcnow", "today")}
+_VOLATILE |= {("datetime", "date", "today"), ("builtins", "id"), ("builtins", "object")}
 _PURE_MODULES = {"datetime", "math", "base64", "hashlib", "_hashlib", "string", "zoneinfo"}
 _PURE: set[Chain] = {
-    ("os", "path", one) for one in ("join", "basename", "dirname", "normpath", "splitext")
+    ("os", "path", name) for name in ("join", "basename", "dirname", "normpath", "splitext")
 }
-_PURE |= {("posixpath", one) for one in ("join", "basename", "dirname", "normpath", "splitext")}
-_PURE |= {("pathlib", one) for one in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
-_PURE |= {("uuid", one) for one in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
-_PURE |= {("time", one) for one in ("strptime", "mktime")}
+_PURE |= {("posixpath", name) for name in ("join", "basename", "dirname", "normpath", "splitext")}
+_PURE |= {("pathlib", name) for name in ("Path", "PurePath", "PosixPath", "PurePosixPath")}
+_PURE |= {("uuid", name) for name in ("UUID", "uuid3", "uuid5", "NAMESPACE_DNS", "NAMESPACE_URL")}
+_PURE |= {("time", name) for name in ("strptime", "mktime")}
 _PURE |= {
     ("dataclasses", "field"),
     ("pydantic.fields", "Field"),
@@ -47,8 +42,8 @@ _PURE |= {("attr._next_gen", "field"), ("attr._make", "attrib"), ("attr._make", 
 _BUILTIN = {"str", "int", "float", "bool", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 _BUILTIN |= {"len", "min", "max", "sum", "abs", "round", "repr", "format", "hex", "oct", "bin"}
 _BUILTIN |= {"ord", "chr", "sorted", "reversed", "range", "zip", "enumerate", "divmod", "pow"}
-_PURE |= {("builtins", one) for one in _BUILTIN}
-# What may be read off a value that is no name: its parts, and what only computes.
+_PURE |= {("builtins", name) for name in _BUILTIN}
+# Attributes and methods that only read or compute.
 _READ = {"hex", "int", "bytes", "bytes_le", "urn", "fields", "time_low", "node", "isoformat"}
 _READ |= {"strftime", "timestamp", "timetuple", "date", "time", "replace", "astimezone"}
 _READ |= {"utctimetuple", "year", "month", "day", "hour", "minute", "second", "microsecond"}
@@ -60,27 +55,20 @@ _READ |= {"joinpath", "as_posix", "bit_length", "sample", "random", "choice", "c
 _READ |= {"randrange", "uniform", "gauss", "shuffle", "getrandbits", "rjust", "ljust"}
 _READ |= {"is_integer", "to_bytes", "count", "index"}
 _DATA = (str, bytes, int, float, bool, type(None), list, tuple, dict, set, frozenset)
-_COMPUTES: tuple[type[ast.AST], ...] = (
-    ast.Constant,
-    ast.JoinedStr,
-    ast.FormattedValue,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.BoolOp,
-)
-_COMPUTES += (ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.Subscript)
-_COMPUTES += (ast.Slice, ast.Starred, ast.keyword, ast.Call, ast.operator, ast.unaryop, ast.boolop)
-_COMPUTES += (ast.cmpop, ast.expr_context)
+_COMPUTES: tuple[type[ast.AST], ...] = (ast.Constant, ast.JoinedStr, ast.FormattedValue, ast.BinOp)
+_COMPUTES += (ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.Set)
+_COMPUTES += (ast.Dict, ast.Subscript, ast.Slice, ast.Starred, ast.keyword, ast.Call, ast.operator)
+_COMPUTES += (ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _DEEPEST = 12
 
-GIVEN = ast.Await(ast.Constant(None))
-"""Stands for what a function is given: nobody knows what it is."""
+ARGUMENT = ast.Await(ast.Constant(None))
+"""Stands for an argument of unknown value."""
 Locals = Mapping[str, Sequence[ast.expr]]
-"""Names in a function: what is assigned to each."""
+"""The expressions assigned to each local of a function."""
 
 
-def by_chance(
+def is_volatile(
     expressions: list[ast.expr],
     scope: Mapping[str, Any],
     walk: "Walk",
@@ -88,43 +76,41 @@ def by_chance(
     *,
     data: bool = True,
 ) -> bool:
-    """Tell whether what these give differs at every start, and for no other reason.
+    """Tell whether expressions differ at every start, and for no other reason.
 
     Args:
-        expressions: Syntax.
-        scope: The module it stands in.
-        walk: Where syntax is found.
-        names: Names of the function that it stands in.
-        data: Whether globals that are plain data may go into it: they count by themselves.
+        expressions: The expressions.
+        scope: The globals of their module.
+        walk: The walk, for its sources.
+        names: The locals of the enclosing function.
+        data: Whether they may use globals that are plain data, which count separately.
     """
-    expressions = [one for one in expressions if type(one) is not ast.Constant]
-    if not expressions:
-        return False
+    expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
     names = names or {}
-    if not any(_may_differ(node, names) for one in expressions for node in ast.walk(one)):
+    if not any(_may_differ(node, names) for tree in expressions for node in ast.walk(tree)):
         return False
-    finding = _Finding(walk, data=data)
-    for one in expressions:
-        finding.look(one, scope, names, 0)
-    if not finding.chance or finding.unknown:
+    check = _Check(walk, data=data)
+    for expression in expressions:
+        check.visit(expression, scope, names, 0)
+    if not check.volatile or check.unknown:
         return False
-    return not finding.random or not walk.is_seeded
+    return not check.random or not walk.is_seeded
 
 
 def _may_differ(node: ast.AST, names: Locals) -> bool:
     return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in names)
 
 
-class _Finding:
+class _Check:
     def __init__(self, walk: "Walk", *, data: bool) -> None:
         self._walk = walk
         self._data = data
-        self.chance = self.unknown = self.random = False
+        self.volatile = self.unknown = self.random = False
         self._seen: set[int] = set()
 
-    def look(self, node: ast.AST, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
+    def visit(self, node: ast.AST, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         if depth > _DEEPEST or self.unknown:
-            self.unknown = True  # nobody knows
+            self.unknown = True  # too deep to tell
             return
         inner: list[ast.AST] = []
         if isinstance(node, (ast.Name, ast.Attribute)):
@@ -138,27 +124,31 @@ class _Finding:
             names = {**names, **dict.fromkeys(parameters(node), ())}
             inner = [node.body]
         elif isinstance(node, _COMPREHENSIONS):
-            bound = [name for one in node.generators for name in _bound(one.target)]
+            bound = [name for generator in node.generators for name in _bound(generator.target)]
             names = {**names, **dict.fromkeys(bound, ())}
             inner = [
-                one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.comprehension)
+                child
+                for child in ast.iter_child_nodes(node)
+                if not isinstance(child, ast.comprehension)
             ]
-            inner += [part for one in node.generators for part in (one.iter, *one.ifs)]
+            inner += [
+                part for generator in node.generators for part in (generator.iter, *generator.ifs)
+            ]
         elif isinstance(node, _COMPUTES):
             inner = [*ast.iter_child_nodes(node)]
         else:
             self.unknown = True
-        for one in inner:
-            self.look(one, scope, names, depth)
+        for child in inner:
+            self.visit(child, scope, names, depth)
 
     def _name(self, chain: Chain, scope: Mapping[str, Any], names: Locals, depth: int) -> None:
         first, *rest = chain
         if first in names:
             self._read(rest)
-            for one in names[first]:
-                if id(one) not in self._seen:
-                    self._seen.add(id(one))
-                    self.look(one, scope, names, depth + 1)
+            for assigned in names[first]:
+                if id(assigned) not in self._seen:
+                    self._seen.add(id(assigned))
+                    self.visit(assigned, scope, names, depth + 1)
             return
         if first not in scope:
             self._library(("builtins", *chain))
@@ -168,7 +158,7 @@ class _Finding:
             if not is_users(value):
                 self._library(((text_at(value, "__name__") or ""), *rest))
                 return
-            value = names_of(value).get(rest.pop(0))
+            value = module_dict(value).get(rest.pop(0))
         if type(value) is FunctionType and is_users(value):
             self.unknown |= bool(rest)
             self._function(value, depth)
@@ -176,13 +166,13 @@ class _Finding:
             self.unknown |= not self._data
             self._read(rest)
         else:
-            # random.random is a method of an object that nobody sees.
+            # random.random is a method of a hidden instance.
             bound = type(value) is BuiltinFunctionType and not value.__module__
             home = module_name(value.__self__ if bound else value)
             self._library((home, text_at(value, "__name__") or "", *rest))
 
     def _read(self, names: list[str]) -> None:
-        self.unknown |= any(one not in _READ for one in names)
+        self.unknown |= any(name not in _READ for name in names)
 
     def _function(self, function: FunctionType, depth: int) -> None:
         if id(function) in self._seen:
@@ -194,15 +184,19 @@ class _Finding:
             return
         names: dict[str, Sequence[ast.expr]] = dict.fromkeys(parameters(node), ())
         if isinstance(node, ast.Lambda):
-            self.look(node.body, function.__globals__, names, depth + 1)
+            self.visit(node.body, function.__globals__, names, depth + 1)
             return
-        given = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        defaults = [
+            default
+            for default in (*node.args.defaults, *node.args.kw_defaults)
+            if default is not None
+        ]
         names.update(assignments(node.body))
-        for one in given:
-            self.look(one, function.__globals__, {}, depth + 1)
+        for default in defaults:
+            self.visit(default, function.__globals__, {}, depth + 1)
         for step in statements_in(node):
             for part in self._parts(step):
-                self.look(part, function.__globals__, names, depth + 1)
+                self.visit(part, function.__globals__, names, depth + 1)
 
     def _parts(self, step: ast.AST) -> list[ast.expr]:
         match step:
@@ -222,63 +216,63 @@ class _Finding:
         chain = (home, *chain[1:])
         if chain in _PURE:
             return
-        if chain in _CHANCE or (home in _CHANCE_MODULES and len(chain) > 1):
-            self.chance = True
+        if chain in _VOLATILE or (home in _VOLATILE_MODULES and len(chain) > 1):
+            self.volatile = True
             self.random |= home in ("random", "_random")
         elif home not in _PURE_MODULES:
             self.unknown = True
 
 
 def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Locals, set[str]]:
-    """Return what a class's methods and its body assign to each attribute.
+    """Return the expressions that a class assigns to each attribute, in its body and methods.
 
-    With it come the names of locals in it, and the attributes that may be given to it.
+    Also return the locals of its methods, and the attributes that may be passed in.
     """
     found = {name: [*values] for name, values in assignments(cls.body).items()}
     names: dict[str, Sequence[ast.expr]] = {}
-    fields = [one.target for one in cls.body if isinstance(one, ast.AnnAssign)]
-    given_to_it = {one.id for one in fields if isinstance(one, ast.Name)}
+    fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
+    passed_in = {field.id for field in fields if isinstance(field, ast.Name)}
     for method in cls.body:
         if not isinstance(method, FUNCTIONS):
             continue
-        given = parameters(method)[1:]
-        given_to_it |= {*given}
-        names |= dict.fromkeys(given, (GIVEN,))
+        arguments = parameters(method)[1:]
+        passed_in |= {*arguments}
+        names |= dict.fromkeys(arguments, (ARGUMENT,))
         for name, values in assignments(method.body).items():
             names[name] = [*names.get(name, ()), *values]
         for node in statements_in(method):
             for attribute, value in _attributes_set(node):
-                named = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)}
-                if named & {*given}:
-                    given_to_it.add(attribute)
-                found.setdefault(attribute, []).append(without_given(value, given))
-    return found, names, given_to_it
+                named = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+                if named & {*arguments}:
+                    passed_in.add(attribute)
+                found.setdefault(attribute, []).append(default_expression(value, arguments))
+    return found, names, passed_in
 
 
-def taken_by(cls: ast.ClassDef) -> list[str]:
-    """Return the names of what a class takes and keeps under the same name, in their order."""
+def kept_parameters(cls: ast.ClassDef) -> list[str]:
+    """Return the parameters that a class keeps under the same name, in order; others as ''."""
     for method in cls.body:
         if isinstance(method, FUNCTIONS) and method.name == "__init__":
-            taken = parameters(method)[1:]
+            arguments = parameters(method)[1:]
             kept = {
                 name
                 for node in statements_in(method)
                 for name, value in _attributes_set(node)
                 if isinstance(value, ast.Name) and value.id == name
             }
-            return [one if one in kept else "" for one in taken]
-    fields = [one.target for one in cls.body if isinstance(one, ast.AnnAssign)]
-    return [one.id for one in fields if isinstance(one, ast.Name)]
+            return [name if name in kept else "" for name in arguments]
+    fields = [statement.target for statement in cls.body if isinstance(statement, ast.AnnAssign)]
+    return [field.id for field in fields if isinstance(field, ast.Name)]
 
 
-def without_given(node: ast.expr, given: list[str]) -> ast.expr:
-    """Return what is made where nothing is given: `uuid4()` in `name or uuid4()`."""
+def default_expression(node: ast.expr, arguments: list[str]) -> ast.expr:
+    """Return the expression used without an argument: `uuid4()` in `name or uuid4()`."""
     match node:
-        case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=name), other]) if name in given:
+        case ast.BoolOp(op=ast.Or(), values=[ast.Name(id=name), other]) if name in arguments:
             return other
-        case ast.IfExp(body=ast.Name(id=name), orelse=other) if name in given:
+        case ast.IfExp(body=ast.Name(id=name), orelse=other) if name in arguments:
             return other
-        case ast.IfExp(body=other, orelse=ast.Name(id=name)) if name in given:
+        case ast.IfExp(body=other, orelse=ast.Name(id=name)) if name in arguments:
             return other
     return node
 
@@ -286,17 +280,19 @@ def without_given(node: ast.expr, given: list[str]) -> ast.expr:
 def _attributes_set(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     match node:
         case ast.Assign(targets=targets, value=value):
-            yield from ((one.attr, value) for one in targets if isinstance(one, ast.Attribute))
+            yield from (
+                (target.attr, value) for target in targets if isinstance(target, ast.Attribute)
+            )
         case ast.AnnAssign(target=ast.Attribute(attr=attr), value=ast.expr() as value):
             yield attr, value
 
 
 def parameters(function: Function | ast.Lambda) -> list[str]:
-    """Return the names of what a function is given."""
-    given = function.args
-    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
-    return [one.arg for one in every if one is not None]
+    """Return the names of the parameters of a function."""
+    args = function.args
+    named = [*args.posonlyargs, *args.args, args.vararg, *args.kwonlyargs, args.kwarg]
+    return [parameter.arg for parameter in named if parameter is not None]
 
 
 def _bound(target: ast.AST) -> list[str]:
-    return [one.id for one in ast.walk(target) if isinstance(one, ast.Name)]
+    return [node.id for node in ast.walk(target) if isinstance(node, ast.Name)]

@@ -1,10 +1,11 @@
-"""What can be asked of an object without running any code of its own?
+"""How are attributes and names read without running any code of the object?
 
-A proxy answers to every name, a lazy module is imported when it is looked at, a property does what
-it likes. Here nobody is asked: what lies in dicts and slots is read.
+A proxy answers to every name, a lazy module is imported on access, a property runs arbitrary code.
+So attributes are read from dicts and slots only.
 """
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from threading import local
 from types import (
@@ -31,34 +32,34 @@ _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
 def is_a(thing: Any, *kinds: type) -> bool:
-    """Tell whether something is of one of these kinds, and not of one below; nobody is asked."""
+    """Tell whether an object has exactly one of these types. Subclasses do not count."""
     kind = type(thing)
-    for one in kinds:  # noqa: SIM110 - asked very often, and any() takes twice as long
-        if kind is one:
+    for wanted in kinds:  # noqa: SIM110 - called very often, and any() takes twice as long
+        if kind is wanted:
             return True
     return False
 
 
-def bases_of(cls: type) -> tuple[type, ...]:
-    """Return a class and all that it is made from."""
+def mro_of(cls: type) -> tuple[type, ...]:
+    """Return a class and all its bases: its `__mro__`."""
     found: tuple[type, ...] = _bases(cls)
     return found
 
 
-def held_by(cls: type) -> Mapping[str, Any]:
-    """Return what a class itself holds."""
+def class_dict(cls: type) -> Mapping[str, Any]:
+    """Return the `__dict__` of a class."""
     found: Mapping[str, Any] = _held(cls)
     return found
 
 
-def names_of(module: ModuleType) -> dict[str, Any]:
-    """Return what a module holds, also one that is not loaded yet."""
+def module_dict(module: ModuleType) -> dict[str, Any]:
+    """Return the `__dict__` of a module, even if it is not loaded yet."""
     found: dict[str, Any] | None = _names_of_module(module)
     return {} if found is None else found
 
 
 def text_at(thing: Any, name: str) -> str | None:
-    """Return `__module__`, `__name__` or `__qualname__` of something; None if it is no text."""
+    """Return `__module__`, `__name__` or `__qualname__`; None if it is not a string."""
     kind = type(thing)
     found: Any = None
     if issubclass(kind, type):
@@ -66,7 +67,7 @@ def text_at(thing: Any, name: str) -> str | None:
     elif id(kind) in _HONEST:
         found = getattr(thing, name, None)
     elif issubclass(kind, ModuleType):
-        found = names_of(thing).get(name)
+        found = module_dict(thing).get(name)
     else:
         found = _own_dict(thing).get(name)
         if type(found) is not str and name == "__module__":
@@ -75,21 +76,21 @@ def text_at(thing: Any, name: str) -> str | None:
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
-    """Return what an object holds."""
+    """Return the attributes of an object."""
     attributes: dict[str, Any] = {}
-    for cls in bases_of(type(value)):
-        slots = held_by(cls).get("__slots__", ())
+    for cls in mro_of(type(value)):
+        slots = class_dict(cls).get("__slots__", ())
         if not is_a(slots, *_LISTS):
             continue
         for name in [slots] if type(slots) is str else tuple(slots):
             if type(name) is not str:
                 continue
-            slot = held_by(cls).get(_mangled(cls, name))
+            slot = class_dict(cls).get(_mangled(cls, name))
             if type(slot) is MemberDescriptorType:
-                with contextlib.suppress(AttributeError):  # it holds nothing yet
+                with contextlib.suppress(AttributeError):  # not set yet
                     attributes[name] = slot.__get__(value)
     attributes.update(_own_dict(value))
-    return {name: one for name, one in attributes.items() if type(name) is str}
+    return {name: held for name, held in attributes.items() if type(name) is str}
 
 
 def _mangled(cls: type, name: str) -> str:
@@ -102,10 +103,26 @@ def _own_dict(value: Any) -> dict[Any, Any]:
     if issubclass(kind, local):
         held: dict[Any, Any] = local.__getattribute__(value, "__dict__")
         return held
-    for cls in bases_of(kind):
-        found = held_by(cls).get("__dict__")
+    for cls in mro_of(kind):
+        found = class_dict(cls).get("__dict__")
         if type(found) is GetSetDescriptorType:
             with contextlib.suppress(AttributeError, TypeError):
                 held = found.__get__(value)
                 return held if type(held) is dict else {}
     return {}
+
+
+def module_name(thing: Any) -> str:
+    """Return the name of the module that defines an object or its class."""
+    while type(thing) is functools.partial:
+        thing = thing.func
+    if type(thing) is FunctionType:
+        return str(thing.__globals__.get("__name__") or thing.__module__ or "")
+    return text_at(thing, "__module__") or text_at(type(thing), "__module__") or ""
+
+
+def plain_name(thing: Any) -> str:
+    """Return the qualified name of a function or class, or of an object's class."""
+    while type(thing) is functools.partial:
+        thing = thing.func
+    return text_at(thing, "__qualname__") or text_at(type(thing), "__qualname__") or "?"

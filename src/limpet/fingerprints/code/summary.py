@@ -1,4 +1,4 @@
-"""What did a pass over code find, and small questions to syntax."""
+"""What one pass over code finds out: a text for its digest, and the names it uses."""
 
 import ast
 from dataclasses import dataclass, field
@@ -20,23 +20,23 @@ NOTICED |= dict.fromkeys(["_getframe", "currentframe", "f_locals", "f_back"], FR
 NOTICED |= {"__subclasses__": SUBCLASSES}
 ENVIRONMENT = "environment"
 NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvars"], ENVIRONMENT)
-"""Names that tell what code looks at."""
+"""Names that show what code inspects."""
 
 
 @dataclass(slots=True)
-class Reading:
-    """What one pass over code found.
+class CodeSummary:
+    """What one pass over code finds out.
 
     Attributes:
-        text: What it says.
-        chains: What it reads from its module.
-        handed: Those of them that are not only called: somebody else gets what they stand for.
+        text: The canonical text of the code.
+        chains: The globals it reads, with their attribute chains.
+        handed: The chains that are passed on, not only called.
         imports: Its import statements, and calls that import by name.
-        looked_up: What it looks up by a name: an expression's chain, and the name as syntax.
-        computes_names: It may reach anything in its module by a name nobody can read.
-        notices: What it looks at that others do not: docstrings, source text, frames, subclasses.
-        environment: How often it names the environment.
-        free: What it closes over: by name, the place of its first use.
+        looked_up: Its lookups by name: the chain of the container, and the name as syntax.
+        computes_names: Whether it may reach anything in its module by a computed name.
+        notices: What it inspects: docstrings, source, frames, subclasses.
+        environment: How often it mentions the environment.
+        free: The variables it closes over, numbered by first use.
     """
 
     text: str = ""
@@ -56,31 +56,37 @@ class Reading:
 
 
 def documentation_of(node: ast.AST) -> Any:
-    """Return what a reader of `__doc__` and of the type hints would see; None if nothing."""
+    """Return the docstring and type hints of a node; None if it has neither."""
     hints: list[Any] = []
     if isinstance(node, FUNCTIONS):
-        hints = [[one.arg, ast.unparse(one.annotation)] for one in _given(node) if one.annotation]
+        hints = [
+            [parameter.arg, ast.unparse(parameter.annotation)]
+            for parameter in _parameters(node)
+            if parameter.annotation
+        ]
         hints += [["return", ast.unparse(node.returns)]] if node.returns else []
     text = docstring(node)
     return [text, hints] if text is not None or hints else None
 
 
 def hints_of(node: ast.AST) -> list[ast.expr]:
-    """Return the hints of a function's parameters and of what it returns."""
+    """Return the type hints of a function's parameters and return value."""
     if not isinstance(node, FUNCTIONS):
         return []
-    hints = [one.annotation for one in _given(node) if one.annotation is not None]
+    hints = [
+        parameter.annotation for parameter in _parameters(node) if parameter.annotation is not None
+    ]
     return hints if node.returns is None else [*hints, node.returns]
 
 
-def _given(node: Function) -> list[ast.arg]:
-    given = node.args
-    every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-    return every + [one for one in (given.vararg, given.kwarg) if one is not None]
+def _parameters(node: Function) -> list[ast.arg]:
+    args = node.args
+    named = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+    return named + [parameter for parameter in (args.vararg, args.kwarg) if parameter is not None]
 
 
 def docstring(node: ast.AST) -> str | None:
-    """Return a docstring as it stands in the syntax; None if there is none."""
+    """Return the docstring of a node; None if there is none."""
     body = getattr(node, "body", None)
     if isinstance(body, list) and body and type(body[0]) is ast.Expr:
         value = body[0].value

@@ -1,4 +1,4 @@
-"""What does a name in code that runs stand for, and whose is that?"""
+"""Which object does a name in code refer to, and which package owns it?"""
 
 import ast
 import builtins
@@ -8,19 +8,25 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
-from limpet.fingerprints.code import names
+from limpet.fingerprints.code.imports import imports_in
 from limpet.fingerprints.code.statements import statements_in
-from limpet.fingerprints.walk.asking import attributes_of, bases_of, held_by, names_of, text_at
-from limpet.fingerprints.walk.naming import module_name
 from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.walk.safe_access import (
+    attributes_of,
+    class_dict,
+    module_dict,
+    module_name,
+    mro_of,
+    text_at,
+)
 
 Scope = Mapping[str, Any]
 NOTHING: Any = object()
-"""What a name stands for that nobody can tell."""
+"""The object of a name that is unknown."""
 
 
 def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
-    """Return what a chain stands for, and the package whose own it is, if it is within one."""
+    """Return the object that a chain refers to, and the package that owns it, if any."""
     first, *rest = chain
     value = scope.get(first, vars(builtins).get(first, NOTHING))
     owner: str | None = None
@@ -30,7 +36,7 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
         if is_module(value):
             if not is_users_module(value):
                 owner = _root(text_at(value, "__name__"))
-            value = names_of(value).get(name, NOTHING)
+            value = module_dict(value).get(name, NOTHING)
         elif issubclass(type(value), type):
             cls, owner = value, owner if is_users(value) else owner or package_of(value)
             value = in_class(cls, name)
@@ -40,57 +46,66 @@ def resolved(chain: tuple[str, ...], scope: Scope) -> tuple[Any, str | None]:
             value = held[name] if name in held else in_class(type(value), name)
         else:
             return NOTHING, owner or package_of(value)
-    if type(value) is FunctionType and is_users(value):
+    if is_users_function(value):
         owner = None
     return value, owner
 
 
 def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a function imports when it is called: from libraries, and of the user's own."""
+    """Return what a function imports when it is called: from libraries, and from the user."""
     found: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
-    for one in () if isinstance(function, ast.Lambda) else statements_in(function):
-        if not isinstance(one, (ast.Import, ast.ImportFrom)):
+    for statement in () if isinstance(function, ast.Lambda) else statements_in(function):
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
             continue
-        within = next(names.imports_in([one], package), "") if type(one) is ast.ImportFrom else ""
-        for each in one.names:
-            path = within or (each.name if each.asname else each.name.partition(".")[0])
+        within = (
+            next(imports_in([statement], package), "") if type(statement) is ast.ImportFrom else ""
+        )
+        for alias in statement.names:
+            path = within or (alias.name if alias.asname else alias.name.partition(".")[0])
             module = sys.modules.get(path)
             if is_module(module):
-                value = names_of(module).get(each.name, NOTHING) if within else module
-                bound = (each.asname or each.name).partition(".")[0]
+                value = module_dict(module).get(alias.name, NOTHING) if within else module
+                bound = (alias.asname or alias.name).partition(".")[0]
                 found[is_users_module(module)][bound] = value
     return found
 
 
 def is_local(name: str, scope: Scope) -> bool:
-    """Tell whether a name is a function's own."""
-    return isinstance(scope, ChainMap) and any(name in one for one in scope.maps[:-1])
+    """Tell whether a name is local to a function."""
+    return isinstance(scope, ChainMap) and any(name in names for names in scope.maps[:-1])
 
 
 def is_imported_in(name: str, scope: Scope) -> bool:
-    """Tell whether a name is what a function imports from a library."""
+    """Tell whether a function imports a name from a library."""
     return isinstance(scope, ChainMap) and name not in scope.maps[0] and name in scope.maps[1]
 
 
 def scope_in(own: dict[str, Any], function: Any, scope: Scope) -> ChainMap[str, Any]:
-    """Return what names stand for in a function: its own, what it imports, those of its module."""
+    """Return the names visible in a function: locals, its imports, globals."""
     libraries, users = _imported_in(function, scope.get("__package__"))
     own = {name: value for name, value in own.items() if name not in libraries}
     return ChainMap(own, libraries, users, scope)  # type: ignore[arg-type]
 
 
 def in_class(cls: type, name: str) -> Any:
-    """Return what a class or a base of it holds; NOTHING if none does."""
-    return next((held_by(one)[name] for one in bases_of(cls) if name in held_by(one)), NOTHING)
+    """Return an attribute from a class or its bases; NOTHING if they do not have it."""
+    return next(
+        (class_dict(base)[name] for base in mro_of(cls) if name in class_dict(base)), NOTHING
+    )
+
+
+def is_users_function(value: Any) -> bool:
+    """Tell whether an object is a user's function."""
+    return type(value) is FunctionType and is_users(value)
 
 
 def is_users_own(value: Any) -> bool:
-    """Tell whether something, or its class, is the user's."""
+    """Tell whether an object or its class is the user's."""
     return is_users(value) or is_users(type(value))
 
 
 def package_of(value: Any) -> str:
-    """Return the first part of the name of the module that something is of."""
+    """Return the top-level package of an object."""
     return _root(text_at(value, "__name__") if is_module(value) else module_name(value))
 
 

@@ -1,4 +1,4 @@
-"""What did a look find?"""
+"""What does a walk return?"""
 
 import functools
 import json
@@ -11,20 +11,20 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @dataclass
-class Looked:
-    """What a walk found.
+class WalkResult:
+    """Everything a walk found.
 
     Attributes:
-        forms: Everything that counts, by a name for people: its form as plain data.
-        left_out: What does not count, by name: why.
-        modules: The names of the user's modules of which something counts.
-        code: The user's functions that count: file and line of each.
-        written: Where the source of a part stands: its file, and its first and last lines.
-        variables: By the names of parts: the variable that it is, and the function that closes over
-            it. No part is named after a variable, for its name does not count.
-        holders: The objects that hold a value that counts: first the one whose attribute it is
-            (None: a module), then those that it is made of and that may change.
-        met: The ids of all objects that were met.
+        forms: The form of each part as plain data, by name.
+        left_out: Why something does not count, by name.
+        modules: Names of the user's modules that contribute a part.
+        code: The file and line of each of the user's functions that counts.
+        written: The source of each part: its file, and pairs of first and last lines.
+        variables: The variable behind a part, and the function that closes over it. Parts have no
+            names of variables, because renaming a local changes nothing.
+        holders: The objects that hold each part: first the object it is an attribute of (None for a
+            module), then the mutable objects it consists of.
+        visited: The ids of all visited objects.
     """
 
     forms: dict[str, Any] = field(default_factory=dict)
@@ -34,23 +34,23 @@ class Looked:
     written: dict[str, tuple[str, tuple[tuple[int, int], ...]]] = field(default_factory=dict)
     variables: dict[str, tuple[str, str]] = field(default_factory=dict)
     holders: dict[str, tuple[Any, ...]] = field(default_factory=dict)
-    met: frozenset[int] = frozenset()
+    visited: frozenset[int] = frozenset()
 
     @functools.cached_property
     def parts(self) -> dict[str, str]:
-        """The digest of each thing that counts."""
+        """The digest of each part."""
         return {name: digest_of(form) for name, form in self.forms.items()}
 
 
 def digest_of(form: Any) -> str:
-    """Return 32 hex digits that are the same for the same form."""
+    """Return 32 hex digits that are equal for equal forms."""
     return blake2b(_written(form).encode(), digest_size=16).hexdigest()
 
 
 def _written(form: Any) -> str:
     """Return a form as JSON, in ASCII."""
     if type(form) is list:
-        try:  # most forms are a few texts
+        try:  # most forms are a few strings
             return f"[{','.join(map(_write_text, form))}]"
         except TypeError:
             pass

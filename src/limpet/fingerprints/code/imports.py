@@ -1,0 +1,73 @@
+"""Which modules does code import, and where are their files?
+
+Nothing is imported to find out.
+"""
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_MOST_FILES = 500
+
+
+def imports_in(nodes: Iterable[ast.AST], package: str | None) -> Iterator[str]:
+    """Yield the full names of imported modules; `pkg.*` if the name is computed."""
+    for node in nodes:
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = _absolute(module or "", level, package)
+                if base is not None:
+                    yield base
+                    yield from (f"{base}.{alias.name}" for alias in names if alias.name != "*")
+            case ast.Call(args=[first, *_]):
+                yield _computed(first, package)
+
+
+def _absolute(module: str, level: int, package: str | None) -> str | None:
+    if not level:
+        return module
+    parts = (package or "").split(".")
+    if not package or level > len(parts):
+        return None
+    base = ".".join(parts[: len(parts) - level + 1])
+    return f"{base}.{module}" if module else base
+
+
+def _computed(name: ast.expr, package: str | None) -> str:
+    match name:
+        case ast.Constant(value=str() as text):
+            return _absolute(text.lstrip("."), len(text) - len(text.lstrip(".")), package) or text
+        case ast.JoinedStr(values=[ast.Constant(value=str() as text), *_]) if "." in text:
+            return text.rpartition(".")[0] + ".*"
+        case ast.BinOp(left=ast.Constant(value=str() as text)) if "." in text:
+            return text.rpartition(".")[0] + ".*"
+    return ".*"
+
+
+def file_of_module(name: str, importer: str) -> str | None:
+    """Return the file of a module; None if it has none or is not Python source."""
+    places = [str(Path(importer).parent), *sys.path]
+    spec = None
+    for part in name.split("."):
+        spec = PathFinder.find_spec(part, places)
+        if spec is None:
+            return None
+        places = list(spec.submodule_search_locations or ())
+    origin = None if spec is None else spec.origin
+    return origin if origin and origin.endswith(".py") else None
+
+
+def files_below(package: str, importer: str) -> list[str]:
+    """Return the files of all modules of a package, or of the importer's folder if it is empty."""
+    folder = Path(importer).parent
+    if package:
+        file = file_of_module(package, importer)
+        named = Path(importer).parent.joinpath(*package.split("."))
+        folder = Path(file).parent if file is not None else named
+    if not folder.is_dir():
+        return []
+    return [str(file) for file in sorted(folder.rglob("*.py"))][:_MOST_FILES]

@@ -1,0 +1,289 @@
+"""Which files are opened, and by which call? A Python audit hook reports it.
+
+The hook is active while a workflow is imported, set up and called. Each call has its own context,
+which ties a file to the call that opens it. A hook cannot be removed, and Python calls it for every
+audit event: it returns at once while nothing listens.
+"""
+
+import itertools
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, Token
+from importlib.util import source_from_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from limpet.fingerprints.files.file_reads import Call, StepReads, remember
+from limpet.fingerprints.files.project import ABSENT, Project
+from limpet.fingerprints.walk.ownership import is_module, is_users_file
+
+_LISTING = {"os.listdir", "os.scandir"}
+_EVENTS = {"open", "os.rename", "os.remove", "os.truncate", "os.mkdir", "os.rmdir", *_LISTING}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_OF_PYTHON = {"importlib._bootstrap_external", "linecache", "tokenize", "inspect", "runpy"}
+_OF_PYTHON |= {"zipimport", "pkgutil", "traceback"}
+Readers = frozenset[tuple[str, int]] | None
+_LIMPET = str(Path(__file__).parents[2])
+_OF_LIBRARY = (os.path.dirname(os.__file__) + os.sep, "<frozen")  # noqa: PTH120 - a string
+
+
+class Watch:
+    """Records the files that are opened in a session.
+
+    Args:
+        project: The project whose files count.
+        steps: The steps whose reads are recorded.
+
+    Attributes:
+        written: Files that were opened for writing, with their digests before that.
+    """
+
+    def __init__(self, project: Project, steps: Iterable[StepReads]) -> None:
+        self.project = project
+        self.steps = {reads.step: reads for reads in steps}
+        self.written: dict[str, str] = {}
+
+    def begin(self, step: str, row: Any) -> "tuple[Call, Token[Any]]":
+        """Attribute reads in this context to a call, until `end`."""
+        call = Call(self.steps[step], row)
+        return call, _call.set((self, call))
+
+    def end(self, call: Call, token: "Token[Any]") -> None:
+        """End a call."""
+        call.end()
+        _call.reset(token)
+
+    @contextmanager
+    def setting_up(self, step: str) -> Iterator[None]:
+        """Attribute reads in this context to all calls of a step."""
+        call = Call(self.steps[step], ())
+        call.end()
+        token = _call.set((self, call))
+        try:
+            yield
+        finally:
+            _call.reset(token)
+
+    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+        """Record a file that is being opened.
+
+        Args:
+            path: The file.
+            call: The call that opens it, if it belongs to this session.
+            writes: Whether it is opened for writing.
+            by: The functions that are running; None if unknown.
+        """
+        name = self.project.name_of(path)
+        if name is None:
+            return
+        if writes:
+            self.written.setdefault(name, self.project.content(path) or ABSENT)
+            return
+        says = self.project.content(path)
+        if says is None or _is_imported(name, path):
+            return
+        if call is not None:
+            call.read(name, says)
+        for step in self.steps.values():
+            # A step that uses a function that reads it may find it in a cache.
+            if by is None:
+                step.read(name, says, None)
+            elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
+                step.read_elsewhere(name, says)
+
+
+class Early:
+    """Files that were read while the user's modules were imported, before any session.
+
+    Attributes:
+        read: The digest of each file and the module that was being imported, by path.
+        written: Paths of files that were written meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self.read: dict[str, tuple[str, str]] = {}
+        self.written: set[str] = set()
+        self._project = Project([])
+
+    def record(self, path: str, call: Call | None, *, writes: bool, by: Readers) -> None:
+        del call, by
+        if not is_users_file(path):
+            return
+        if writes:
+            self.written.add(path)
+        elif path not in self.read and not _is_imported(path, path):
+            says = self._project.content(path)
+            if says is not None:
+                self.read[path] = (says, _importing_module())
+
+
+_call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
+_listening: list[Watch | Early] = []
+_own = threading.local()
+_is_hooked = False
+missed: deque[str] = deque(maxlen=100)
+"""Files that could not be recorded, and why, for the session to log."""
+early = Early()
+"""Files that were read under `importing`."""
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Record the files that the user's modules read while they are imported."""
+    listen(early)
+    try:
+        yield
+    finally:
+        _listening.remove(early)
+
+
+@contextmanager
+def for_nobody() -> Iterator[None]:
+    """Attribute reads in this context to no call: observers run here."""
+    token = _call.set(())
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def stop_listening(watch: Watch) -> None:
+    """Stop recording."""
+    if watch in _listening:
+        _listening.remove(watch)
+
+
+def listen(listener: Watch | Early) -> None:
+    """Start recording."""
+    global _is_hooked  # noqa: PLW0603 - a hook stays for the life of the process
+    if not _is_hooked:
+        sys.addaudithook(_audit)
+        _is_hooked = True
+    _listening.append(listener)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Ignore files that Limpet itself opens here."""
+    was, _own.is_busy = getattr(_own, "is_busy", False), True
+    try:
+        yield
+    finally:
+        _own.is_busy = was
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    # Python calls this for every audit event: most return on the first line.
+    if event not in _EVENTS or not _listening or getattr(_own, "is_busy", False):
+        return
+    try:
+        with unwatched():
+            _handle(event, args)
+    except Exception as error:  # noqa: BLE001 - recording must never break the code that opens a file
+        missed.append(f"{event} {args[:1]}: {error!r}")
+
+
+def _handle(event: str, args: tuple[Any, ...]) -> None:
+    current = _call.get()
+    if not current and _is_limpet():
+        return
+    paths, kinds = _opened(event, args)
+    by = None if current is None else _running_functions()
+    for path in paths:
+        if isinstance(path, int):
+            continue
+        source = _source_of(os.path.abspath(os.fsdecode(path)))  # noqa: PTH100 - strings
+        if False in kinds and by is not None:
+            remember(source, by)
+        for listener, writes in itertools.product(list(_listening), kinds):
+            if current == () and not writes:
+                continue
+            call = current[1] if current and current[0] is listener else None
+            listener.record(source, call, writes=writes, by=by)
+
+
+def _opened(event: str, args: tuple[Any, ...]) -> tuple[Sequence[Any], Sequence[bool]]:
+    """Return the opened paths, and how: False for reading, True for writing, or both."""
+    if event in _LISTING:
+        return (args[0] or ".",), (False,)
+    if event != "open":
+        return args[: 2 if event == "os.rename" else 1], (True,)
+    path, mode, flags = args
+    if mode:
+        writes, both = any(letter in mode for letter in "wax+"), "+" in mode
+    else:
+        writes, both = bool(flags & _WRITING), bool(flags & os.O_RDWR)
+    return (path,), (False, True) if both else (writes,)
+
+
+def _source_of(path: str) -> str:
+    """Return the source file of a bytecode file: users edit the source."""
+    if path.endswith(".pyc"):
+        with suppress(ValueError):
+            return source_from_cache(path)
+    return path
+
+
+# ---- running functions ---------------------------------------------------------------------------
+
+
+def _frames() -> Iterator[FrameType]:
+    """Yield the running frames, innermost first, without those of this file."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - no public alternative
+    while frame is not None:
+        if frame.f_code.co_filename != __file__:
+            yield frame
+        frame = frame.f_back
+
+
+def _is_limpet() -> bool:
+    """Tell whether Limpet itself opens a file."""
+    files = (frame.f_code.co_filename for frame in _frames())
+    return next((file for file in files if not file.startswith(_OF_LIBRARY)), "").startswith(
+        _LIMPET
+    )
+
+
+def _is_imported(name: str, path: str) -> bool:
+    """Tell whether a path is the source of a module, which counts as code, or read by an import."""
+    if name.endswith(".py"):
+        files = (
+            vars(module).get("__file__")
+            for module in list(sys.modules.values())
+            if is_module(module)
+        )
+        return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
+    return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
+
+
+def _is_read_by_python() -> bool:
+    """Tell whether Python itself reads: for an import or a traceback."""
+    for frame in _frames():
+        if frame.f_globals.get("__name__") in _OF_PYTHON:
+            return True
+        if not frame.f_code.co_filename.startswith(_OF_LIBRARY):
+            return False
+    return False
+
+
+def _running_functions() -> frozenset[tuple[str, int]]:
+    """Return the file and line of each of the user's functions that is running."""
+    codes = (frame.f_code for frame in _frames())
+    return frozenset(
+        (code.co_filename, code.co_firstlineno)
+        for code in codes
+        if code.co_name != "<module>" and is_users_file(code.co_filename)
+    )
+
+
+def _importing_module() -> str:
+    """Return the name of the user's module that is being imported; empty if there is none."""
+    for frame in _frames():
+        if frame.f_code.co_name == "<module>" and is_users_file(frame.f_code.co_filename):
+            return str(frame.f_globals.get("__name__", ""))
+    return ""

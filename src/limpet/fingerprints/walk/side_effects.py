@@ -1,0 +1,301 @@
+"""Does code that runs once, at import or before a run, change objects that are not its own?
+
+A call of a library's function may: `configure("m1")`. All such calls count, except those of
+packages known not to change answers. Creating an object of a library's class has no side effects,
+unless the object is discarded. The user's functions are checked line by line.
+"""
+
+import ast
+import functools
+import sys
+from collections import ChainMap
+from types import FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from limpet.fingerprints.code.statements import executed
+from limpet.fingerprints.code.summary import FUNCTIONS, chain_of
+from limpet.fingerprints.walk.library_calls import has_side_effects
+from limpet.fingerprints.walk.name_lookup import (
+    NOTHING,
+    Scope,
+    in_class,
+    is_imported_in,
+    is_local,
+    is_users_function,
+    is_users_own,
+    package_of,
+    resolved,
+    scope_in,
+)
+from limpet.fingerprints.walk.ownership import is_module, is_users, is_users_module
+from limpet.fingerprints.walk.safe_access import is_a
+from limpet.fingerprints.walk.values import contents_of
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.walk.walk import Walk
+
+_OF_CONTAINERS = {"append", "extend", "add", "update", "insert", "pop", "clear", "remove", "sort"}
+_OF_CONTAINERS |= {"setdefault", "write", "close", "mkdir", "add_argument", "info", "debug"}
+# They call their arguments.
+_CALLING = {"map", "filter", "Thread", "Timer", "submit", "to_thread", "run_in_executor", "reduce"}
+_DEFINITIONS = (*FUNCTIONS, ast.ClassDef)
+# Attributes and elements of objects of these packages belong to the user.
+_PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collections", "logging"}
+
+
+class SideEffects:
+    """Tells which code changes objects that are not its own.
+
+    Args:
+        walk: The walk it belongs to.
+    """
+
+    def __init__(self, walk: "Walk") -> None:
+        self._walk = walk
+        self._functions: dict[int, bool] = {}
+
+    def changes(self, node: ast.AST, scope: Scope) -> bool:
+        """Tell whether running code changes objects that are not its own."""
+        dropped = set()
+        for part in executed(node):
+            if type(part) is ast.Expr:
+                value = part.value.value if type(part.value) is ast.Await else part.value
+                dropped.add(id(value))
+            elif type(part) is ast.Call:
+                if self._call_has_effects(part, scope, dropped=id(part) in dropped):
+                    return True
+            elif type(part) is ast.AugAssign and type(part.target) is ast.Name:
+                name = part.target.id
+                if is_a(scope.get(name), list, dict, set) and self._imported_from(name, scope):
+                    return True
+            elif isinstance(part, (ast.Attribute, ast.Subscript)):
+                if type(part.ctx) is not ast.Load and self._store_has_effects(part, scope):
+                    return True
+            elif isinstance(part, _DEFINITIONS) and self._definition_has_effects(part, scope):
+                return True
+        return False
+
+    def _call_has_effects(self, call: ast.Call, scope: Scope, *, dropped: bool) -> bool:
+        chain = chain_of(call.func)
+        if chain is None:
+            return self._result_has_effects(call.func, scope, dropped=dropped)
+        value, owner = resolved(chain, scope)
+        if owner == "builtins" and dropped and self._imported_from(chain[0], scope):
+            return True  # adds an element to a library's object
+        if value is setattr or value is delattr:
+            return bool(call.args) and self._setattr_has_effects(call.args[0], scope)
+        if owner == "sys" and chain[-2] == "path":
+            return False  # modules imported from there count
+        given_to = [*call.args, *(keyword.value for keyword in call.keywords)]
+        texts = {text for argument in given_to if (text := _text_in(argument))}
+        if chain[-1] == "setdefault" and any(map(self._walk.is_secret, texts)):
+            return False
+        if dropped and "error" in texts:
+            return True  # may turn warnings into errors
+        if (
+            chain[-1] in _CALLING
+            and not is_users_own(value)
+            and self._arguments_have_effects(given_to, scope)
+        ):
+            return True
+        if dropped and len(chain) > 1 and chain[-1] not in _OF_CONTAINERS:
+            passed = is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            if passed and value is NOTHING and owner is None:
+                return True  # calls a method of an argument
+        return self._has_effects(value, owner, chain[-1], dropped=dropped)
+
+    def _setattr_has_effects(self, target: ast.expr, scope: Scope) -> bool:
+        library = resolved(chain_of(target) or ("",), scope)[0]
+        if is_module(library):
+            return not is_users_module(library)
+        return self._is_foreign(target, scope)
+
+    def _arguments_have_effects(self, arguments: list[ast.expr], scope: Scope) -> bool:
+        """Check `map(f, …)` and `Thread(target=f)` by the functions they call."""
+        chains = [chain for chain in map(chain_of, arguments) if chain is not None]
+        return any(
+            self._has_effects(*resolved(chain, scope), chain[-1], dropped=True) for chain in chains
+        )
+
+    def _result_has_effects(self, function: ast.expr, scope: Scope, *, dropped: bool) -> bool:
+        """Check `Path(x).read_text()` by the call that returned the object."""
+        if isinstance(function, ast.Lambda):
+            return self._body_has_effects(function, scope)
+        if isinstance(function, ast.Subscript):  # `SET_UPS["dev"]()`
+            held = contents_of(resolved(chain_of(function.value) or ("",), scope)[0])
+            parts = [element[-1] if is_a(element, list) else element for element in held or ()]
+            return any(
+                type(part) is FunctionType and self._function_has_effects(part) for part in parts
+            )
+        name = function.attr if isinstance(function, ast.Attribute) else ""
+        within: ast.AST = function
+        while isinstance(within, (ast.Attribute, ast.Subscript, ast.Call)):
+            if isinstance(within, ast.Call):
+                chain = chain_of(within.func)
+                if chain is not None:
+                    value, owner = resolved(chain, scope)
+                    if (value is getattr or value is vars) and within.args:
+                        value, owner = resolved(chain_of(within.args[0]) or ("",), scope)
+                        if is_module(value) and is_users_module(value):
+                            return False
+                    package = owner if owner is not None else package_of(value)
+                    has_effects = has_side_effects(package, name, dropped=dropped)
+                    return has_effects and not is_users_own(value)
+                within = within.func
+            else:
+                within = within.value
+        return False
+
+    def _has_effects(self, value: Any, owner: str | None, name: str, *, dropped: bool) -> bool:
+        while type(value) is functools.partial:
+            value = value.func
+        if type(value) is MethodType:
+            value = value.__func__
+        if type(value) in (staticmethod, classmethod):
+            value = value.__func__
+        while type(value) is FunctionType and not is_users(value) and "__wrapped__" in vars(value):
+            value, owner = vars(value)["__wrapped__"], None
+        if value is NOTHING:
+            return owner is not None and has_side_effects(owner, name, dropped=dropped)
+        if is_users_function(value):
+            return self._function_has_effects(value)
+        if issubclass(type(value), type):
+            if is_users(value):
+                return self._creation_has_effects(value)
+            return dropped and has_side_effects(package_of(value), name, dropped=dropped)
+        if is_users(type(value)):
+            call = in_class(type(value), "__call__")
+            return type(call) is FunctionType and self._function_has_effects(call)
+        package = owner if owner is not None else package_of(value)
+        return has_side_effects(package, name, dropped=dropped)
+
+    def _creation_has_effects(self, cls: type) -> bool:
+        makers = [in_class(cls, name) for name in ("__init__", "__new__", "__post_init__")]
+        makers += [in_class(type(cls), "__call__")]
+        makers = [maker.__func__ if type(maker) is staticmethod else maker for maker in makers]
+        return any(
+            self._function_has_effects(maker) for maker in makers if is_users_function(maker)
+        )
+
+    def _function_has_effects(self, function: FunctionType) -> bool:
+        """Tell whether a user's function changes objects that are not its own."""
+        code = function.__code__
+        if id(code) not in self._functions:
+            self._functions[id(code)] = False  # until it is checked, for recursion
+            node = self._walk.sources.definition_of(code)
+            # Generated, as by dataclasses.
+            is_generated = node is None and code.co_filename.startswith("<")
+            self._functions[id(code)] = not is_generated and (
+                node is None or self._body_has_effects(node, function.__globals__)
+            )
+        return self._functions[id(code)]
+
+    def _returns_effectful(self, function: FunctionType) -> bool:
+        """Tell whether a function returns an inner function that has side effects."""
+        node = self._walk.sources.definition_of(function.__code__)
+        body: list[Any] = [] if node is None or isinstance(node, ast.Lambda) else node.body
+        returned = {statement.value.id for statement in body if _returns_a_name(statement)}
+        inner = [node for node in body if isinstance(node, FUNCTIONS) and node.name in returned]
+        return any(self._body_has_effects(definition, function.__globals__) for definition in inner)
+
+    def _body_has_effects(self, node: Any, scope: Scope) -> bool:
+        body = [node.body] if isinstance(node, ast.Lambda) else list(node.body)
+        inner = {node.name: node for node in body if isinstance(node, FUNCTIONS)}
+        args = node.args
+        own = [parameter.arg for parameter in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+        bound = scope_in(dict.fromkeys(own, NOTHING), node, scope)
+        for statement in body:
+            if self.changes(statement, bound):
+                return True
+            for call in ast.walk(statement) if inner else ():
+                if type(call) is ast.Call and type(call.func) is ast.Name and call.func.id in inner:
+                    body += inner.pop(call.func.id).body
+        return False
+
+    def _store_has_effects(self, target: ast.Attribute | ast.Subscript, scope: Scope) -> bool:
+        if self._walk.is_secret(
+            target.attr if isinstance(target, ast.Attribute) else _text_in(target.slice)
+        ):
+            return False
+        return self._is_foreign(target.value, scope)
+
+    def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
+        """Tell whether a changed object may belong to a library."""
+        while isinstance(base, ast.Subscript):
+            base = base.value
+        chain = chain_of(base)
+        if chain is None:  # the result of a call: `getcontext().prec = 3`
+            return any(type(part) is ast.Call for part in ast.walk(base))
+        value, owner = resolved(chain, scope)
+        if value is NOTHING:
+            is_argument = is_local(chain[0], scope) and chain[0] not in ("self", "cls")
+            return is_argument or (owner is not None and len(chain) > 1)
+        if is_module(value):
+            # Attributes of imported modules count anyway: see `import_effects`.
+            imported = len(chain) == 1 and not is_local(chain[0], scope)
+            return not imported and not is_users_module(value)
+        if owner is not None:
+            return True
+        if is_users_own(value) or type(value) is FunctionType:
+            return False
+        if issubclass(type(value), type) or package_of(value) not in _PLAIN:
+            return True
+        return len(chain) == 1 and self._imported_from(chain[0], scope)
+
+    def _imported_from(self, name: str, scope: Scope) -> bool:
+        """Tell whether a name comes from `from library import name` or `library.name`."""
+        if is_local(name, scope):
+            return is_imported_in(name, scope)
+        module = scope
+        while isinstance(module, ChainMap):
+            module = module.maps[-1]
+        parsed = self._walk.sources.module(module)
+        if parsed is None:
+            return False
+        for assigned in parsed.assignments.get(name, ()):
+            chain = chain_of(assigned)
+            if chain is not None and len(chain) > 1 and resolved(chain, scope)[1] is not None:
+                return True  # an alias
+        for statement in parsed.imports:
+            if isinstance(statement, ast.ImportFrom) and not statement.level:
+                library = sys.modules.get(statement.module or "")
+                bound = any((alias.asname or alias.name) == name for alias in statement.names)
+                if bound and is_module(library) and not is_users_module(library):
+                    return True
+        return False
+
+    def registers(self, node: Any, scope: Scope) -> bool:
+        """Tell whether the user's code registers a function or class elsewhere."""
+        return self._definition_has_effects(node, scope, by_users=True)
+
+    def _definition_has_effects(self, node: Any, scope: Scope, *, by_users: bool = False) -> bool:
+        """Tell whether a decorator or a base class has side effects."""
+        for decorator in node.decorator_list:
+            chain = chain_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            value, owner = resolved(chain or ("",), scope)
+            if isinstance(decorator, ast.Call):
+                if is_users_function(value) and self._returns_effectful(value):
+                    return True
+            elif (
+                is_users(value) or (type(value) is FunctionType and not by_users)
+            ) and self._has_effects(value, owner, (chain or ("",))[-1], dropped=False):
+                return True
+        for written in getattr(node, "bases", ()):
+            chain = chain_of(written)
+            base: Any = NOTHING if chain is None else resolved(chain, scope)[0]
+            if issubclass(type(base), type) and is_users(base):
+                makers = [in_class(base, "__init_subclass__"), in_class(type(base), "__new__")]
+                makers += [in_class(type(base), "__init__")]
+                for maker in makers:
+                    function = getattr(maker, "__func__", maker)
+                    if is_users_function(function) and self._function_has_effects(function):
+                        return True
+        return False
+
+
+def _returns_a_name(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Return) and isinstance(node.value, ast.Name)
+
+
+def _text_in(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and type(node.value) is str else ""

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from limpet.executors.countdown import Countdown
 from limpet.executors.details import ExecutionDetails, Unset
 from limpet.pacing.observation import Observation
-from limpet.pacing.pacer import Ticket
 from limpet.pacing.signals import FailureKind
+from limpet.pacing.ticket import Ticket
 
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")

@@ -33,7 +33,7 @@ from limpet.executors.progress import Progress
 from limpet.executors.queue import CallQueue
 from limpet.executors.settings import NO_SINK, Settings, Sink
 from limpet.executors.settlement import Action, Decision, Settlement
-from limpet.pacing.pacer import Ticket
+from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""

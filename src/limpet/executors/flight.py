@@ -25,7 +25,7 @@ from limpet.executors.loops import silence
 from limpet.foreign import readable
 from limpet.pacing import observation
 from limpet.pacing.observation import Observation
-from limpet.pacing.pacer import Ticket
+from limpet.pacing.ticket import Ticket
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""

@@ -10,8 +10,9 @@ from typing import Any
 
 from limpet.executors.attempts import Attempt, Call
 from limpet.executors.progress import Progress
-from limpet.pacing.pacer import Cost, Pacer, Ticket
+from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.signals import FailureKind, Signal
+from limpet.pacing.ticket import Ticket
 
 MOST_REFUSALS = 10
 """Maximum refusals of a call while others pass: it may be too large, for example."""

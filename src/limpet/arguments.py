@@ -1,4 +1,4 @@
-"""Is this argument allowed? If not, the error names it, its value and what is.
+"""Is this argument valid? If not, the error names it, its value and what is allowed.
 
 Each check takes one keyword, whose name is the argument's: `whole_number_from(1, concurrency=0)`
 raises `ValueError: concurrency=0: must be a whole number, 1 or more`.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from numbers import Real
 from typing import Any
 
-# The system lets nobody handle these two.
-_NEVER_HEARD = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
+# The operating system does not let these two be handled.
+_UNHANDLED = {getattr(signal, name, None) for name in ("SIGKILL", "SIGSTOP")}
 
 
 def whole_number_from(least: int, /, **argument: Any) -> int:
@@ -61,12 +61,12 @@ def function(**argument: Any) -> Any:
 def signal_or_none(**argument: Any) -> signal.Signals | None:
     """Return the argument if it is a signal, by its number or as `signal.Signals`, or None."""
     name, value = _only(argument)
-    allowed = "must be a signal such as signal.SIGINT, or None"
+    allowed = "must be a signal like signal.SIGINT, or None"
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name}={value!r}: {allowed}")
-    if value not in signal.valid_signals() or value in _NEVER_HEARD:
+    if value not in signal.valid_signals() or value in _UNHANDLED:
         raise ValueError(f"{name}={value!r}: {allowed}")
     return signal.Signals(value)
 
@@ -93,9 +93,9 @@ _NOTHING = object()
 
 
 def members_missing(thing: object, members: Mapping[str, str]) -> dict[str, str]:
-    """Return which members an object lacks, each with what it is for.
+    """Return the members an object lacks, each with its purpose.
 
-    They are not read: a property may do a lot, and a mock has whatever it is asked for.
+    Members are not read: a property may run code, and a mock has every attribute.
     """
     return {
         name: purpose
@@ -105,5 +105,5 @@ def members_missing(thing: object, members: Mapping[str, str]) -> dict[str, str]
 
 
 def members_text(missing: Mapping[str, str]) -> str:
-    """Say what is missing, for a message."""
+    """Return a message about missing members."""
     return "it has no " + " and no ".join(f"{name} ({why})" for name, why in missing.items())

@@ -5,21 +5,21 @@ LimpetError
 ├── TransientError      it may work the next time: try again
 ├── PermanentError      it will not work the next time either: fix the input or the code
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
-├── EndpointDownError   nothing has got through for a long time: stop, resume later
-├── SetupError          every call would be refused as it is made: fix the setup, resume
-├── EarlyStopError      the first cells all failed alike: mend what they say, resume
-├── CallCancelledError  somebody asked for this one call to be cancelled
-├── InterruptedRunError a signal asked the run to stop: run it again to go on
-├── ConfigError         a configuration file cannot be used as it is: fix it
+├── EndpointDownError   no call has succeeded for a long time: stop, resume later
+├── SetupError          every call would fail the same way: fix the setup, resume
+├── EarlyStopError      the first cells all failed alike: fix the cause, resume
+├── CallCancelledError  this one call was cancelled on request
+├── InterruptedRunError a signal stopped the run: run it again to continue
+├── ConfigError         a configuration file is invalid: fix it
 ├── DatasetError        a file or row of the dataset cannot be used: fix it, or skip it
-├── FunctionChangedError the results on disk are of other code: redo them, or keep them
-└── JournalError        the journal cannot be read or written as it is
-    ├── DiskFullError   there is no room: make some, and go on
-    ├── RecordNotWrittenError  this one could not be written, others can: it runs again
-    └── RunLockedError  another process writes there: wait for it
+├── FunctionChangedError the results on disk come from other code: redo them, or keep them
+└── JournalError        the journal cannot be read or written
+    ├── DiskFullError   the disk is full: free some space, and continue
+    ├── RecordNotWrittenError  one record could not be written, others can: it runs again
+    └── RunLockedError  another process is writing to the run: wait for it
 
-The first three are also for raising: a function under an executor says with them what its
-failure means. All of them survive pickling.
+Functions under an executor can raise the first three to say what their failure means. All of them
+survive pickling.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class RateLimitError(LimpetError):
 
     Args:
         message: What the provider said.
-        retry_after: The seconds it asked us to wait, if it named any.
+        retry_after: The seconds it asks to wait, if any.
         hint: What to do next.
     """
 
@@ -65,32 +65,32 @@ class RateLimitError(LimpetError):
 
 
 class TransientError(LimpetError):
-    """The call failed in a way that may pass: it is worth another try."""
+    """The call failed, but a retry may succeed."""
 
 
 class PermanentError(LimpetError):
-    """The call failed in a way that trying again cannot mend."""
+    """The call failed, and a retry cannot help."""
 
 
 class QuotaExhaustedError(LimpetError):
-    """The account has nothing left to spend. It stops the run; what is finished is kept."""
+    """The account's quota is used up. This stops the run; finished results are kept."""
 
 
 class EndpointDownError(LimpetError):
-    """No call has got through for a long time. It stops the run; what is finished is kept."""
+    """No call has succeeded for a long time. This stops the run; finished results are kept."""
 
 
 class SetupError(LimpetError):
-    """Every call would be refused in the way it is made. It stops the run; no item is to blame."""
+    """Every call would fail the same way. This stops the run; no item is at fault."""
 
 
 class EarlyStopError(LimpetError):
-    """The first cells of a step all failed alike. It stops the run; what is finished is kept.
+    """The first cells of a step all failed alike. This stops the run; finished results are kept.
 
     Attributes:
-        step: Which step.
-        id: Of which item the first failure was.
-        traceback: That failure's, with the frames of the user's own code; empty if it had none.
+        step: The step.
+        id: The item of the first failure.
+        traceback: Its traceback, with the frames of the user's code; empty if it has none.
     """
 
     step: str = ""
@@ -106,29 +106,29 @@ class InterruptedRunError(LimpetError):
     """A signal stopped the run before every input was done.
 
     Attributes:
-        signum: Which signal; None if it was none.
+        signum: The signal; None if unknown.
     """
 
     signum: int | None = None
 
 
 class DatasetError(LimpetError):
-    """A file or a row of the dataset cannot be used as it is. The message names where it stands."""
+    """A file or row of the dataset cannot be used. The message says where it is."""
 
 
 class ConfigError(LimpetError):
-    """A configuration file cannot be used as it is. The message names each fault with its line."""
+    """A configuration file is invalid. The message lists each error with its line."""
 
 
 class FunctionChangedError(LimpetError):
-    """What made the results on disk is not what would make the next: the caller must choose.
+    """The code changed since the results on disk were made: the caller must choose.
 
     Attributes:
-        plan: What a redo would do, where that is known: a `Plan`.
-        took: What the results took that are there, in words: time and cost; empty: not known.
-        before: The digest of each part of what made the results.
-        files: The names of files that changed since the results were made of them.
-        differences: What is different now, each a `Difference`; where that is known.
+        plan: What a redo would do, if known: a `Plan`.
+        took: The time and cost of the existing results, in words; empty: unknown.
+        before: The digest of each part that made the results.
+        files: The names of files that changed since.
+        differences: What changed, each a `Difference`, if known.
     """
 
     plan: object = None
@@ -139,24 +139,24 @@ class FunctionChangedError(LimpetError):
 
 
 class JournalError(LimpetError):
-    """The journal cannot be read or written as it is. What was acknowledged is safe."""
+    """The journal cannot be read or written. Acknowledged records are safe."""
 
 
 class DiskFullError(JournalError):
-    """There is no room left on the disk. With room, the same journal goes on."""
+    """The disk is full. Once there is space, the same journal continues."""
 
 
 class RecordNotWrittenError(JournalError):
-    """One record could not be written. No other is harmed; its cell is not done."""
+    """One record could not be written. Others are not affected; its cell is not done."""
 
 
 class RunLockedError(JournalError):
-    """Another process writes to this journal.
+    """Another process is writing to this journal.
 
     Args:
-        message: Which journal, and who.
+        message: Which journal, and which process.
         hint: What to do next.
-        holder: What the lock says of its holder: pid, host, boot_id, started.
+        holder: The lock's holder: pid, host, boot_id, started.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
-"""What if an object of the user's does harm when it is looked at?
+"""How do we inspect a user's object that may raise anything?
 
-A value, an exception or a score may raise anything from its `__repr__`, `__class__` or `__bool__`:
-also SystemExit, which would end the process in silence, and KeyboardInterrupt, which looks like
-Ctrl-C. Whoever looks at such an object catches everything, and asks here whether it was the
-object's own.
+A value, an exception or a score may raise from its `__repr__`, `__class__` or `__bool__`, even
+SystemExit, which would silently end the process, or KeyboardInterrupt, which looks like Ctrl-C. So
+code that inspects such objects catches everything, and asks `is_interrupt` whether it was Ctrl-C.
 """
 
 import signal
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 from limpet.errors import PermanentError
 
 AtomT = TypeVar("AtomT", str, int, float)
-_AS_IT_IS: dict[type, Callable[[Any], Any]] = {
+_BASE_VALUE: dict[type, Callable[[Any], Any]] = {
     str: str.__str__,
     int: int.__int__,
     float: float.__float__,
@@ -23,20 +22,20 @@ _AS_IT_IS: dict[type, Callable[[Any], Any]] = {
 
 
 def itself(kind: type[AtomT], value: Any) -> AtomT:
-    """Return the text or the number that a value is, whatever its class makes of it.
+    """Return the string or number a value holds, bypassing methods its subclass overrides.
 
-    `float(value)` would ask a method that a subclass may have changed: it may say NaN of 1.0, or
-    1.0 of a NaN. What only passes itself off for one (a proxy) has to be asked.
+    `float(value)` would call an overridden `__float__`, which may return NaN for 1.0. Objects that
+    only imitate the type, like proxies, are converted.
     """
-    return _AS_IT_IS[kind](value) if issubclass(type(value), kind) else kind(value)
+    return _BASE_VALUE[kind](value) if issubclass(type(value), kind) else kind(value)
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Tell whether an exception may be a real Ctrl-C: then it has to be heard.
+    """Return whether an exception may be a real Ctrl-C, which must not be swallowed.
 
-    Python raises KeyboardInterrupt for a signal on the main thread only, and only while its own
-    handler is in place. A run puts its own there, which raises nothing: in a run, before the third
-    Ctrl-C, a KeyboardInterrupt belongs to whatever raised it.
+    Python raises KeyboardInterrupt for a signal on the main thread only, and only with its default
+    handler. A run installs its own handler, which raises nothing: until the third Ctrl-C, a
+    KeyboardInterrupt in a run comes from user code.
     """
     return (
         isinstance(error, KeyboardInterrupt)
@@ -46,13 +45,13 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def _frames(error: BaseException) -> TracebackType | None:
-    # As Python keeps it, whatever its class makes of the name.
+    # Bypasses a class that overrides `__traceback__`.
     frames = vars(BaseException)["__traceback__"].__get__(error)
     return frames if isinstance(frames, TracebackType) else None
 
 
 def readable(error: BaseException) -> BaseException:
-    """Return an exception as it is, or one in its place if it cannot be looked at."""
+    """Return the exception, or a replacement if inspecting it raises."""
     try:
         _ = error.__class__, error.__cause__, error.__context__, error.__traceback__, bool(error)
         getattr(error, "__notes__", None)
@@ -60,6 +59,6 @@ def readable(error: BaseException) -> BaseException:
         if is_interrupt(odd):
             raise
         name, why = type(error).__name__, type(odd).__name__
-        stand_in = PermanentError(f"<{name}, which cannot be looked at: that raised {why}>")
-        return stand_in.with_traceback(_frames(error))
+        replacement = PermanentError(f"<{name}, which cannot be inspected: that raised {why}>")
+        return replacement.with_traceback(_frames(error))
     return error

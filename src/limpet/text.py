@@ -1,4 +1,4 @@
-"""How is text from elsewhere shown without harm?"""
+"""How is untrusted text shown safely?"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,13 +9,13 @@ _LIMIT = 300
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return the nearest known word as a question to add to a message; empty if none is near."""
+    """Return a "did you mean" suffix with the closest known word; empty if none is close."""
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def text_of(error: BaseException) -> str:
-    """Return what an exception says. Never raises, whatever its `__str__` does."""
+    """Return an exception's message. Never raises, even if its `__str__` does."""
     try:
         return itself(str, str(error))
     except BaseException as odd:
@@ -25,9 +25,9 @@ def text_of(error: BaseException) -> str:
 
 
 def one_line(value: object) -> str:
-    """Show a value on one line of bounded length, with nothing a terminal would obey.
+    """Return a value as one line of bounded length, without control characters.
 
-    A string is shown as it is, anything else by its `repr`. Never raises.
+    Strings are used directly, other values by their `repr`. Never raises.
     """
     try:
         text = itself(str, value) if isinstance(value, str) else itself(str, repr(value))
@@ -41,7 +41,7 @@ def one_line(value: object) -> str:
 
 
 def harmless(text: str) -> str:
-    """Return a text of any length with nothing a terminal would obey but its lines and tabs."""
+    """Return a string without control characters other than newlines and tabs."""
     if text.isprintable():
         return text
     return "".join(c if c in "\n\t" else _harmless(c) for c in text)

@@ -4,8 +4,8 @@ A trace is a list of events, oldest first. An event is a dict with some of these
 
     kind      "model", "tool", "agent" or "other"
     name      which model, tool or agent
-    type      what its source calls it, such as LLM_END
-    phase     "start" if it only says that something began; its end follows, under the same id
+    type      its type at its source, for example LLM_END
+    phase     "start" if it only marks a beginning; its end follows, under the same id
     started   when it began, in seconds since 1970
     ended     when it ended
     input     what went in
@@ -14,9 +14,8 @@ A trace is a list of events, oldest first. An event is a dict with some of these
     id        its own id
     parent    the id of what it is part of
 
-What a workflow gives as its trace is kept as it is, whatever its shape. Whoever wants to know what
-an entry means reads it with `events_in`, which also knows plain names, the messages of OpenAI's
-chat API and the steps of the NeMo Agent Toolkit.
+A workflow's trace is kept unchanged, whatever its shape. `events_in` interprets an entry: it also
+understands plain names, messages of OpenAI's chat API and steps of the NeMo Agent Toolkit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,11 +35,11 @@ _KINDS = {
 
 
 def events_in(entry: Any, key: str = "name") -> list[Event]:
-    """Return what an entry of a trace tells: one event, or each tool call of a message.
+    """Return the events in an entry of a trace: one event, or the tool calls of a message.
 
     Args:
         entry: The entry.
-        key: Under which key a plain name is returned.
+        key: The key under which a plain name is returned.
     """
     if isinstance(entry, str):
         return [{key: entry}]
@@ -55,7 +54,7 @@ def events_in(entry: Any, key: str = "name") -> list[Event]:
 
 
 def event_of_type(type_: str) -> dict[str, Any]:
-    """Return the kind and the phase of an event that the toolkit gives this type."""
+    """Return the kind and phase of an event of this type in the NeMo Agent Toolkit."""
     event: dict[str, Any] = {"kind": _KINDS.get(type_.partition("_")[0], "other"), "type": type_}
     return event | {"phase": "start"} if type_.endswith("_START") else event
 

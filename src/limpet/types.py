@@ -1,7 +1,7 @@
-"""What travels between the rooms: plain frozen data, in the words of the house.
+"""Which data types do all packages share? Plain frozen data.
 
-Cells and outcomes are named tuples: a frozen dataclass takes five times as long to make, and they
-are made for every single call.
+Cells and outcomes are named tuples: they are created for every call, and a frozen dataclass takes
+five times as long to create.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +29,10 @@ class Cell(NamedTuple):
     """One unit of work: a step done to one item, in one trial.
 
     Attributes:
-        step: What is done: the workflow, or an evaluator by its name.
-        id: Which item.
-        trial: Which repetition, from 0.
-        key: What the result depends on, as 32 hex digits. Same key, same result.
+        step: The step: the workflow, or an evaluator by its name.
+        id: The item's id.
+        trial: The repetition, from 0.
+        key: Fingerprint of what the result depends on, as 32 hex digits. Same key, same result.
     """
 
     step: str
@@ -49,8 +49,8 @@ class Failure(NamedTuple):
             encoding.
         message: What happened.
         type: The name of the exception.
-        attempts: What each attempt met, oldest first, as plain data.
-        traceback: Where in the user's code it was raised; empty if that is not known.
+        attempts: The error of each attempt, oldest first, as plain data.
+        traceback: Where in the user's code it was raised; empty if unknown.
     """
 
     kind: str
@@ -61,18 +61,18 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a cell ended, with what came out.
+    """How a cell ended, with its result.
 
     Attributes:
-        cell: Which cell.
+        cell: The cell.
         status: How it ended.
-        record: The public record: what a reader of the column sees. Of a failed cell, the
+        record: The public record, as readers of the column see it. For a failed cell, the
             fields beside its error.
         attempts: How many attempts it took.
-        seconds: How long they ran.
-        failure: Why it failed; None if it did not.
-        generation: 0; a forced re-run raises it, and then wins over what was there.
-        facts: What else is known of it, to stand among our facts: its usage.
+        seconds: How long they ran in total.
+        failure: Why it failed; None if it completed.
+        generation: 0; a forced re-run increases it and replaces earlier results.
+        facts: More about it, stored with our own facts: its usage.
     """
 
     cell: Cell
@@ -90,9 +90,9 @@ class Item:
     """One row of the dataset.
 
     Attributes:
-        id: Its name, the same from run to run.
-        input: What the workflow is asked.
-        expected: What the answer should be; None if the dataset does not say.
+        id: Its id, the same from run to run.
+        input: The input of the workflow.
+        expected: The expected answer; None if the dataset has none.
         row: The whole row, with its own column names.
     """
 
@@ -107,13 +107,13 @@ class Usage:
     """What a call used.
 
     Attributes:
-        prompt_tokens: Tokens that went in.
-        completion_tokens: Tokens that came out.
-        total_tokens: Both; None: their sum.
-        cost: In the currency of the prices.
-        cached_tokens: Those that went in and were known already.
-        reasoning_tokens: Those that came out and are not in the answer.
-        models: The same counts by model, where several were called.
+        prompt_tokens: Input tokens.
+        completion_tokens: Output tokens.
+        total_tokens: All tokens; None: the sum of both.
+        cost: Cost in the currency of the prices.
+        cached_tokens: Input tokens read from a cache.
+        reasoning_tokens: Output tokens that are not part of the answer.
+        models: The same counts by model, if several were called.
         times: `runtime`, `llm_latency`, `min_timestamp` and `max_timestamp`, in seconds.
     """
 
@@ -129,13 +129,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a workflow returns when a plain value does not say it all.
+    """What a workflow returns if a plain value is not enough.
 
     Attributes:
         value: The answer.
-        usage: What it used: a `Usage`, or the mapping or object that the client gave.
+        usage: What it used: a `Usage`, or the client's own mapping or object.
         trace: What happened inside, oldest first: events as in `limpet.trace`, or any plain data.
-        metadata: Whatever else to keep with it, as plain data. Evaluators do not see it.
+        metadata: Anything else to keep with it, as plain data. Evaluators do not see it.
     """
 
     value: Any
@@ -146,13 +146,13 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What an evaluator returns when a plain value does not say it all.
+    """What an evaluator returns if a plain value is not enough.
 
     Attributes:
         value: A number or a bool.
-        label: A word for it.
+        label: A label, for example "correct".
         explanation: Why.
-        metadata: Whatever else a reader may want, as plain data.
+        metadata: Anything else to keep with it, as plain data.
     """
 
     value: float | bool | None

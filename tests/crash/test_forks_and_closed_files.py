@@ -98,7 +98,7 @@ def test_a_forked_child_that_comes_back_ends_with_its_own_status(do, where, tmp_
 def test_a_forked_child_that_waits_on_our_loop_is_ended(tmp_path):
     done = python(FORKING, "wait", "async", tmp_path / "run")
     assert done.stdout.splitlines() == ["outputs [0, 1, 2, 3] True"], done.stderr
-    assert "a forked child came back to the run's event loop" in done.stderr
+    assert "a forked child returned to the run's event loop" in done.stderr
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert "ended" in about["sessions"][-1]
 

@@ -261,10 +261,10 @@ def test_a_long_header_is_no_obstacle_and_one_beyond_all_bounds_is_said():
 # ---- successes without an answer ----------------------------------------------------------------
 
 NO_ANSWERS = {
-    b"202 Accepted": "status 202: the work is only begun, and the answer is not here",
-    b"204 No Content": "status 204: there is no content, and so no answer",
-    b"205 Reset Content": "status 205: there is no content, and so no answer",
-    b"206 Partial Content": "status 206: it is only a part of the answer",
+    b"202 Accepted": "status 202: accepted, but the answer is not ready",
+    b"204 No Content": "status 204: no content, so no answer",
+    b"205 Reset Content": "status 205: no content, so no answer",
+    b"206 Partial Content": "status 206: only a part of the answer",
 }
 
 

@@ -1,4 +1,4 @@
-"""Run many calls well: async, sync, the factory, retry."""
+"""Run one function over many inputs: executors, retries, time limits, signals."""
 
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.attempts import Attempt, Finished

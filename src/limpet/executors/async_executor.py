@@ -1,24 +1,23 @@
 """How do thousands of slow, failing, rate-limited calls run well on one event loop?
 
-The problem. Calls take seconds, some fail, some hang, and the provider refuses what is too much.
-We want every slot busy, no slot held by a call that only waits, memory that does not grow with
-the inputs, and an end the moment the last call is done.
+The problem. Calls take seconds, some fail, some hang, and the provider refuses calls above its
+limit. We want every slot busy, no slot held by a call that is only waiting, memory that does not
+grow with the inputs, and a run that ends the moment its last call does.
 
-What does not work. A semaphore and `gather` make a task for every input at once, and a retry
-that sleeps inside its task holds its slot. Workers that pull from a queue must learn somehow that
-the queue has run dry or that the target has changed; with a time-out on `queue.get()` that is up
-to a second of nothing at the end of a run and at each change. A queue that is filled up to a mark
-by a producer that sleeps when it is full runs empty between two of its naps: nine calls a second.
+What does not work. A semaphore with `gather` creates a task for every input up front, and a retry
+that sleeps inside its task holds its slot. Workers that pull from a queue have to learn that the
+queue is empty or that the target changed; a timeout on `queue.get()` costs up to a second at the
+end of a run and at each change. A producer that fills the queue to a mark and sleeps when it is
+full lets the queue run empty while it sleeps: nine calls a second.
 
 What we do. No workers, no producer, no polling. A call that ends starts the next one
-(`dispatch`); a call that failed goes into a heap until its time has come (`queue`); one timer
-watches the oldest attempt in flight (`flight`); inputs are taken when there is room (`inputs`).
-An attempt is a task of its own, in a copy of the caller's context, so that what it sets is not
-seen by the next.
+(`dispatch`); a failed call waits in a heap until it is due (`queue`); one timer watches the oldest
+attempt in flight (`flight`); inputs are taken when there is room (`inputs`). Each attempt is its
+own task, in a copy of the caller's context, so the next attempt does not see what it set.
 
-Still open. Code that blocks the event loop blocks the run: no time-out, no signal but the third
-can reach it. A task that ignores its cancellation is left behind and goes on in the dark until
-its loop is closed.
+Still open. Code that blocks the event loop blocks the run: no timeout reaches it, and no signal
+but the third. A task that ignores its cancellation is abandoned and keeps running until its loop
+is closed.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
 from limpet.executors.gate import CostOf
 from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
 from limpet.executors.inputs import Inputs, NumberedInputs, open_inputs
-from limpet.executors.interrupts import hearing
+from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from limpet.executors.progress import Progress
 from limpet.executors.retry import Backoff, Classify, RetryRules
@@ -51,52 +50,51 @@ from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
 DEFAULT_TIMEOUT_S = 60
-_COLLAPSE_WINDOW_S = 30.0  # the peer's executor asks its controller for twice its default
+_COLLAPSE_WINDOW_S = 30.0  # Phoenix's executor also doubles the controller's default
 
 
 class AsyncExecutor(Generic[InputT, OutputT]):
-    """Runs an async function over many inputs at once, with retries and a steady hand.
+    """Runs an async function over many inputs concurrently, with retries.
 
     Args:
-        generation_fn: The function: one input in, an awaitable out.
-        concurrency: How many calls may be in flight; "auto": as many as the provider takes,
-            found and held by a pacer.
-        tqdm_bar_format: The format of the progress bar; None: no bar.
-        max_retries: How often a failed input is tried again before it is FAILED: N retries are
-            N + 1 attempts.
-        exit_on_error: Stop the run at the first input that is FAILED. What was finished is
-            returned; the rest did not run.
-        fallback_return_value: What stands in the outputs for inputs without a result.
-        termination_signal: The signal that stops the run; None: none is handled. The first lets
-            calls in flight end within a short grace, the second does not wait, the third goes
-            to the handler that was there before. Only heard on the main thread.
+        generation_fn: The async function to call with each input.
+        concurrency: Maximum calls in flight. "auto": a pacer finds and holds as many as the
+            provider accepts.
+        tqdm_bar_format: Format of the progress bar; None: no bar.
+        max_retries: Retries before a failed input is FAILED: N retries are N + 1 attempts.
+        exit_on_error: Stop the run at the first FAILED input. Finished inputs are returned;
+            the rest do not run.
+        fallback_return_value: The output of inputs without a result.
+        termination_signal: The signal that stops the run; None: no signal is handled. The first
+            gives calls in flight a short grace, the second does not wait, the third goes to the
+            previous handler. Handled on the main thread only.
         timeout: Seconds an attempt may take; None: 60.
         enable_dynamic_concurrency: Let a `ConcurrencyController` lower the concurrency on
-            refusals and time-outs, and raise it again.
-        dynamic_initial_target: Where it starts; None: at `concurrency`.
+            refusals and timeouts, and raise it again.
+        dynamic_initial_target: Its initial target; None: `concurrency`.
         dynamic_window_seconds: Its feedback window.
-        dynamic_increase_step: What a clean window adds.
-        dynamic_decrease_ratio: What a window with an error multiplies by.
+        dynamic_increase_step: Added to the target after a clean window.
+        dynamic_decrease_ratio: Multiplies the target after a window with an error.
         dynamic_inactive_check_interval: Accepted for compatibility; nothing polls.
-        max_timeouts: How often a timed-out input is run again before it is FAILED, beside its
-            retries; None: time-outs count as retries.
-        max_concurrency: With "auto", how many calls may be in flight at most.
-        cost: With a pacer, the estimated cost of an input: a number of tokens, or a mapping by
-            dimension.
-        pacer: The pacer to use: share one between all who call the same endpoint. With a number
-            for `concurrency`, that is the most in flight.
-        classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
-            None to leave it to us.
-        backoff: The waits between retries, where the server names none.
-        on_complete: Called with a `Finished` the moment an input is done.
+        max_timeouts: How often a timed-out input runs again before it is FAILED, in addition to
+            its retries; None: timeouts count as retries.
+        max_concurrency: With "auto", maximum calls in flight.
+        cost: With a pacer, returns the estimated cost of an input: a number of tokens, or a
+            mapping by dimension.
+        pacer: The pacer to use; share one between all callers of an endpoint. A number for
+            `concurrency` then caps the calls in flight.
+        classify: Overrides what an error means: return a `FailureKind` (or its name), a
+            `Signal`, or None for the built-in classification.
+        backoff: Waits between retries, unless the server names one.
+        on_complete: Called with a `Finished` as soon as an input is done.
         on_attempt_start: Called with the `Attempt` when it starts.
-        on_attempt_end: Called with the `Attempt` when it has ended.
+        on_attempt_end: Called with the `Attempt` when it ends.
 
-    The hooks may be sync or async; their failures are logged and harm nothing.
+    Hooks may be sync or async. Their failures are logged and do not affect the run.
 
     Raises:
-        TypeError: An argument is of the wrong type.
-        ValueError: An argument is out of its range.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -160,17 +158,17 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.on_complete = on_complete
         self.on_attempt_start = on_attempt_start
         self.on_attempt_end = on_attempt_end
-        self._settings = self._settled()
+        self._settings = self._make_settings()
         self._latest: Dispatch | None = None
 
-    def _settled(self) -> Settings:
-        most = self.max_concurrency if self.concurrency == "auto" else self.concurrency
+    def _make_settings(self) -> Settings:
+        limit = self.max_concurrency if self.concurrency == "auto" else self.concurrency
         controller = None
         if self.enable_dynamic_concurrency and self.pacer is None:
-            first = self.dynamic_initial_target
+            initial = self.dynamic_initial_target
             controller = ConcurrencyController(
-                max_concurrency=most,
-                initial_target=most if first is None else first,
+                max_concurrency=limit,
+                initial_target=limit if initial is None else initial,
                 window_seconds=self.dynamic_window_seconds,
                 increase_step=self.dynamic_increase_step,
                 decrease_ratio=self.dynamic_decrease_ratio,
@@ -182,7 +180,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 function(**{hook: getattr(self, hook)})
         return Settings(
             function=self.generation_fn,
-            concurrency=most,
+            concurrency=limit,
             controller=controller,
             timeout_s=self.timeout,
             max_timeouts=self.max_timeouts if self._timeouts_apart else None,
@@ -199,16 +197,15 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     async def execute(
         self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        """Run the function over all inputs; outputs and details come in input order.
+        """Run the function over all inputs. Outputs and details are in input order.
 
         Args:
-            inputs: Anything sized (then that many outputs), any iterable, or an async iterable
-                (then as many outputs as it yielded).
+            inputs: An iterable or async iterable. One with a length gives that many outputs,
+                any other as many as it yields.
 
         Raises:
-            TypeError: `inputs` cannot be iterated over, or the function's first result cannot
-                be awaited.
-            Exception: What iterating over `inputs` raised, once all calls in flight are done.
+            TypeError: `inputs` is not iterable, or the function's first result is not awaitable.
+            Exception: Raised by iterating over `inputs`; re-raised when the calls in flight end.
         """
         results = _Results(self, inputs)
         await self._conduct(results.run)
@@ -217,10 +214,10 @@ class AsyncExecutor(Generic[InputT, OutputT]):
     def run(
         self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
     ) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        """Do what `execute` does, and wait for it; also where an event loop already runs.
+        """Run `execute` and wait for it, even if an event loop is already running.
 
-        On a loop that nest_asyncio patched it runs on that loop; under any other running loop,
-        as in a notebook, on a loop in a thread of its own.
+        A loop patched by nest_asyncio is re-entered. Under any other running loop, such as a
+        notebook's, the run gets a loop in a separate thread.
         """
         results = _Results(self, inputs)
         run, loop = results.run, running_loop()
@@ -229,18 +226,18 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         elif is_nest_patched(loop):
             loop.run_until_complete(self._conduct(run))
         else:
-            # Handlers can only be set here, in the main thread: the signal is passed on.
-            with hearing(self.termination_signal, run.interrupt):
+            # Only the main thread can install handlers, so this one passes the signal on.
+            with on_signal(self.termination_signal, run.interrupt):
                 run_in_thread(lambda: self._run_here(run), on_interrupt=lambda: _stop_at_once(run))
         return results.in_order()
 
     async def stream(
         self, inputs: Iterable[InputT] | AsyncIterable[InputT]
     ) -> AsyncGenerator[Finished[InputT, OutputT], None]:
-        """Yield each input the moment it is done, in the order in which they finish.
+        """Yield each input as soon as it is done, in the order they finish.
 
-        Inputs are taken no faster than results are fetched, so a generator of any length needs
-        little memory. Leaving the loop early cancels what is in flight.
+        Inputs are taken no faster than results are read, so a generator of any length needs
+        little memory. Leaving the loop early cancels the calls in flight.
         """
         done: deque[Finished[InputT, OutputT]] = deque()
         news = asyncio.Event()
@@ -250,7 +247,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             news.set()
 
         run = self._dispatch(inputs, Sink(NO_SINK.take, finish, done.__len__))
-        with hearing(self.termination_signal, run.interrupt):
+        with on_signal(self.termination_signal, run.interrupt):
             try:
                 run.begin()
                 run.ended.add_done_callback(lambda _: news.set())
@@ -267,66 +264,66 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 await run.close()
         run.raise_input_error()
 
-    # ---- looking at it, and taking a hand --------------------------------------------------
+    # ---- inspecting and controlling a run --------------------------------------------------
 
     def in_flight(self) -> dict[int, float]:
-        """Return the seconds each running attempt has taken so far, by input, oldest first."""
+        """Return the age in seconds of each running attempt, by input index, oldest first."""
         return {} if self._latest is None else self._latest.flight.ages()
 
     def cancel(self, index: int) -> bool:
-        """Fail one input of the latest run, whether it runs, waits or is ready to run.
+        """Fail one input of the latest run, whether it is running, waiting or ready to run.
 
-        It ends FAILED with a `CallCancelledError` and is not retried; the run goes on, whatever
-        `exit_on_error` says. To be called on the run's event loop.
+        It ends FAILED with a `CallCancelledError` and is not retried. The run continues, even
+        with `exit_on_error`. Call this on the run's event loop.
 
         Returns:
-            Whether it was there to be cancelled.
+            Whether the input was running, waiting or ready.
         """
         return self._latest is not None and self._latest.cancel(index)
 
     def begin_gently(self, most: int, seconds: float) -> None:
-        """Begin each run with few calls, which show whether the function works at all.
+        """Start each run with a few calls, which show whether the function works at all.
 
-        Until `end_beginning`, or until the first began `seconds` ago, no more than `most` inputs
-        are under way: in flight, waiting to be tried again, or finished and with `on_complete`.
+        Until `end_beginning`, or until `seconds` after the first call, at most `most` inputs are
+        in progress: in flight, waiting for a retry, or finished and in `on_complete`.
         """
         self._settings = replace(self._settings, beginning=Beginning(most, seconds))
 
     def end_beginning(self) -> None:
-        """Go on at full pace after `begin_gently`. On the run's event loop."""
+        """Continue at full speed after `begin_gently`. Call this on the run's event loop."""
         if self._latest is not None:
             self._latest.end_beginning()
 
     def pause(self) -> None:
-        """Start no more calls of the latest run until `resume`. On the run's event loop."""
+        """Start no more calls until `resume`. Call this on the run's event loop."""
         if self._latest is not None:
             self._latest.pause(paused=True)
 
     def resume(self) -> None:
-        """Go on after `pause`."""
+        """Continue after `pause`."""
         if self._latest is not None:
             self._latest.pause(paused=False)
 
     def stop(self, reason: Exception, *, grace_s: float = STOP_GRACE_S) -> None:
-        """Stop the latest run in good order, as a signal would; `reason` is its `stop_reason`.
+        """Stop the latest run as a signal would; `reason` becomes its `stop_reason`.
 
-        Calls in flight may end within the grace; `math.inf` waits for them, 0 does not. Asked
-        again, the shorter grace counts. To be called on the run's event loop.
+        Calls in flight may end within the grace; `math.inf` waits for them, 0 does not. If
+        called again, the shorter grace applies. Call this on the run's event loop.
         """
         if self._latest is not None:
             self._latest.stop(reason, grace_s)
 
     @property
     def stop_reason(self) -> Exception | None:
-        """Why the latest run stopped before all inputs were done; None if it did not."""
+        """Why the latest run stopped before all inputs were done; None if it was not stopped."""
         return None if self._latest is None else self._latest.stop_reason
 
     @property
     def abandoned(self) -> int:
-        """How many calls of the latest run ignored their cancellation and were left behind."""
+        """How many calls of the latest run ignored their cancellation."""
         return 0 if self._latest is None else self._latest.flight.abandoned
 
-    # ---- inside -----------------------------------------------------------------------------
+    # ---- internals --------------------------------------------------------------------------
 
     def _dispatch(self, inputs: Any, sink: Sink) -> Dispatch:
         source = open_inputs(inputs)
@@ -335,7 +332,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         return self._latest
 
     async def _conduct(self, run: Dispatch) -> None:
-        with hearing(self.termination_signal, run.interrupt):
+        with on_signal(self.termination_signal, run.interrupt):
             await run.conduct()
 
     def _run_here(self, run: Dispatch) -> None:
@@ -343,13 +340,13 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
 
 class _Results(Generic[InputT, OutputT]):
-    """Outputs and details in input order, filled in as the inputs finish."""
+    """Outputs and details in input order, filled in as inputs finish."""
 
     def __init__(self, executor: AsyncExecutor[InputT, OutputT], inputs: Any) -> None:
         self._fallback = executor.fallback_return_value
         self._outputs: list[OutputT | Unset] = []
         self._details: list[ExecutionDetails] = []
-        # Only where an index is not the place in the output.
+        # Only if an input's index differs from its position in the output.
         self._places: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
         self.run = executor._dispatch(inputs, Sink(self._take, self._finish, NO_SINK.backlog))  # noqa: SLF001 - its other half
 

@@ -1,4 +1,4 @@
-"""What travels through a run: a call, its attempts, and how it finished."""
+"""What does a run keep about an input? A call, its attempts, and the result."""
 
 import asyncio
 from dataclasses import dataclass
@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from limpet.executors.countdown import Countdown
 from limpet.executors.details import ExecutionDetails, Unset
 from limpet.pacing.observation import Observation
-from limpet.pacing.pacer import Ticket
 from limpet.pacing.signals import FailureKind
+from limpet.pacing.ticket import Ticket
 
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
@@ -24,14 +24,14 @@ class Cancelled(Enum):
 
 
 class Call:
-    """One input on its way through the run, however many attempts it takes.
+    """One input on its way through the run, across all its attempts.
 
     Attributes:
-        mistakes: Attempts that ended in a mistake of the code.
-        refusals: Times it was refused and has itself to blame.
+        mistakes: Attempts that failed because of a mistake in the code.
+        refusals: Refusals that are the call's own fault.
         seen_completed: How many calls the run had completed when this one first failed; -1: it
-            never did.
-        deferred: It is in its second pass.
+            has not failed.
+        deferred: Whether it is in its second pass.
     """
 
     __slots__ = (
@@ -59,20 +59,20 @@ class Call:
 
     @property
     def priority(self) -> int:
-        """Lower runs first: one step per retry. A timeout keeps the priority."""
+        """Lower runs first: each retry lowers it by one. A timeout does not change it."""
         return -self.retries
 
 
 class Attempt:
-    """One try of one input, as the hooks see it. Read it, do not change it.
+    """One attempt at one input, as hooks see it. Read-only.
 
     Attributes:
-        index: The input's place, from 0.
-        input: The input itself.
-        number: Which attempt of this input it is, from 1.
+        index: The input's index, from 0.
+        input: The input.
+        number: The attempt's number for this input, from 1.
         started_at: The loop's time when it started.
         seconds: How long it took; None while it runs.
-        error: What it raised; None while it runs and after a success.
+        error: The exception it raised; None while it runs and after a success.
         kind: What the error means; None for a success, a timeout or a cancellation.
         retry_in: Seconds until the next attempt; None if there is none.
     """
@@ -121,11 +121,11 @@ class Finished(Generic[InputT, OutputT]):
     """An input that is done: completed with an output, or failed with an error.
 
     Attributes:
-        index: The input's place, from 0.
-        input: The input itself.
-        output: What the function returned; the fallback value if it failed.
+        index: The input's index, from 0.
+        input: The input.
+        output: The function's return value; the fallback value if it failed.
         error: Why it failed; None if it completed.
-        details: Its status, every exception on the way, and the seconds it ran.
+        details: Its status, exceptions, and the seconds it ran.
     """
 
     index: int

@@ -1,13 +1,13 @@
-"""When is it too late for an answer, if the event loop was not there to take it?
+"""When has a call timed out, if the event loop was suspended meanwhile?
 
-A process that was stopped (Ctrl-Z, SIGSTOP, a debugger), or whose loop was blocked, finds all its
-timers due at once when it goes on, and they fire before the first socket is read: answers that had
-long arrived would be thrown away as late, and paid for again.
+When a process resumes after Ctrl-Z, SIGSTOP or a debugger, or its loop after blocking code, all its
+timers are due at once, and they fire before the first socket is read. Answers that arrived long ago
+would be discarded as late, and paid for again.
 
-A timer that fires late tells that the loop was away. So a limit is looked at shortly before its
-end and at its end; if the loop was away at that moment, it is put off, and what has arrived
-meanwhile is taken first. Not twice in a row: else a loop that is late again and again would have
-no limits at all.
+A timer that fires late shows that the loop was suspended. So a deadline is checked shortly before
+it and when it is reached; if the loop was suspended at that moment, the deadline is postponed so
+that answers already received are read first. It is not postponed twice in a row, or a loop that is
+always late would have no deadlines at all.
 """
 
 import asyncio
@@ -15,41 +15,41 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 LATE_S = 0.05
-"""A timer that fires later than this was held up."""
+"""A timer later than this was delayed."""
 GRACE_S = 1.0
-"""How long what has arrived may take to get through, after an absence."""
+"""How long answers already received may take to be read after a suspension."""
 
 
 class Countdown:
-    """Calls `then` after so many seconds, but not right after the loop was away."""
+    """Calls `then` after some seconds, but not right after the loop was suspended."""
 
     def __init__(self, seconds: float, then: Callable[[], object]) -> None:
         self._loop = asyncio.get_running_loop()
         self._then = then
-        self._put_off = False
+        self._postponed = False
         self._due = self._loop.time() + seconds
-        self._look_at(self._due - min(GRACE_S, seconds / 2))
+        self._check_at(self._due - min(GRACE_S, seconds / 2))
 
     def cancel(self) -> None:
-        """Do not call."""
+        """Do not call `then`."""
         self._timer.cancel()
 
-    def _look_at(self, moment: float) -> None:
-        self._timer = self._loop.call_at(moment, self._look, moment)
+    def _check_at(self, moment: float) -> None:
+        self._timer = self._loop.call_at(moment, self._check, moment)
 
-    def _look(self, moment: float) -> None:
+    def _check(self, moment: float) -> None:
         now = self._loop.time()
-        self._put_off = now - moment > LATE_S and not self._put_off
-        if self._put_off:
-            self._look_at(max(self._due, now + GRACE_S))
+        self._postponed = now - moment > LATE_S and not self._postponed
+        if self._postponed:
+            self._check_at(max(self._due, now + GRACE_S))
         elif moment < self._due:
-            self._look_at(self._due)
+            self._check_at(self._due)
         else:
             self._then()
 
 
 async def wait(tasks: Iterable[asyncio.Task[Any]], seconds: float) -> set[asyncio.Task[Any]]:
-    """Wait until they have ended, but not for longer; returns those that have not."""
+    """Wait for the tasks for at most `seconds`. Returns those that have not ended."""
     loop = asyncio.get_running_loop()
     due = loop.time() + seconds
     _, late = await asyncio.wait(set(tasks), timeout=seconds)

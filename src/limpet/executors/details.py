@@ -1,4 +1,4 @@
-"""How did one input fare?"""
+"""What happened to one input?"""
 
 from collections.abc import Iterable
 from enum import Enum
@@ -8,7 +8,7 @@ from limpet.pacing.clock import now
 
 
 class Unset(Enum):
-    """The type of `UNSET`, which stands where no fallback value was given."""
+    """The type of `UNSET`, the default fallback value."""
 
     UNSET = "<unset>"
 
@@ -20,7 +20,7 @@ UNSET = Unset.UNSET
 
 
 class ExecutionStatus(Enum):
-    """Where an input stands when the run has ended."""
+    """The status of an input when the run has ended."""
 
     DID_NOT_RUN = "DID NOT RUN"
     COMPLETED = "COMPLETED"
@@ -29,9 +29,9 @@ class ExecutionStatus(Enum):
 
 
 class ExecutionDetails:
-    """What happened to one input: its status, every exception, and the seconds it ran.
+    """What happened to one input: its status, exceptions, and the seconds it ran.
 
-    `execution_seconds` adds up the attempts; waiting between them does not count.
+    `execution_seconds` is the sum over all attempts, without the waits between them.
     """
 
     __slots__ = ("exceptions", "execution_seconds", "status")
@@ -42,7 +42,7 @@ class ExecutionDetails:
         self.execution_seconds: float = 0
 
     def complete(self) -> None:
-        """Mark the input as completed; with retries, if any exception was logged before."""
+        """Mark the input as completed, with retries if an exception was logged."""
         if self.exceptions:
             self.status = ExecutionStatus.COMPLETED_WITH_RETRIES
         else:
@@ -53,11 +53,11 @@ class ExecutionDetails:
         self.status = ExecutionStatus.FAILED
 
     def log_exception(self, exc: Exception) -> None:
-        """Remember why an attempt failed."""
+        """Record why an attempt failed."""
         self.exceptions.append(exc)
 
     def log_runtime(self, start_time: float) -> None:
-        """Add the time since `start_time`, by the loop's clock or else `time.monotonic`."""
+        """Add the time since `start_time`, by the loop's clock or `time.monotonic`."""
         self.execution_seconds += now() - start_time
 
     def __repr__(self) -> str:
@@ -69,8 +69,8 @@ class ExecutionDetails:
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs a function over inputs; outputs and details come back in input order."""
+    """Runs a function over inputs. Outputs and details are in input order."""
 
     def run(self, inputs: Iterable[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
-        """Run them all. A failed or never-run input holds the fallback value."""
+        """Run all inputs. The output of one that failed or did not run is the fallback value."""
         ...

@@ -1,12 +1,20 @@
 """Which call starts next?
 
-A Dispatch is one run of an AsyncExecutor. It has no workers: whenever an attempt settles, an
-input arrives, a wait is over, the pacer gives leave or the target changes, `pump` starts what may
-start. So there is nothing to poll, and the run ends in the same turn of the event loop as its
-last call.
+A Dispatch is one run of an AsyncExecutor. Any of these may let a call start: an attempt settles,
+an input arrives, a wait ends, the pacer issues a ticket, the target changes.
 
-What the run holds (ready, waiting, in flight, fetched ahead, finished but not yet handed over)
-stays within five times the concurrency; a new input is taken only when there is room.
+What does not work. A loop that waits for whichever comes first needs a task and a wake-up for each
+of them, and polls for the rest.
+
+What we do. Every one of these events calls `pump`, which starts all calls that may start and ends
+the run when none are left. Nothing polls, and the run ends in the same turn of the event loop as
+its last call. User code (hooks, eager tasks) can call back into `pump`; it is re-entrant by noting
+the request and looping. This is one class because every part reads and writes that one state.
+
+What the run holds (ready, waiting, in flight, fetched ahead, finished but not handed over) stays
+within five times the concurrency: an input is taken only when there is room.
+
+Still open. The bound counts calls, not bytes: large inputs can still fill the memory.
 """
 
 import asyncio
@@ -19,26 +27,26 @@ from limpet.executors.attempts import Attempt, Call, Cancelled, Finished
 from limpet.executors.countdown import Countdown
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
 from limpet.executors.gate import Gate
-from limpet.executors.hooks import Telling
+from limpet.executors.hooks import HookRunner
 from limpet.executors.inputs import NOTHING, Inputs
 from limpet.executors.progress import Progress
 from limpet.executors.queue import CallQueue
 from limpet.executors.settings import NO_SINK, Settings, Sink
-from limpet.executors.settlement import Judge, Then, Verdict
-from limpet.pacing.pacer import Ticket
+from limpet.executors.settlement import Action, Decision, Settlement
+from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0
-"""How long calls in flight may go on when the run stops in good order."""
+"""How long calls in flight have to end when the run stops."""
 MOST_DEFERRED = 1000
-"""How many calls are kept for a second pass; memory must not grow with the inputs."""
+"""Maximum calls kept for a second pass: memory must not grow with the inputs."""
 
 
 class Dispatch:
-    """One run: takes inputs, starts attempts, settles them, hands over what is finished.
+    """One run: takes inputs, starts attempts, settles them, hands over results.
 
     Attributes:
-        stop_reason: Why it stopped before all inputs were done; None if it did not.
-        flight: What is under way.
+        stop_reason: Why it stopped before all inputs were done; None if it was not stopped.
+        flight: The attempts in flight.
         ended: A future that is done when the run is; set by `begin`.
     """
 
@@ -53,8 +61,8 @@ class Dispatch:
         self._inputs = inputs
         self._sink = sink
         self._progress = progress
-        self._telling = Telling(settings.hooks, progress, self.pump)
-        self._judge = Judge(settings, progress, self._has_itself_to_blame)
+        self._hooks = HookRunner(settings.hooks, progress, self.pump)
+        self._settlement = Settlement(settings, progress, self._is_at_fault)
         self._completed = 0
         self._queue = CallQueue(self.pump)
         self._gate: Gate | None = None
@@ -70,18 +78,17 @@ class Dispatch:
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
         self._signals_sent = 0
-        self._signals_heard = 0
+        self._signals_handled = 0
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    # ---- the life of the run ------------------------------------------------------------
+    # ---- running ------------------------------------------------------------------------
 
     async def conduct(self) -> None:
-        """Run to the end, and leave nothing behind.
+        """Run to the end and clean up.
 
         Raises:
-            Exception: What the inputs raised while they were iterated over, once every call
-                that had been taken is done.
-            TypeError: The function's first result was not awaitable.
+            Exception: Raised by iterating over the inputs; re-raised when all calls are done.
+            TypeError: The function's first result is not awaitable.
         """
         try:
             self.begin()
@@ -102,11 +109,11 @@ class Dispatch:
             self._unsubscribe = controller.subscribe(self._pump_soon)
         self._inputs.open(self._has_room, self.pump)
         for _ in range(self._signals_sent):
-            self._hear_signal()
+            self._handle_signal()
         self.pump()
 
     async def close(self) -> None:
-        """End what is still under way: after the run's end, or when its caller gave up."""
+        """End whatever is still running: after the run's end, or when its caller gave up."""
         if self._loop is None:
             return
         try:
@@ -115,7 +122,7 @@ class Dispatch:
                 await asyncio.wait([self.ended], timeout=2 * CANCEL_GRACE_S)
             self._inputs.close()
             await self._inputs.wait_closed(CANCEL_GRACE_S)
-            await self._telling.finish(STOP_GRACE_S)
+            await self._hooks.finish(STOP_GRACE_S)
         finally:
             self._inputs.close()
             self._queue.clear()
@@ -125,44 +132,44 @@ class Dispatch:
                 if timer is not None:
                     timer.cancel()
             self._progress.close()
-            self._sink = NO_SINK  # the executor remembers its latest run, not its results
+            self._sink = NO_SINK  # the executor keeps its latest run, but not the results
 
     def raise_input_error(self) -> None:
-        """Raise what the inputs raised, if they did."""
+        """Raise the exception that iterating over the inputs raised, if any."""
         if self._inputs.error is not None:
             raise self._inputs.error
 
     @property
     def total(self) -> int | None:
-        """How many inputs there are; None if nobody knew beforehand."""
+        """How many inputs there are; None if they have no length."""
         return self._inputs.total
 
     def cancel(self, index: int) -> bool:
-        """Fail one call that is in flight, waiting or ready; tell whether it was."""
+        """Fail one call that is in flight, waiting or ready. Returns whether it was."""
         if self.flight.cancel(index, Cancelled.REQUEST):
             return True
         call = self._queue.remove(index)
         if call is None and self._gate is not None:
             call = self._gate.remove(index)
         if call is None:
-            call = next((one for one in self._deferred if one.index == index), None)
+            call = next((call for call in self._deferred if call.index == index), None)
             if call is None:
                 return False
             self._deferred.remove(call)
         error = reasons.cancelled_on_request(index)
         call.details.log_exception(error)
-        self._carry_out(call, Verdict(Then.FAIL, error, on_request=True), None)
+        self._carry_out(call, Decision(Action.FAIL, error, on_request=True), None)
         self.pump()
         return True
 
     def pause(self, *, paused: bool) -> None:
-        """Start nothing for now, or go on. What is in flight goes on in any case."""
+        """Start no more calls, or continue. Calls in flight are not affected."""
         self._paused = paused
         if not paused:
             self._pump_soon()
 
     def stop(self, reason: Exception, grace_s: float = STOP_GRACE_S) -> None:
-        """Stop in good order, for a reason that the calls do not know of."""
+        """Stop for a reason from outside the calls."""
         if self._loop is not None and not self.ended.done():
             self._stop(reason, grace_s=grace_s)
             self.pump()
@@ -170,9 +177,9 @@ class Dispatch:
     # ---- starting -----------------------------------------------------------------------
 
     def pump(self) -> None:
-        """Start what may start; end the run when nothing is left to do."""
-        # Hooks and eager tasks may lead back here. While an attempt is being settled its call is
-        # in nobody's hands, so the run would look finished; and a pump within a pump recurses.
+        """Start all calls that may start; end the run when none are left."""
+        # Hooks and eager tasks can call this again. While an attempt is being settled, its call is
+        # neither in flight nor queued, so the run would look finished; and a nested pump recurses.
         if self._settling or self._pumping:
             self._pump_again = True
             return
@@ -180,21 +187,21 @@ class Dispatch:
         try:
             while self._pump_again:
                 self._pump_again = False
-                self._start_what_may()
-        except BaseException as bug:  # noqa: BLE001 - the run raises it: it must not hang on it
+                self._start_ready()
+        except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
             self._crash(bug)
         finally:
             self._pumping = False
-        # Once it stops, the run no longer waits for its hooks here: `close` does, for a while.
-        waits = self._queue or self._at_gate or (self._telling and not self._stopping)
-        if not self._inputs.exhausted or self.flight or waits:
+        # When stopping, `close` waits for the hooks, with a time limit.
+        waiting = self._queue or self._at_gate or (self._hooks and not self._stopping)
+        if not self._inputs.exhausted or self.flight or waiting:
             self._inputs.refill()
         elif self._deferred:
             self._begin_second_pass()
         else:
             self._end()
 
-    def _start_what_may(self) -> None:
+    def _start_ready(self) -> None:
         while not (self._stopping or self._paused or self._at_gate):
             if len(self.flight) >= self._target():
                 return
@@ -206,10 +213,10 @@ class Dispatch:
                 ticket = self._gate.ask(call)
                 if ticket is None:
                     return  # it waits at the gate
-            self._telling.started(self.flight.start(call, ticket))
+            self._hooks.started(self.flight.start(call, ticket))
 
     def _start_and_pump(self, call: Call, ticket: Ticket) -> None:
-        self._telling.started(self.flight.start(call, ticket))
+        self._hooks.started(self.flight.start(call, ticket))
         self.pump()
 
     @property
@@ -217,8 +224,8 @@ class Dispatch:
         return 0 if self._gate is None or self._gate.waiting is None else 1
 
     def _pump_soon(self) -> None:
-        # Not at once, as the target mostly changes while an attempt is being settled; and on our
-        # own loop, as another run of the executor may have changed it in another thread.
+        # Not at once: the target mostly changes while an attempt is being settled. On our own
+        # loop: another run of the executor may have changed it in another thread.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.pump)
 
@@ -227,16 +234,16 @@ class Dispatch:
         return self._settings.concurrency if controller is None else controller.target_concurrency
 
     def _has_room(self) -> bool:
-        held = self._under_way + self._inputs.fetched + self._sink.backlog()
+        held = self._in_progress + self._inputs.fetched + self._sink.backlog()
         return held < 5 * self._settings.concurrency
 
     @property
-    def _under_way(self) -> int:
-        return len(self.flight) + len(self._queue) + len(self._telling) + self._at_gate
+    def _in_progress(self) -> int:
+        return len(self.flight) + len(self._queue) + len(self._hooks) + self._at_gate
 
     def _begins_gently(self) -> bool:
-        """Tell whether a fresh call has to wait until the beginning is over."""
-        return self._beginning is not None and self._under_way >= self._beginning.most
+        """Return whether new calls wait until the gentle beginning is over."""
+        return self._beginning is not None and self._in_progress >= self._beginning.most
 
     def _watch_beginning(self) -> None:
         if self._beginning is not None and self._beginning_timer is None:
@@ -244,15 +251,15 @@ class Dispatch:
             self._beginning_timer = loop.call_later(self._beginning.seconds, self.end_beginning)
 
     def end_beginning(self) -> None:
-        """Go on at full pace."""
+        """Continue at full speed."""
         if self._beginning is not None:
             self._beginning = None
             self.pump()
 
     def _next(self) -> Call | None:
-        back = self._queue.pop()
-        if back is not None:
-            return back
+        retried = self._queue.pop()
+        if retried is not None:
+            return retried
         if not self._inputs.fetched and not self._has_room():
             return self._queue.pop_last()
         if self._begins_gently():
@@ -271,83 +278,86 @@ class Dispatch:
     def _settle(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         outer, self._settling = self._settling, True
         try:
-            verdict = self._judge.decide(attempt, error)
-            self._note(attempt, verdict)
-            self._telling.ended(attempt)
-            self._carry_out(attempt.call, verdict, value)
-        except BaseException as bug:  # noqa: BLE001 - the run raises it: it must not hang on it
+            decision = self._settlement.decide(attempt, error)
+            self._note(attempt, decision)
+            self._hooks.ended(attempt)
+            self._carry_out(attempt.call, decision, value)
+        except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
             self._crash(bug)
         finally:
             self._settling = outer
         self.pump()
 
-    def _note(self, attempt: Attempt, verdict: Verdict) -> None:
-        """Write into the attempt and the call's details what was decided."""
-        attempt.error = verdict.error
+    def _note(self, attempt: Attempt, decision: Decision) -> None:
+        """Record the decision in the attempt and in the call's details."""
+        attempt.error = decision.error
         details = attempt.call.details
-        if verdict.then is Then.COMPLETE:
+        if decision.action is Action.COMPLETE:
             details.complete()
-        # Of a stop, the call remembers what it met, not what the run made of it.
-        met = verdict.error
-        if met is not None and verdict.then is Then.STOP:
-            met = met.__cause__ or met
-        if isinstance(met, Exception):
-            details.log_exception(met)
-        if verdict.then is Then.AGAIN and not self._stopping:
-            attempt.retry_in = verdict.wait_s
+        # When the run stops, the call keeps the original error, not the reason for the stop.
+        raised = decision.error
+        if raised is not None and decision.action is Action.STOP:
+            raised = raised.__cause__ or raised
+        if isinstance(raised, Exception):
+            details.log_exception(raised)
+        if decision.action is Action.RETRY and not self._stopping:
+            attempt.retry_in = decision.wait_s
 
-    def _carry_out(self, call: Call, verdict: Verdict, value: Any) -> None:
-        error = verdict.error
-        if verdict.then is Then.COMPLETE:
+    def _carry_out(self, call: Call, decision: Decision, value: Any) -> None:
+        error = decision.error
+        if decision.action is Action.COMPLETE:
             self._finish(call, value, None)
-        elif verdict.then is Then.CRASH:
+        elif decision.action is Action.CRASH:
             self._crash(error or AssertionError("a crash has a reason"))
         elif not isinstance(error, Exception):
             return  # it did not run
-        elif verdict.then is Then.STOP:
+        elif decision.action is Action.STOP:
             self._stop(error, grace_s=STOP_GRACE_S)
-        elif verdict.then is Then.FAIL:
-            self._fail(call, error, verdict)
+        elif decision.action is Action.FAIL:
+            self._fail(call, error, decision)
         elif not self._stopping:
-            self._progress.say_retry(call, error, verdict.wait_s)
-            call.retries += verdict.charge == "retries"
-            call.timeouts += verdict.charge == "timeouts"
-            if call.seen_completed < 0:
-                call.seen_completed = self._completed
-            if verdict.last and self._may_defer(call):
-                call.deferred = True
-                self._deferred.append(call)
-            elif self._gate is not None and self._gate.pacer.blocked:
-                # Another call is to probe: perhaps it is just this one that cannot pass.
-                self._queue.put_last(call)
-            else:
-                self._queue.put_later(call, verdict.wait_s)
+            self._retry(call, error, decision)
+
+    def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
+        self._progress.say_retry(call, error, decision.wait_s)
+        call.retries += decision.charge == "retries"
+        call.timeouts += decision.charge == "timeouts"
+        if call.seen_completed < 0:
+            call.seen_completed = self._completed
+        if decision.last and self._may_defer(call):
+            call.deferred = True
+            self._deferred.append(call)
+        elif self._gate is not None and self._gate.pacer.blocked:
+            # Let another call probe: it may be only this one that cannot pass.
+            self._queue.put_last(call)
+        else:
+            self._queue.put_later(call, decision.wait_s)
 
     # ---- finishing ----------------------------------------------------------------------
 
-    def _fail(self, call: Call, error: Exception, verdict: Verdict) -> None:
+    def _fail(self, call: Call, error: Exception, decision: Decision) -> None:
         call.details.fail()
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
-        # If it stops already, it does so at that stop's own pace.
-        if self._settings.exit_on_error and not verdict.on_request and not self._stopping:
+        # A stop already in progress keeps its own grace.
+        if self._settings.exit_on_error and not decision.on_request and not self._stopping:
             self._stop(error, grace_s=0)
 
     def _may_defer(self, call: Call) -> bool:
-        """Tell whether a call's last retry is left for the end, if the run goes on without it.
+        """Return whether a call's last retry may wait until the end of the run.
 
-        Not where nothing works at all: then it had better be known soon.
+        Not if nothing has worked so far: then the failure should show soon.
         """
         goes_on = not self._settings.exit_on_error and self._completed > 0
         fits = not call.deferred and len(self._deferred) < MOST_DEFERRED
         return self._gate is not None and goes_on and fits
 
-    def _has_itself_to_blame(self, call: Call) -> bool:
-        """Tell whether a call fails on its own: others passed since it first failed."""
+    def _is_at_fault(self, call: Call) -> bool:
+        """Return whether a call fails on its own: others completed since it first failed."""
         return 0 <= call.seen_completed < self._completed
 
     def _begin_second_pass(self) -> None:
-        """Make the last retry of what failed in passing: by now a bad spell may be over."""
+        """Make the last retry of the deferred calls: the provider may have recovered."""
         calls, self._deferred = self._deferred, []
         self._progress.say_second_pass(len(calls))
         for call in calls:
@@ -360,28 +370,28 @@ class Dispatch:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._completed += error is None
         self._sink.finish(finished)
-        self._telling.completed(finished)
+        self._hooks.completed(finished)
 
     # ---- stopping -----------------------------------------------------------------------
 
     def interrupt(self) -> None:
-        """Stop (the first time), stop at once (the second). From any thread or handler."""
+        """Stop (first call), or stop at once (second). Safe in any thread or signal handler."""
         self._signals_sent += 1
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._hear_signal)
+            self._loop.call_soon_threadsafe(self._handle_signal)
 
-    def _hear_signal(self) -> None:
-        self._signals_heard += 1
+    def _handle_signal(self) -> None:
+        self._signals_handled += 1
         if self.ended.done():
             return
-        if self._signals_heard > 1:
+        if self._signals_handled > 1:
             self.flight.drop_all()
             self._end()
             return
         self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
 
     def _stop(self, reason: Exception | None, *, grace_s: float) -> None:
-        """Take no more work; cancel what is in flight when the grace is over."""
+        """Take no more inputs; cancel the calls in flight when the grace is over."""
         if self.stop_reason is None and reason is not None:
             self.stop_reason = reason
             self._progress.say_stop(reason, in_flight=len(self.flight))
@@ -406,7 +416,7 @@ class Dispatch:
         self._stop_timer = Countdown(seconds, self.flight.cancel_all)
 
     def _crash(self, error: BaseException) -> None:
-        """Stop, and have the run raise what no call can answer for."""
+        """Stop, and let the run raise an error that is not a call's failure."""
         self._fatal = self._fatal or error
         self._stop(None, grace_s=0)
 

@@ -1,4 +1,4 @@
-"""Which executor fits where this code runs?"""
+"""Which executor suits this thread and event loop?"""
 
 import asyncio
 import logging
@@ -29,19 +29,19 @@ def get_executor_on_sync_context(
     """Return the executor whose `run` suits the caller's thread and event loop.
 
     Off the main thread, or with `run_sync=True`: a SyncExecutor. On the main thread with no
-    running loop, or one that nest_asyncio patched: an AsyncExecutor. Under a running loop that is
+    running loop, or one patched by nest_asyncio: an AsyncExecutor. Under a running loop that is
     not patched: a SyncExecutor, with a warning that says what to do.
 
     Args:
-        sync_fn: The plain form of the function.
-        async_fn: The async form of the same function.
-        run_sync: Want the plain form in any case.
-        concurrency: For the async form: how many calls may be in flight.
-        tqdm_bar_format: The format of the progress bar; None: no bar.
-        max_retries: How often a failed input is tried again.
-        exit_on_error: Stop the run at the first input that is FAILED.
-        fallback_return_value: What stands in the outputs for inputs without a result.
-        timeout: For the async form: seconds an attempt may take; None: 60.
+        sync_fn: The sync version of the function.
+        async_fn: The async version of the same function.
+        run_sync: Always use the sync version.
+        concurrency: Async only: maximum calls in flight.
+        tqdm_bar_format: Format of the progress bar; None: no bar.
+        max_retries: Retries of a failed input.
+        exit_on_error: Stop the run at the first FAILED input.
+        fallback_return_value: The output of inputs without a result.
+        timeout: Async only: seconds an attempt may take; None: 60.
     """
     function(sync_fn=sync_fn)
     function(async_fn=async_fn)

@@ -1,11 +1,11 @@
-"""What is in flight, how long has it been, and how is it brought down?
+"""Which attempts are in flight, for how long, and how do they end?
 
-Each attempt is a task, and the last thing it does is settle itself. One that is cancelled and
-does not end is abandoned after a grace, and settled in its place.
+Each attempt is a task that settles itself as its last act. One that does not end when cancelled is
+abandoned after a grace, and settled on its behalf.
 
-Every attempt has the same time limit, so the oldest in flight is the next to reach it: one timer
-watches the oldest, instead of one timer for each. What has arrived while the loop was away is
-taken before anything is overdue (`countdown`).
+All attempts have the same time limit, so the oldest reaches it first: one timer watches the oldest,
+instead of a timer for each. Answers that arrived while the loop was suspended are read before
+anything is overdue (`countdown`).
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from limpet.executors.loops import silence
 from limpet.foreign import readable
 from limpet.pacing import observation
 from limpet.pacing.observation import Observation
-from limpet.pacing.pacer import Ticket
+from limpet.pacing.ticket import Ticket
 
 CANCEL_GRACE_S = 1.0
-"""How long a cancelled call may take to end before it is abandoned."""
+"""How long a cancelled call has to end before it is abandoned."""
 
 Settle = Callable[[Attempt, Any, BaseException | None], None]
 
@@ -38,13 +38,13 @@ class NotAwaitableError(PermanentError, TypeError):
 
 
 class Flight:
-    """The attempts under way.
+    """The attempts in flight.
 
     Args:
-        function: What an attempt calls.
+        function: The function an attempt calls.
         timeout_s: How long an attempt may take.
-        settle: Called once for each attempt, with its value or its error.
-        on_abandoned: Called when an attempt ignored its cancellation, before it is settled.
+        settle: Called once per attempt, with its value or its error.
+        on_abandoned: Called when an attempt ignores its cancellation, before it is settled.
     """
 
     def __init__(
@@ -62,37 +62,37 @@ class Flight:
         self._attempts: dict[int, Attempt] = {}
         self._watch: Countdown | None = None
         self.abandoned = 0
-        """How many ignored their cancellation and were left behind."""
+        """How many attempts ignored their cancellation."""
         self.given_up: set[asyncio.Task[None]] = set()
-        """Tasks that nobody waits for any more."""
+        """Tasks no longer waited for."""
 
     def open(self) -> None:
         """Bind to the running loop and to the caller's context."""
         self._loop = asyncio.get_running_loop()
-        self._home = os.getpid()
-        # Attempts start from within one another, but each must see the caller's context, not
-        # what an earlier attempt put into its own.
+        self._parent = os.getpid()
+        # Attempts start from within one another, but each must see the caller's context, not the
+        # changes an earlier attempt made to its own.
         self._context = contextvars.copy_context()
 
     def __len__(self) -> int:
         return len(self._attempts)
 
     def ages(self) -> dict[int, float]:
-        """Return the seconds each attempt has been under way, the oldest first."""
+        """Return the age in seconds of each attempt, oldest first."""
         if not self._attempts:
             return {}
         now = self._loop.time()
-        return {index: now - one.started_at for index, one in self._attempts.items()}
+        return {index: now - attempt.started_at for index, attempt in self._attempts.items()}
 
     def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
-        """Start the call's next attempt, on the pacer's leave if there is a pacer."""
+        """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
         attempt = Attempt(call, len(call.details.exceptions) + 1, self._loop.time())
         if ticket is not None:
             attempt.ticket, attempt.observation = ticket, Observation()
         self._attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
-            attempt.task.cancel()  # an eager task that had itself cancelled
+            attempt.task.cancel()  # an eager task was cancelled by its own code
         if self._watch is None:
             self._watch_for(self._timeout_s)
         return attempt
@@ -109,12 +109,12 @@ class Flight:
             value = await awaitable
         except BaseException as raised:  # noqa: BLE001 - settled like any other end
             error = readable(raised)
-        end_if_forked(self._home, error)
+        end_if_forked(self._parent, error)
         self._land(attempt, value, error)
 
     def _land(self, attempt: Attempt, value: Any, error: BaseException | None) -> None:
         if self._attempts.get(attempt.index) is not attempt:
-            return  # abandoned: whatever it says comes too late
+            return  # abandoned: its result is too late
         del self._attempts[attempt.index]
         if attempt.grace is not None:
             attempt.grace.cancel()
@@ -123,7 +123,7 @@ class Flight:
         self._settle(attempt, value, error)
 
     def cancel(self, index: int, why: Cancelled) -> bool:
-        """Cancel one attempt; tell whether it was in flight."""
+        """Cancel one attempt. Returns whether it was in flight."""
         attempt = self._attempts.get(index)
         if attempt is None:
             return False
@@ -131,27 +131,27 @@ class Flight:
         if attempt.task is not None:
             attempt.task.cancel()
         if not attempt.begun:
-            # A task that is cancelled before its first step never runs a line of ours.
+            # A task cancelled before its first step never runs `_fly`.
             self._land(attempt, None, None)
         elif attempt.grace is None:
             attempt.grace = Countdown(CANCEL_GRACE_S, partial(self._abandon, attempt))
         return True
 
     def cancel_all(self) -> None:
-        """Cancel what is in flight, because the run stops."""
+        """Cancel all attempts, because the run stops."""
         for index, attempt in list(self._attempts.items()):
             if attempt.cancelled is None:
                 self.cancel(index, Cancelled.STOP)
 
     def drop_all(self) -> None:
-        """Cancel what is in flight and wait for none of it."""
+        """Cancel all attempts without waiting for them."""
         self.cancel_all()
         for attempt in list(self._attempts.values()):
             self._give_up(attempt)
             self._land(attempt, None, None)
 
     def close(self) -> None:
-        """Stop watching. What has been abandoned goes on until it ends by itself."""
+        """Stop the timer. Abandoned attempts keep running until they end."""
         if self._watch is not None:
             self._watch.cancel()
 
@@ -174,9 +174,9 @@ class Flight:
         self._watch = None
         now = self._loop.time()
         for attempt in list(self._attempts.values()):
-            left_s = attempt.started_at + self._timeout_s - now
-            if left_s > 0:
-                self._watch_for(left_s)
+            remaining_s = attempt.started_at + self._timeout_s - now
+            if remaining_s > 0:
+                self._watch_for(remaining_s)
                 return
             if attempt.cancelled is None:
                 self.cancel(attempt.index, Cancelled.TIMEOUT)
@@ -186,5 +186,5 @@ def _not_awaitable(function: Any, result: Any) -> NotAwaitableError:
     name = getattr(function, "__qualname__", None) or repr(function)
     return NotAwaitableError(
         f"{name} returned {type(result).__name__}, which cannot be awaited: AsyncExecutor needs "
-        f"an async function; for a plain one use SyncExecutor"
+        f"an async function; use SyncExecutor for a sync one"
     )

@@ -1,9 +1,9 @@
-"""What if user code forks, and its child comes back to us?
+"""What if user code forks, and the child returns into the run?
 
-The child has a copy of everything: of the run, of the calls in flight, of the event loop. Going on,
+The child has a copy of everything: the run, the calls in flight, the event loop. If it continued,
 it would make each call a second time, share the loop's files with its parent, and wait for threads
-that it does not have. So a child that comes back to us ends then and there, with the exit status
-that its own code gave it. Nothing of the run is closed or removed: that is the parent's to do.
+it does not have. So a child that returns into the run exits right there, with the exit status its
+own code gave it. It closes and removes nothing: that is up to the parent.
 """
 
 import asyncio
@@ -19,27 +19,27 @@ _loops: list[asyncio.AbstractEventLoop] = []
 
 
 @contextmanager
-def at_home(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """End the children that are forked meanwhile and come back to this loop."""
+def ending_forked_children(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
+    """End children that are forked within the block and return to this loop."""
     _loops.append(loop)
-    home = os.getpid()
+    parent = os.getpid()
     try:
         yield
     except BaseException as error:
-        end_if_forked(home, error)
+        end_if_forked(parent, error)
         raise
     finally:
         _loops.remove(loop)
 
 
-def end_if_forked(home: int, error: BaseException | None = None) -> None:
-    """End this process if it is a child of the one that `home` was; else do nothing.
+def end_if_forked(parent: int, error: BaseException | None = None) -> None:
+    """End this process if it is a forked child; otherwise do nothing.
 
     Args:
-        home: The process that the work belongs to.
-        error: How the child's own code ended, if not well.
+        parent: The id of the process the work belongs to.
+        error: What the child's own code raised, if anything.
     """
-    if os.getpid() != home:
+    if os.getpid() != parent:
         _end(error)
 
 
@@ -49,16 +49,16 @@ def _end(error: BaseException | None) -> None:
         status = _status_of(error)
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-    finally:  # whatever comes: it must not come back to the run
+    finally:  # whatever happens, it must not return into the run
         os._exit(status)
 
 
 def _status_of(error: BaseException | None) -> int:
-    """Return the exit status as Python itself would, and say what Python would say."""
+    """Return the exit status Python would use, and print what Python would print."""
     if error is None:
         return 0
     if isinstance(error.__cause__, (SystemExit, KeyboardInterrupt)):
-        error = error.__cause__  # a step made a failure of it
+        error = error.__cause__  # a step turned it into a failure
     if isinstance(error, KeyboardInterrupt):
         return 128 + signal.SIGINT
     if not isinstance(error, SystemExit):
@@ -71,12 +71,12 @@ def _status_of(error: BaseException | None) -> int:
 
 
 def _forget_the_loops() -> None:
-    """In a child: whatever was to run next on a loop of ours is the parent's."""
+    """In a child: callbacks scheduled on our loops belong to the parent."""
     for loop in _loops:
-        with contextlib.suppress(Exception):  # a loop of another make: it has the second line only
+        with contextlib.suppress(Exception):  # not an asyncio loop: only the second part applies
             loop._ready.clear()  # type: ignore[attr-defined]  # noqa: SLF001 - no public way
         with contextlib.suppress(Exception):
-            loop.call_soon(_end, RuntimeError("a forked child came back to the run's event loop"))
+            loop.call_soon(_end, RuntimeError("a forked child returned to the run's event loop"))
 
 
 if hasattr(os, "register_at_fork"):

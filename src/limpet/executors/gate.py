@@ -1,7 +1,7 @@
 """May this call start now? The executor's side of the pacer.
 
-One call at a time stands at the gate and waits for leave; it holds no slot. What became of each
-call is told to the pacer here, which in return says whether the call is to be charged for it.
+One call at a time waits at the gate for a ticket; it holds no slot. The gate also reports how each
+call ended, and the pacer answers whether the failure counts against the call.
 """
 
 import asyncio
@@ -10,23 +10,24 @@ from typing import Any
 
 from limpet.executors.attempts import Attempt, Call
 from limpet.executors.progress import Progress
-from limpet.pacing.pacer import Cost, Pacer, Ticket
+from limpet.pacing.pacer import Cost, Pacer
 from limpet.pacing.signals import FailureKind, Signal
+from limpet.pacing.ticket import Ticket
 
 MOST_REFUSALS = 10
-"""Refusals of one call that has itself to blame: it is too large, say."""
+"""Maximum refusals of a call while others pass: it may be too large, for example."""
 
 CostOf = Callable[[Any], Cost]
 
 
 class Gate:
-    """Asks the pacer for leave, one call at a time.
+    """Asks the pacer for tickets, one call at a time.
 
     Args:
-        pacer: Who decides.
-        cost: The estimated cost of an input; None: each costs the same.
-        start: Called with a call and its ticket, when it has waited for it.
-        progress: Where to report a fault of `cost`.
+        pacer: The pacer.
+        cost: Returns the estimated cost of an input; None: all cost the same.
+        start: Called with a call and its ticket when the call had to wait.
+        progress: Logs failures of `cost`.
     """
 
     def __init__(
@@ -44,9 +45,9 @@ class Gate:
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, call: Call) -> Ticket | None:
-        """Return leave if it can be had at once; else the call waits here until `start`."""
+        """Return a ticket if one is available now; otherwise the call waits until `start`."""
         cost = self._cost_of(call)
-        # Not the call itself: the pacer remembers for minutes, and would keep the input alive.
+        # Not the call itself: the pacer keeps owners for minutes, which would keep inputs alive.
         owner = (id(self), call.index)
         ticket = self.pacer.acquire_nowait(cost, owner=owner)
         if ticket is None:
@@ -60,7 +61,7 @@ class Gate:
             return 1.0
         try:
             return self._cost(call.input)
-        except Exception as fault:  # noqa: BLE001 - logged; an estimate must not take the run down
+        except Exception as fault:  # noqa: BLE001 - logged; an estimate must not stop the run
             self._progress.log_fault(fault, "cost=%s failed on input %s", self._cost, call.index)
             return 1.0
 
@@ -73,7 +74,7 @@ class Gate:
         self._start(call, ticket)
 
     def remove(self, index: int) -> Call | None:
-        """Take the call away from the gate, if it is this one."""
+        """Remove the waiting call if it has this index."""
         call = self.waiting
         if call is None or call.index != index:
             return None
@@ -81,7 +82,7 @@ class Gate:
         return call
 
     def close(self) -> None:
-        """Send away whoever waits."""
+        """Drop the waiting call."""
         self.waiting = None
         if self._task is not None:
             self._task.cancel()
@@ -90,23 +91,23 @@ class Gate:
 def report_answer(attempt: Attempt) -> None:
     """Tell the pacer that a call was answered."""
     if attempt.ticket is not None:
-        seen = attempt.observation
-        attempt.ticket.ok(headers=seen and seen.headers, usage=seen and seen.usage)
+        observed = attempt.observation
+        attempt.ticket.ok(headers=observed and observed.headers, usage=observed and observed.usage)
 
 
 def report_void(attempt: Attempt) -> None:
-    """Tell the pacer that we cancelled a call ourselves."""
+    """Tell the pacer that the run cancelled a call."""
     if attempt.ticket is not None:
         attempt.ticket.void()
 
 
 def report_timeout(attempt: Attempt) -> bool:
-    """Tell the pacer of a time-out; returns whether the call is to be charged."""
+    """Tell the pacer about a timeout. Returns whether it counts against the call."""
     return attempt.ticket is None or attempt.ticket.failed(timeout=True)
 
 
 def report_failure(attempt: Attempt, signal: Signal) -> bool:
-    """Tell the pacer of a failure; returns whether the call is to be charged."""
+    """Tell the pacer about a failure. Returns whether it counts against the call."""
     ticket = attempt.ticket
     if ticket is None:
         return True
@@ -116,6 +117,6 @@ def report_failure(attempt: Attempt, signal: Signal) -> bool:
         return False
     if signal.outage and signal.kind is FailureKind.TRANSIENT:
         return ticket.failed()
-    # The endpoint did its part: what went wrong is between the call and its own code.
+    # The endpoint answered: the fault is in the call or its code.
     report_answer(attempt)
     return True

@@ -1,7 +1,7 @@
-"""Who wants to know, and what if they fail?
+"""How are hooks called, and what if they fail?
 
-A hook may be sync or async. Its failure is its own: it is logged with its traceback and touches
-neither the call it was told of nor any other.
+A hook may be sync or async. If it fails, the error is logged with its traceback and affects no
+call.
 """
 
 import asyncio
@@ -20,82 +20,82 @@ OnAttempt = Callable[[Attempt], Awaitable[None] | None]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What the user wants to be told of."""
+    """The user's hooks."""
 
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
 
 
-class Telling:
-    """Tells the hooks of one run, and knows which of them have not finished listening."""
+class HookRunner:
+    """Calls the hooks of one run and keeps track of the async ones still running."""
 
-    def __init__(self, hooks: Hooks, progress: Progress, on_heard: Callable[[], None]) -> None:
+    def __init__(self, hooks: Hooks, progress: Progress, on_done: Callable[[], None]) -> None:
         self._hooks = hooks
         self._progress = progress
-        self._on_heard = on_heard
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._on_done = on_done
+        self._running: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
-        return len(self._under_way)
+        return len(self._running)
 
     def started(self, attempt: Attempt) -> None:
         """An attempt has started."""
         if self._hooks.on_attempt_start is not None:
-            self._tell(self._hooks.on_attempt_start, attempt)
+            self._call(self._hooks.on_attempt_start, attempt)
 
     def ended(self, attempt: Attempt) -> None:
-        """An attempt has ended, and what comes next is decided."""
+        """An attempt has ended, and what happens next is decided."""
         if self._hooks.on_attempt_end is not None:
-            self._tell(self._hooks.on_attempt_end, attempt)
+            self._call(self._hooks.on_attempt_end, attempt)
 
     def completed(self, finished: Finished[Any, Any]) -> None:
-        """An input is done. It is counted on the bar when the hook has heard of it."""
-        if self._hooks.on_complete is None or not self._tell(
+        """An input is done. The bar advances when its hook has returned."""
+        if self._hooks.on_complete is None or not self._call(
             self._hooks.on_complete, finished, self._progress.advance
         ):
             self._progress.advance()
 
     async def finish(self, timeout_s: float) -> None:
-        """Wait a while for the async hooks under way, then cancel them and say so."""
-        if not self._under_way:
+        """Wait for running async hooks, then cancel and log those that are late."""
+        if not self._running:
             return
-        late = await countdown.wait(self._under_way, timeout_s)
+        late = await countdown.wait(self._running, timeout_s)
         for task in late:
             task.cancel()
         if late:
             await asyncio.wait(late, timeout=timeout_s)
 
-    def _tell(
+    def _call(
         self,
         hook: Callable[[Any], Awaitable[None] | None],
-        news: Any,
+        event: Any,
         then: Callable[[], None] | None = None,
     ) -> bool:
-        """Call a hook; tell whether it is still listening. `then` is called when it has heard."""
+        """Call a hook. Returns whether it is still running; `then` is called when it ends."""
         try:
-            answer = hook(news)
+            result = hook(event)
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
-            self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(news).__name__)
+            self._progress.log_fault(fault, "the hook %s failed on %s", hook, type(event).__name__)
             return False
-        if not isawaitable(answer):
+        if not isawaitable(result):
             return False
-        task = asyncio.get_running_loop().create_task(self._listen(hook, answer))
-        self._under_way.add(task)
+        task = asyncio.get_running_loop().create_task(self._await(hook, result))
+        self._running.add(task)
         if then is not None:
             task.add_done_callback(lambda _: then())
-        # Not in the task itself: an eager task has ended before it was added.
-        task.add_done_callback(self._heard)
+        # Not in the task itself: an eager task ends before it is added.
+        task.add_done_callback(self._done)
         return True
 
-    async def _listen(self, hook: Any, answer: Awaitable[None]) -> None:
+    async def _await(self, hook: Any, result: Awaitable[None]) -> None:
         try:
-            await answer
+            await result
         except asyncio.CancelledError as late:
-            self._progress.log_fault(late, "the hook %s was cancelled before it had ended", hook)
+            self._progress.log_fault(late, "the hook %s was cancelled before it ended", hook)
         except Exception as fault:  # noqa: BLE001 - logged with its traceback
             self._progress.log_fault(fault, "the hook %s failed", hook)
 
-    def _heard(self, task: asyncio.Task[None]) -> None:
-        self._under_way.discard(task)
-        self._on_heard()
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        self._on_done()

@@ -1,7 +1,7 @@
 """Where do the inputs come from, and how many are there?
 
-Whatever the caller gave, the run takes one input at a time, when it has room for it, so that a
-generator of a million inputs is never held in memory.
+The run takes one input at a time, when it has room for it, so that a generator of a million inputs
+is never held in memory.
 """
 
 import asyncio
@@ -14,16 +14,16 @@ from limpet.errors import LimpetError
 from limpet.text import one_line
 
 NOTHING = object()
-"""What `take` answers when there is no input now."""
+"""Returned by `take` when no input is available."""
 
 
 class Inputs:
-    """Inputs from an iterable, taken one by one.
+    """Inputs from an iterable, taken one at a time.
 
     Attributes:
-        total: How many there will be; None if nobody knows yet.
-        error: What the iterable raised, if it did. It ends the inputs; the run raises it when
-            everything taken before is done.
+        total: How many there are; None if unknown.
+        error: The exception the iterable raised, if any. It ends the inputs; the run raises it
+            when all inputs taken before are done.
     """
 
     def __init__(self, inputs: Iterable[Any]) -> None:
@@ -34,7 +34,7 @@ class Inputs:
 
     @property
     def exhausted(self) -> bool:
-        """No more will come."""
+        """No more inputs will come."""
         return self._ended
 
     def number(self, taken: int) -> int:
@@ -42,7 +42,7 @@ class Inputs:
         return taken
 
     def open(self, has_room: Callable[[], bool], on_arrival: Callable[[], None]) -> None:
-        """Begin. `on_arrival` is called when an input, or the end, came by itself."""
+        """Begin. `on_arrival` is called when an input or the end arrives asynchronously."""
 
     def take(self) -> Any:
         """Return the next input, or NOTHING."""
@@ -58,24 +58,24 @@ class Inputs:
         return NOTHING
 
     def refill(self) -> None:
-        """Say that there may be room again."""
+        """Note that there may be room again."""
 
     def close(self) -> None:
-        """Take no more, and let go of the source."""
+        """Take no more inputs and release the source."""
         self._ended = True
         self._iterator = iter(())
 
     async def wait_closed(self, timeout_s: float) -> None:
-        """Wait a while for the source to let go of us."""
+        """Wait for an async source to end, with a time limit."""
 
     @property
     def fetched(self) -> int:
-        """How many inputs have come from the source and wait to be taken."""
+        """How many inputs were fetched ahead and not taken yet."""
         return 0
 
 
 class NumberedInputs(Inputs):
-    """Inputs that keep the index they have elsewhere: those that are left of a longer list."""
+    """Inputs with given indices: a selection from a longer list."""
 
     def __init__(self, inputs: Mapping[int, Any]) -> None:
         super().__init__(inputs.values())
@@ -108,11 +108,11 @@ class AsyncInputs(Inputs):
     async def _feed(self, on_arrival: Callable[[], None]) -> None:
         assert self._source is not None
         try:
-            async for one in self._source:
-                # A source may swallow our cancellation and go on: nobody listens any more.
+            async for value in self._source:
+                # A source may swallow its cancellation and continue after `close`.
                 if self._closed:
                     return
-                self._arrived.append(one)
+                self._arrived.append(value)
                 on_arrival()
                 while not self._has_room():
                     self._room = asyncio.get_running_loop().create_future()
@@ -150,10 +150,10 @@ class AsyncInputs(Inputs):
 
 
 def open_inputs(inputs: Iterable[Any] | AsyncIterable[Any] | Inputs) -> Inputs:
-    """Wrap whatever the caller gave.
+    """Wrap an iterable or an async iterable.
 
     Raises:
-        TypeError: It cannot be iterated over.
+        TypeError: `inputs` is neither.
     """
     if isinstance(inputs, Inputs):
         return inputs
@@ -164,7 +164,7 @@ def open_plain_inputs(inputs: Iterable[Any]) -> Inputs:
     """Wrap an iterable.
 
     Raises:
-        TypeError: It cannot be iterated over, or only by an async loop.
+        TypeError: `inputs` is not iterable, or only asynchronously.
     """
     if isinstance(inputs, AsyncIterable):
         raise TypeError(
@@ -184,12 +184,12 @@ def _length(inputs: object) -> int | None:
         return None
     try:
         return len(inputs)
-    except Exception:  # noqa: BLE001 - some have a length only at times: a tqdm over a generator
+    except Exception:  # noqa: BLE001 - some fail without a length: a tqdm over a generator
         return None
 
 
 def _not_a_cancellation(error: BaseException) -> BaseException:
-    """Wrap a cancellation from inside the source: raised as it is, it would look like ours."""
+    """Wrap a cancellation raised by the source, which would look like a cancelled run."""
     if not isinstance(error, asyncio.CancelledError):
         return error
     wrapped = LimpetError("the inputs were cancelled from inside while they were iterated over")

@@ -1,9 +1,9 @@
-"""Who hears a signal while runs are under way?
+"""Which runs does a signal reach?
 
-Runs may overlap on one loop, and each wants the signal. If each installed a handler over the last
-one's and put back what it found, runs that end in another order than they began would leave a
-dead run's handler behind. So there is one handler per signal for all of them: installed by the
-first, heard by all, and the previous one restored by the last.
+Runs may overlap on one loop, and each wants the signal. If each installed its own handler and
+restored the one before, runs that end in a different order than they began would leave a dead run's
+handler behind. So all runs share one handler per signal: the first installs it, it calls all of
+them, and the last restores the previous one.
 """
 
 import signal
@@ -13,23 +13,23 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-# Only the main thread touches this: nobody else may install handlers.
+# Only the main thread uses this: other threads cannot install handlers.
 _handlers: dict[int, "_Handler"] = {}
 
-_HEEDED = 2  # the first signal stops a run, the second stops it at once
+_MOST_HANDLED = 2  # the first signal stops a run, the second stops it at once
 
 
 class _Handler:
     def __init__(self, signum: int) -> None:
         self.signum = signum
         self.listeners: list[Callable[[], None]] = []
-        self.heard = 0
+        self.received = 0
         self.previous: Any = signal.signal(signum, self._handle)
 
     def _handle(self, signum: int, _frame: FrameType | None) -> None:
-        self.heard += 1
-        if self.heard > _HEEDED:
-            # Somebody's code blocks the loop, or ignores us: the person is past asking.
+        self.received += 1
+        if self.received > _MOST_HANDLED:
+            # Something blocks the loop or ignores its cancellation: the user insists.
             self.restore()
             signal.raise_signal(signum)
             return
@@ -37,16 +37,16 @@ class _Handler:
             listener()
 
     def restore(self) -> None:
-        # A handler that was not installed from Python reads as None and cannot be put back.
+        # A handler that was not installed from Python reads as None and cannot be restored.
         signal.signal(self.signum, signal.SIG_DFL if self.previous is None else self.previous)
 
 
 @contextmanager
-def hearing(signum: int | None, listener: Callable[[], None]) -> Iterator[None]:
-    """Call `listener` for the first and the second signal that arrive meanwhile.
+def on_signal(signum: int | None, listener: Callable[[], None]) -> Iterator[None]:
+    """Call `listener` for the first and second signal that arrive within the block.
 
-    A third goes to the handler that was there before. Off the main thread, or with no signal
-    named, nothing is touched.
+    A third goes to the previous handler. Off the main thread, or with `signum=None`, no handler
+    is installed.
     """
     if signum is None or threading.current_thread() is not threading.main_thread():
         yield

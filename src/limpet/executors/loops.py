@@ -1,8 +1,7 @@
 """On which event loop does a blocking `run()` do its work?
 
-Three situations: no loop runs here, so we make one; a loop runs that nest_asyncio has patched, so
-it can be re-entered; a loop runs that has not, as in a notebook, so the work goes to a loop in a
-thread of its own while this thread waits.
+If no loop is running, on a new one. If the running loop is patched by nest_asyncio, on that one. If
+it is not patched, as in a notebook, on a loop in a separate thread while this thread waits.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from limpet.errors import LimpetError
-from limpet.executors.forks import at_home
+from limpet.executors.forks import ending_forked_children
 
 ResultT = TypeVar("ResultT")
 
@@ -22,7 +21,7 @@ INTERRUPT_GRACE_S = 5.0
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:
-    """Return the loop that runs in this thread, if one does."""
+    """Return the loop running in this thread, if any."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:
@@ -30,25 +29,25 @@ def running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 def is_nest_patched(loop: asyncio.AbstractEventLoop) -> bool:
-    """Tell whether nest_asyncio made this loop re-enterable."""
+    """Return whether nest_asyncio made this loop re-entrant."""
     return bool(getattr(loop, "_nest_patched", False))
 
 
 def run_here(
     main: Coroutine[Any, Any, ResultT], given_up: Callable[[], Collection[asyncio.Task[Any]]]
 ) -> ResultT:
-    """Run on a new loop in this thread and close it, whatever is left on it.
+    """Run on a new loop in this thread and close it, even if tasks are left on it.
 
-    `asyncio.run` is not enough: at its end it waits without bound for tasks that ignore their
-    cancellation and for threads that still work, so one stuck call would hold the finished run.
+    `asyncio.run` is not enough: it waits forever for tasks that ignore their cancellation and for
+    threads that still work, so one stuck call would hang a finished run.
 
     Args:
-        main: What to run.
-        given_up: Tasks that had their time to end and are not waited for again.
+        main: The coroutine to run.
+        given_up: Returns tasks that are not waited for again.
     """
     loop = asyncio.new_event_loop()
     task = loop.create_task(main)
-    with at_home(loop):
+    with ending_forked_children(loop):
         _tick(loop)
         try:
             return loop.run_until_complete(task)
@@ -65,65 +64,65 @@ def _close(
     loop: asyncio.AbstractEventLoop, given_up: Callable[[], Collection[asyncio.Task[Any]]]
 ) -> None:
     try:
-        loop.run_until_complete(_cancel_what_is_left(given_up))
+        loop.run_until_complete(_cancel_remaining(given_up))
         loop.run_until_complete(loop.shutdown_asyncgens())
     finally:
         loop.close()
 
 
 def _tick(loop: asyncio.AbstractEventLoop) -> None:
-    """Wake the loop now and then: one whose files were closed in a thread is not woken else."""
+    """Wake the loop regularly: nothing else wakes one whose files were closed in a thread."""
     loop.call_later(_TICK_S, _tick, loop)
 
 
 def _broken(loop: asyncio.AbstractEventLoop) -> LimpetError:
-    """The loop is not closed: its numbers may be those of other files by now."""
+    """Leave the loop open: its file descriptors may belong to other files by now."""
     for task in asyncio.all_tasks(loop):
         silence(task)
     return LimpetError(
         "the event loop's own files were closed by other code in this process",
-        hint="find what closes file descriptors that it did not open (os.closerange, os.close); "
-        "what is finished is on disk",
+        hint="find the code that closes file descriptors it did not open (os.closerange, "
+        "os.close); finished results are on disk",
     )
 
 
-async def _cancel_what_is_left(given_up: Callable[[], Collection[asyncio.Task[Any]]]) -> None:
-    left = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in left:
+async def _cancel_remaining(given_up: Callable[[], Collection[asyncio.Task[Any]]]) -> None:
+    remaining = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in remaining:
         task.cancel()
     await asyncio.sleep(0)
     await asyncio.sleep(0)  # a cancellation takes two turns to pass through an awaited future
-    waited_for = [task for task in left if task not in given_up()]
+    waited_for = [task for task in remaining if task not in given_up()]
     if waited_for:
         await asyncio.wait(waited_for, timeout=CLEANUP_GRACE_S)
-    for task in left:
+    for task in remaining:
         if not task.done():
             silence(task)
 
 
 def silence(task: asyncio.Task[Any]) -> None:
-    """Keep asyncio from shouting about a task that we have given up, and said so."""
-    # Private, but the switch asyncio itself uses for tasks somebody else answers for.
+    """Keep asyncio from warning about a task that was abandoned and reported."""
+    # Private, but asyncio uses the same switch for tasks that `gather` and `shield` own.
     task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001
-    task.add_done_callback(_look_at_exception)
+    task.add_done_callback(_retrieve_exception)
 
 
-def _look_at_exception(task: asyncio.Task[Any]) -> None:
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()
 
 
 def run_in_thread(work: Callable[[], ResultT], on_interrupt: Callable[[], None]) -> ResultT:
-    """Run `work` in a thread of its own, in a copy of this context, and wait for it.
+    """Run `work` in a new thread, in a copy of this context, and wait for it.
 
     Args:
-        work: What to run.
+        work: The function to run.
         on_interrupt: Called if this thread is interrupted while it waits (KeyboardInterrupt);
             it must make `work` end soon.
     """
     outcome: list[ResultT] = []
     failure: list[BaseException] = []
-    # Not join(): interrupted by an exception, it takes a thread that still runs for ended.
+    # Not join(): interrupted by an exception, it reports a running thread as ended.
     ended = threading.Event()
 
     def target() -> None:
@@ -141,7 +140,7 @@ def run_in_thread(work: Callable[[], ResultT], on_interrupt: Callable[[], None])
         ended.wait()
     except BaseException:
         on_interrupt()
-        # Bounded: code that blocks the thread's loop hears nothing, and must not hold this one.
+        # Bounded: code that blocks the thread's loop must not hang this thread too.
         if ended.wait(INTERRUPT_GRACE_S):
             thread.join()
         raise

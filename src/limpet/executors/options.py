@@ -1,4 +1,4 @@
-"""The options of an AsyncExecutor, for those who pass them on."""
+"""The keyword arguments of an AsyncExecutor, typed for callers that pass them on."""
 
 import signal
 from typing import Any, Literal, TypedDict
@@ -10,7 +10,7 @@ from limpet.pacing.pacer import Pacer
 
 
 class ExecutorOptions(TypedDict, total=False):
-    """What an `AsyncExecutor` can be told, by name."""
+    """Keyword arguments of `AsyncExecutor`."""
 
     concurrency: int | Literal["auto"]
     tqdm_bar_format: str | None

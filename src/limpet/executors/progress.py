@@ -1,8 +1,8 @@
-"""What does a person see while it runs?
+"""What does the user see while a run is in progress?
 
-With a bar, messages go through the bar so that they never cut across it; without one they go to
-the log, where nobody sees a retry unless they asked for INFO. A bar that breaks, because the
-terminal is gone, is dropped: it must not take the run with it.
+With a bar, messages are written through the bar so that they do not garble it. Without one, they go
+to the log, where retries are at level INFO. A bar that breaks, because the terminal is gone, is
+dropped; the run continues.
 """
 
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger("limpet.executors")
 
 
 class Progress:
-    """A tqdm bar, or none where `bar_format` is None."""
+    """A tqdm bar, or log messages only if `bar_format` is None."""
 
     def __init__(self, bar_format: str | None, total: int | None) -> None:
         self._bar: Any = None
@@ -32,15 +32,15 @@ class Progress:
             self._with_bar(lambda bar: bar.update())
 
     def close(self) -> None:
-        """Leave the bar as it is and end it."""
+        """Close the bar and leave it on screen."""
         if self._bar is not None:
             self._with_bar(lambda bar: bar.close())
 
     def say_retry(self, call: Call, error: Exception, wait_s: float) -> None:
-        """An attempt failed, and there will be another."""
+        """An attempt failed and will be retried."""
         self._say(
             logging.INFO,
-            "input %s failed (attempt %s): %s; trying again in %s s",
+            "input %s failed (attempt %s): %s; retrying in %s s",
             call.index,
             len(call.details.exceptions),
             error,
@@ -54,15 +54,15 @@ class Progress:
         self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
 
     def say_second_pass(self, count: int) -> None:
-        """Everything else is done: what failed in passing is tried once more."""
+        """Everything else is done: deferred inputs get their last retry."""
         inputs = "1 input" if count == 1 else f"{count} inputs"
-        self._say(logging.INFO, "second pass: %s that failed in passing", inputs)
+        self._say(logging.INFO, "second pass: last retry of %s", inputs)
 
     def say_abandoned(self, attempt: Attempt) -> None:
-        """A call would not end."""
+        """A cancelled call did not end."""
         self._say(
             logging.WARNING,
-            "the call for input %s ignores its cancellation: it is left behind",
+            "the call for input %s ignores its cancellation and was abandoned",
             attempt.index,
         )
 
@@ -70,13 +70,13 @@ class Progress:
         """The run stops early."""
         if isinstance(reason, InterruptedRunError):
             calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
-            more = f"{calls} in flight, signal again to stop now" if in_flight else str(reason)
-            self._say(logging.WARNING, "stopping: %s", more)
+            why = f"{calls} in flight, signal again to stop now" if in_flight else str(reason)
+            self._say(logging.WARNING, "stopping: %s", why)
         elif isinstance(reason, LimpetError) and reason.hint is not None:
             self._say(logging.WARNING, "stopping: %s; %s", str(reason), reason.hint)
 
     def log_fault(self, fault: BaseException, message: str, *values: object) -> None:
-        """Log a failure of user code beside the calls, with its traceback."""
+        """Log a failure in the user's hooks or estimates, with its traceback."""
 
         def log() -> None:
             logger.error(message, *(one_line(value) for value in values), exc_info=fault)
@@ -84,7 +84,7 @@ class Progress:
         if self._bar is None:
             log()
         else:
-            # Log handlers write where they please: the bar steps aside meanwhile.
+            # Log handlers may write to the terminal: clear the bar meanwhile.
             self._with_bar(lambda bar: _beside(bar, log))
 
     def _say(self, level: int, message: str, *values: object) -> None:
@@ -100,14 +100,14 @@ class Progress:
             act(self._bar)
         except Exception:
             self._bar = None
-            logger.exception("the progress bar broke; the run goes on without it")
+            logger.exception("the progress bar broke; the run continues without it")
 
 
 def _bar_class() -> Any:
-    from tqdm import TqdmWarning  # noqa: PLC0415 - a fifth of our import time, seldom needed
+    from tqdm import TqdmWarning  # noqa: PLC0415 - a fifth of our import time, rarely needed
 
     with warnings.catch_warnings():
-        # In a notebook without widgets it asks for them each time; its bar of text is fine.
+        # In a notebook without widgets, tqdm asks for them each time; its text bar is fine.
         warnings.simplefilter("ignore", TqdmWarning)
         from tqdm.auto import tqdm  # noqa: PLC0415
     return tqdm

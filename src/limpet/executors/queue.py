@@ -1,9 +1,8 @@
-"""Which call is next, and which must still wait?
+"""Which call is retried next, and which must still wait?
 
-Calls run in the order (priority, index), a retry being one priority step ahead of what it was. A
-fresh input always comes after everything taken before it: its priority is the lowest and its
-index the highest. So the queue never has to hold a fresh call; it is taken from the inputs when
-its turn has come, and only calls that come back are kept here.
+Calls run in the order (priority, index); each retry raises a call's priority by one. A new input
+always comes last: its priority is the lowest and its index the highest. So new inputs are taken
+straight from the source, and only retries are queued here.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from limpet.executors.attempts import Call
 
 
 class CallQueue:
-    """Calls that come back: those ready to run, and those whose wait is not over."""
+    """Calls to retry: those ready to run, and those still waiting."""
 
     def __init__(self, on_due: Callable[[], None]) -> None:
         self._on_due = on_due
@@ -29,11 +28,11 @@ class CallQueue:
         return len(self._ready) + len(self._waiting) + len(self._last)
 
     def put(self, call: Call) -> None:
-        """Have the call run as soon as its priority allows."""
+        """Run the call as soon as its priority allows."""
         heappush(self._ready, (call.priority, call.index, call))
 
     def put_later(self, call: Call, wait_s: float) -> None:
-        """Have the call wait first, holding no one's place."""
+        """Run the call after a wait, during which it holds no slot."""
         if wait_s <= 0:
             self.put(call)
             return
@@ -43,24 +42,24 @@ class CallQueue:
             self._set_timer()
 
     def put_last(self, call: Call) -> None:
-        """Have the call run when there is no other."""
+        """Run the call when no other call is left."""
         self._last.append(call)
 
     def pop_last(self) -> Call | None:
-        """Take the next of those that are to run when there is no other."""
+        """Return the next call queued by `put_last`."""
         return self._last.popleft() if self._last else None
 
     def pop(self) -> Call | None:
-        """Take the next call that is ready."""
+        """Return the next call that is ready."""
         return heappop(self._ready)[2] if self._ready else None
 
     def remove(self, index: int) -> Call | None:
-        """Take out one call by its index."""
+        """Remove and return a call by its index."""
         heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
         for heap in heaps:
-            for place, (_, at, call) in enumerate(heap):
-                if at == index:
-                    del heap[place]
+            for position, (_, call_index, call) in enumerate(heap):
+                if call_index == index:
+                    del heap[position]
                     heapify(heap)
                     self._set_timer()
                     return call
@@ -71,7 +70,7 @@ class CallQueue:
         return None
 
     def clear(self) -> None:
-        """Forget every call."""
+        """Remove all calls."""
         self._ready.clear()
         self._waiting.clear()
         self._last.clear()
@@ -86,7 +85,7 @@ class CallQueue:
             self._timer = loop.call_at(self._waiting[0][0], self._wake)
 
     def _wake(self) -> None:
-        # A loop fires timers up to one tick of its clock early: what it woke us for is due.
+        # A loop may fire a timer up to one clock tick early: the first call is due regardless.
         due = max(asyncio.get_running_loop().time(), self._waiting[0][0])
         while self._waiting and self._waiting[0][0] <= due:
             self.put(heappop(self._waiting)[2])

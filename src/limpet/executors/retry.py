@@ -11,15 +11,15 @@ from limpet.pacing.limits import number
 from limpet.pacing.signals import FailureKind, Signal
 
 Classify = Callable[[BaseException], Signal | FailureKind | str | None]
-"""The user's say on an error: a kind or a signal, or None for our own judgement."""
+"""Overrides what an error means: a kind or a signal, or None for the built-in classification."""
 
 
 @dataclass(frozen=True)
 class Backoff:
-    """Waits that grow: the n-th is drawn from 0 to `base_s` × 2ⁿ, never above `cap_s`.
+    """Exponential backoff: the n-th wait is drawn from 0 to `base_s` × 2ⁿ, at most `cap_s`.
 
-    The draw is over the whole range (full jitter), so that calls which failed together do not
-    come back together.
+    The draw covers the whole range (full jitter), so that calls which failed together are not
+    retried together.
     """
 
     base_s: float = 0.1
@@ -32,12 +32,12 @@ class Backoff:
 
     def wait_s(self, retries: int) -> float:
         """Return the wait before the next attempt after `retries` retries so far."""
-        # The exponent is bounded because 2.0 ** 1024 overflows long after the cap has been met.
+        # The exponent is bounded because 2.0 ** 1024 overflows.
         return self.rng.uniform(0, min(self.cap_s, self.base_s * 2.0 ** min(retries, 60)))
 
 
 class RetryRules:
-    """Judges failed attempts, for the async and the sync executor alike."""
+    """Decides about failed attempts, for both executors."""
 
     def __init__(self, max_retries: int, classify: Classify | None, backoff: Backoff) -> None:
         self.max_retries = whole_number_from(0, max_retries=max_retries)
@@ -46,21 +46,21 @@ class RetryRules:
             raise TypeError(f"backoff={backoff!r}: must be a Backoff or None")
         self.backoff = backoff
 
-    def judge(
+    def decide(
         self, error: BaseException, retries: int, progress: Progress, mistakes: int = 0
     ) -> tuple[Signal, float | None]:
-        """Say what an error means, and the seconds until the next attempt; None: there is none.
+        """Return what an error means, and the seconds until a retry; None: no retry.
 
         Args:
-            error: What the attempt raised.
-            retries: How often the call was tried again before.
-            progress: Where to report a fault of the user's own judgement.
-            mistakes: How many attempts of the call ended in a mistake before.
+            error: The exception the attempt raised.
+            retries: How often the call was retried before.
+            progress: Logs failures of the user's `classify`.
+            mistakes: How many attempts of the call failed by a mistake before.
         """
         signal = self._signal(error, progress)
-        again = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
-        again = again or (signal.kind is FailureKind.MISTAKE and not mistakes)
-        if not again or retries >= self.max_retries:
+        retry = signal.kind in (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
+        retry = retry or (signal.kind is FailureKind.MISTAKE and not mistakes)
+        if not retry or retries >= self.max_retries:
             return signal, None
         if signal.retry_after_s is not None:
             return signal, signal.retry_after_s
@@ -79,11 +79,11 @@ class RetryRules:
                 kind = FailureKind(theirs.kind)
                 return replace(theirs, kind=kind, retry_after_s=wait, limits=tuple(theirs.limits))
             return replace(ours, kind=FailureKind(theirs))
-        except Exception as fault:  # noqa: BLE001 - logged; a faulty judge must not take the run down
+        except Exception as fault:  # noqa: BLE001 - logged; a faulty classify must not stop the run
             progress.log_fault(
                 fault,
-                "classify=%s failed on %s or returned something else than a Signal, one of %s, "
-                "or None; using the built-in judgement",
+                "classify=%s failed on %s or did not return a Signal, one of %s, or None; "
+                "using the built-in classification",
                 self._classify,
                 error,
                 ", ".join(FailureKind),

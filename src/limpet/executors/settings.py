@@ -1,4 +1,4 @@
-"""What is a run told by its executor, and where does it put what it has done?"""
+"""What does an executor pass to its runs: settings, and a sink for results."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from limpet.pacing.pacer import Pacer
 
 
 class Beginning(NamedTuple):
-    """How gently a run begins: with so many calls under way at most, for so long at most."""
+    """A gentle beginning: at most `most` calls in progress, for at most `seconds`."""
 
     most: int
     seconds: float
@@ -21,13 +21,13 @@ class Beginning(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What an executor was told, the same for each of its runs."""
+    """An executor's settings, the same for each of its runs."""
 
     function: Callable[[Any], Awaitable[Any]]
     concurrency: int
     controller: ConcurrencyController | None
     timeout_s: float
-    max_timeouts: int | None  # None: time-outs count as retries
+    max_timeouts: int | None  # None: timeouts count as retries
     rules: RetryRules
     exit_on_error: bool
     fallback: Any
@@ -42,9 +42,9 @@ class Sink:
     """Where a run's results go.
 
     Attributes:
-        take: Told of each call as its input is taken, in input order.
-        finish: Told of each input that is done.
-        backlog: How many finished inputs nobody has fetched yet; they count as held.
+        take: Called with each call when its input is taken, in input order.
+        finish: Called with each input that is done.
+        backlog: Returns how many finished inputs have not been read yet.
     """
 
     take: Callable[[Call], None]

@@ -1,6 +1,6 @@
-"""What becomes of a call, now that an attempt of it has ended?
+"""An attempt has ended: complete the call, retry it, fail it, or stop the run?
 
-Here it is decided, and the pacer or the controller is told; `dispatch` carries it out.
+The decision is made here, and reported to the pacer or the controller; `dispatch` carries it out.
 """
 
 import asyncio
@@ -17,38 +17,38 @@ from limpet.executors.settings import Settings
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
 
 OUTAGE_PATIENCE_S = 600.0
-"""When nothing has got through for this long, the run stops, to be resumed."""
+"""When no call has succeeded for this long, the run stops, to be resumed."""
 
 
-class Then(Enum):
+class Action(Enum):
     """What to do with the call."""
 
     COMPLETE = auto()
-    AGAIN = auto()
+    RETRY = auto()
     FAIL = auto()
-    LEAVE = auto()
-    """It did not run: the run stops."""
+    SKIP = auto()
+    """The run is stopping: the call did not run."""
     STOP = auto()
-    """As above, and this is why."""
+    """The call did not run, and its error stops the run."""
     CRASH = auto()
     """The run raises the error."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Decision:
     """What to do with the call, and why.
 
     Attributes:
-        then: What to do.
+        action: What to do.
         error: Why, unless it completed.
         wait_s: Seconds until the next attempt, if there is one.
         charge: What the attempt counts against, "retries" or "timeouts"; None: it is not the
             call's own fault.
-        last: Only one more attempt is left, and time may heal the failure: it is best made late.
-        on_request: Somebody asked for the failure, so that it does not end the run.
+        last: Only one attempt is left, and the failure may pass: it is best made late.
+        on_request: The user cancelled the call, so its failure does not stop the run.
     """
 
-    then: Then
+    action: Action
     error: BaseException | None = None
     wait_s: float = 0.0
     charge: str | None = None
@@ -56,34 +56,34 @@ class Verdict:
     on_request: bool = False
 
 
-COMPLETE = Verdict(Then.COMPLETE)
+COMPLETE = Decision(Action.COMPLETE)
 _PUSHBACK = (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
 
 
-class Judge:
-    """Decides what becomes of calls, by the rules the executor was given."""
+class Settlement:
+    """Decides what happens to a call after an attempt, by the executor's settings."""
 
     def __init__(
-        self, settings: Settings, progress: Progress, has_itself_to_blame: Callable[[Call], bool]
+        self, settings: Settings, progress: Progress, is_at_fault: Callable[[Call], bool]
     ) -> None:
         self._settings = settings
         self._progress = progress
-        self._has_itself_to_blame = has_itself_to_blame
+        self._is_at_fault = is_at_fault
 
-    def decide(self, attempt: Attempt, error: BaseException | None) -> Verdict:
-        """Say what becomes of the call; `error` is what the attempt raised."""
+    def decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
+        """Decide what happens to the call; `error` is the exception the attempt raised."""
         match attempt.cancelled:
-            # What a cancelled call returned is no answer: code that catches everything answers
-            # a cancellation with None.
+            # The value of a cancelled call is ignored: code that catches every exception returns
+            # None on a cancellation.
             case Cancelled.TIMEOUT:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
                 gate.report_void(attempt)
                 error = reasons.cancelled_on_request(attempt.index)
-                return Verdict(Then.FAIL, error, on_request=True)
+                return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
                 gate.report_void(attempt)
-                return Verdict(Then.LEAVE)
+                return Decision(Action.SKIP)
         if error is None:
             return self._completed(attempt)
         if isinstance(error, asyncio.CancelledError):
@@ -91,77 +91,77 @@ class Judge:
         if isinstance(error, Exception):
             return self._failed(attempt, error)
         gate.report_void(attempt)
-        return Verdict(Then.CRASH, error)
+        return Decision(Action.CRASH, error)
 
-    def _completed(self, attempt: Attempt) -> Verdict:
+    def _completed(self, attempt: Attempt) -> Decision:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
         gate.report_answer(attempt)
         return COMPLETE
 
-    def _timed_out(self, attempt: Attempt) -> Verdict:
+    def _timed_out(self, attempt: Attempt) -> Decision:
         settings, call = self._settings, attempt.call
         error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        charged = gate.report_timeout(attempt) or self._has_itself_to_blame(call)
+        charged = gate.report_timeout(attempt) or self._is_at_fault(call)
         most = settings.max_timeouts
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
-            return Verdict(Then.FAIL, error)
+            return Decision(Action.FAIL, error)
         charge = "timeouts" if charged else None
-        again = Verdict(Then.AGAIN, error, charge=charge, last=charged and spent + 1 == most)
-        return self._unless_blocked(again)
+        retry = Decision(Action.RETRY, error, charge=charge, last=charged and spent + 1 == most)
+        return self._unless_blocked(retry)
 
-    def _failed(self, attempt: Attempt, error: Exception) -> Verdict:
+    def _failed(self, attempt: Attempt, error: Exception) -> Decision:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
             gate.report_void(attempt)
-            return Verdict(Then.CRASH, error)
+            return Decision(Action.CRASH, error)
         settings, call = self._settings, attempt.call
         spent, most = self._retries(call)
-        signal, wait_s = settings.rules.judge(error, spent, self._progress, call.mistakes)
+        signal, wait_s = settings.rules.decide(error, spent, self._progress, call.mistakes)
         attempt.kind = signal.kind
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
         charged = gate.report_failure(attempt, signal)
-        blamed = self._has_itself_to_blame(call)
-        # Without a pacer, a wait the server named is honoured exactly, whatever it is.
+        at_fault = self._is_at_fault(call)
+        # Without a pacer, a wait named by the server is honoured exactly, however long.
         endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
         if signal.kind is FailureKind.SETUP:
-            return Verdict(Then.STOP, error)
+            return Decision(Action.STOP, error)
         if signal.kind is FailureKind.QUOTA or (endless and signal.kind in _PUSHBACK):
-            return Verdict(Then.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
-        if not charged and blamed and signal.pushback:
-            # Others pass and this one is refused: some refusals are bad luck, many are not.
+            return Decision(Action.STOP, reasons.quota_exhausted(error, signal.retry_after_s))
+        if not charged and at_fault and signal.pushback:
+            # Others pass and this one is refused: a few refusals are bad luck, many are not.
             call.refusals += 1
-            then = Then.FAIL if call.refusals > MOST_REFUSALS else Then.AGAIN
-            return Verdict(then, error, self._own_wait_s(attempt))
-        if not charged and not blamed:
-            return self._unless_blocked(Verdict(Then.AGAIN, error, self._own_wait_s(attempt)))
+            action = Action.FAIL if call.refusals > MOST_REFUSALS else Action.RETRY
+            return Decision(action, error, self._own_wait_s(attempt))
+        if not charged and not at_fault:
+            return self._unless_blocked(Decision(Action.RETRY, error, self._own_wait_s(attempt)))
         if wait_s is None:
-            return Verdict(Then.FAIL, error)
-        # A mistake in the call's own code does not heal: it had better show soon.
+            return Decision(Action.FAIL, error)
+        # A mistake in the call's own code does not go away: it should show soon.
         last = signal.outage and spent + 1 == most
-        return Verdict(Then.AGAIN, error, wait_s, charge="retries", last=last)
+        return Decision(Action.RETRY, error, wait_s, charge="retries", last=last)
 
     def _own_wait_s(self, attempt: Attempt) -> float:
-        """Return how long the call alone has to wait; what all have to wait, the pacer knows."""
+        """Return how long this call alone must wait; the pacer makes all of them wait."""
         ticket = attempt.ticket
         if ticket is None or ticket.own_wait_s is None:
             return 0.0
         return ticket.own_wait_s or self._settings.rules.backoff.wait_s(attempt.call.refusals)
 
     def _retries(self, call: Call) -> tuple[int, int]:
-        """Return how many retries a call has had, and how many it may have."""
-        together = self._settings.max_timeouts is None
-        spent = call.retries + (call.timeouts if together else 0)
+        """Return how many retries a call has used, and how many it has in all."""
+        timeouts_count = self._settings.max_timeouts is None
+        spent = call.retries + (call.timeouts if timeouts_count else 0)
         return spent, self._settings.rules.max_retries
 
-    def _unless_blocked(self, verdict: Verdict) -> Verdict:
-        """Stop instead, if nothing has got through for very long."""
+    def _unless_blocked(self, decision: Decision) -> Decision:
+        """Stop instead if no call has succeeded for too long."""
         pacer = self._settings.pacer
         if pacer is None or pacer.blocked_s < OUTAGE_PATIENCE_S:
-            return verdict
-        assert isinstance(verdict.error, Exception)
-        return Verdict(Then.STOP, reasons.nothing_gets_through(pacer.blocked_s, verdict.error))
+            return decision
+        assert isinstance(decision.error, Exception)
+        return Decision(Action.STOP, reasons.nothing_gets_through(pacer.blocked_s, decision.error))

@@ -1,4 +1,4 @@
-"""How do many calls of a plain function run one after the other, and stop cleanly?"""
+"""How does a sync function run over many inputs, one at a time, and stop cleanly?"""
 
 import signal
 import threading
@@ -12,33 +12,33 @@ from limpet.executors import reasons
 from limpet.executors.attempts import Call, InputT, OutputT
 from limpet.executors.details import UNSET, ExecutionDetails, Unset
 from limpet.executors.inputs import NOTHING, open_plain_inputs
-from limpet.executors.interrupts import hearing
+from limpet.executors.interrupts import on_signal
 from limpet.executors.progress import Progress
 from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.clock import now
 from limpet.pacing.signals import FailureKind
 
-_LONGEST_REST_S = 3600.0  # in one go: a lock refuses waits beyond the platform's own limit
+_LONGEST_SLEEP_S = 3600.0  # a lock rejects timeouts beyond the platform's limit
 
 
 class SyncExecutor(Generic[InputT, OutputT]):
-    """Runs a plain function over inputs, one after the other, with retries.
+    """Runs a sync function over inputs, one at a time, with retries.
 
     Args:
-        generation_fn: The function: one input in, an output out.
-        tqdm_bar_format: The format of the progress bar; None: no bar.
-        max_retries: How often a failed input is tried again before it is FAILED.
-        exit_on_error: Stop the run at the first input that is FAILED.
-        fallback_return_value: What stands in the outputs for inputs without a result.
-        termination_signal: The signal that stops the run; None: none is handled. The first lets
-            the current call end, the second breaks it off. Only heard on the main thread.
-        classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
-            None to leave it to us.
-        backoff: The waits between retries, where the server names none.
+        generation_fn: The function to call with each input.
+        tqdm_bar_format: Format of the progress bar; None: no bar.
+        max_retries: Retries before a failed input is FAILED.
+        exit_on_error: Stop the run at the first FAILED input.
+        fallback_return_value: The output of inputs without a result.
+        termination_signal: The signal that stops the run; None: no signal is handled. The first
+            lets the current call end, the second interrupts it. Handled on the main thread only.
+        classify: Overrides what an error means: return a `FailureKind` (or its name), a
+            `Signal`, or None for the built-in classification.
+        backoff: Waits between retries, unless the server names one.
 
     Raises:
-        TypeError: An argument is of the wrong type.
-        ValueError: An argument is out of its range.
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class SyncExecutor(Generic[InputT, OutputT]):
         self.rules = RetryRules(max_retries, classify, self.backoff)
         self.max_retries = self.rules.max_retries
         self.stop_reason: Exception | None = None
-        """Why the latest run stopped before all inputs were done; None if it did not."""
+        """Why the latest run stopped before all inputs were done; None if it was not stopped."""
 
     def run(self, inputs: Iterable[InputT]) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        """Run the function over all inputs; outputs and details come in input order.
+        """Run the function over all inputs. Outputs and details are in input order.
 
         Raises:
-            TypeError: `inputs` cannot be iterated over, or the function is an async one.
-            Exception: What iterating over `inputs` raised.
+            TypeError: `inputs` is not iterable, or the function is async.
+            Exception: Raised by iterating over `inputs`.
         """
         run: _SyncRun[InputT, OutputT] = _SyncRun(self, inputs)
         try:
@@ -81,7 +81,7 @@ class SyncExecutor(Generic[InputT, OutputT]):
 
 
 class _AsyncFunctionError(PermanentError, TypeError):
-    """The function is an async one."""
+    """The function is async."""
 
 
 class _SyncRun(Generic[InputT, OutputT]):
@@ -89,21 +89,21 @@ class _SyncRun(Generic[InputT, OutputT]):
         self._executor = executor
         self._inputs = open_plain_inputs(inputs)
         self._progress = Progress(executor.tqdm_bar_format, self._inputs.total)
-        # The signal's handler runs in this very thread, perhaps within a lock's or a stream's own
-        # code: it may only set flags and let go of a bare lock, which an Event is not.
-        self._signals_heard = 0
-        self._resting = threading.Lock()
-        self._resting.acquire()
+        # The signal handler runs in this thread, perhaps while a lock or stream is being used. It
+        # may only set flags and release a bare lock; an Event takes a lock of its own.
+        self._signals_received = 0
+        self._sleeping = threading.Lock()
+        self._sleeping.acquire()
         self.stop_reason: Exception | None = None
         self.outputs: list[OutputT | Unset] = []
         self.details: list[ExecutionDetails] = []
 
     def conduct(self) -> None:
-        with hearing(self._executor.termination_signal, self._interrupt):
+        with on_signal(self._executor.termination_signal, self._interrupt):
             try:
                 self._take_all()
             except KeyboardInterrupt:
-                if self._signals_heard <= 1:
+                if self._signals_received <= 1:
                     raise
                 self._stop(reasons.interrupted())
             finally:
@@ -126,12 +126,12 @@ class _SyncRun(Generic[InputT, OutputT]):
                 call.retries += 1
 
     def _stopping(self) -> bool:
-        if self._signals_heard and self.stop_reason is None:
+        if self._signals_received and self.stop_reason is None:
             self._stop(reasons.interrupted())
         return self.stop_reason is not None
 
     def _attempt(self, call: Call) -> bool:
-        """Try once; tell whether to try again, now that the wait is over."""
+        """Make one attempt. Returns whether to make another; the wait is already over."""
         started_at = now()
         try:
             self.outputs[call.index] = self._call(call.input)
@@ -139,7 +139,7 @@ class _SyncRun(Generic[InputT, OutputT]):
             if isinstance(error, _AsyncFunctionError) and call.index == 0:
                 raise
             call.details.log_exception(error)
-            return self._goes_on(call, error)
+            return self._should_retry(call, error)
         finally:
             call.details.log_runtime(started_at)
         call.details.complete()
@@ -152,14 +152,14 @@ class _SyncRun(Generic[InputT, OutputT]):
             value.close()
             name = getattr(self._executor.generation_fn, "__qualname__", "the function")
             raise _AsyncFunctionError(
-                f"{name} returned a coroutine: SyncExecutor needs a plain function; for an async "
-                "one use AsyncExecutor"
+                f"{name} returned a coroutine: SyncExecutor needs a sync function; use "
+                "AsyncExecutor for an async one"
             )
         return value
 
-    def _goes_on(self, call: Call, error: Exception) -> bool:
+    def _should_retry(self, call: Call, error: Exception) -> bool:
         rules = self._executor.rules
-        signal, wait_s = rules.judge(error, call.retries, self._progress, call.mistakes)
+        signal, wait_s = rules.decide(error, call.retries, self._progress, call.mistakes)
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.QUOTA:
             self._stop(reasons.quota_exhausted(error, signal.retry_after_s))
@@ -172,14 +172,14 @@ class _SyncRun(Generic[InputT, OutputT]):
                 self._stop(error)
             return False
         self._progress.say_retry(call, error, wait_s)
-        self._rest(wait_s)
+        self._sleep(wait_s)
         return not self._stopping()
 
-    def _rest(self, wait_s: float) -> None:
-        """Wait; a signal ends it."""
+    def _sleep(self, wait_s: float) -> None:
+        """Sleep until the wait is over or a signal arrives."""
         until = now() + wait_s
-        while not self._signals_heard and (left := until - now()) > 0:
-            self._resting.acquire(timeout=min(left, _LONGEST_REST_S))
+        while not self._signals_received and (remaining_s := until - now()) > 0:
+            self._sleeping.acquire(timeout=min(remaining_s, _LONGEST_SLEEP_S))
 
     def _stop(self, reason: Exception) -> None:
         if self.stop_reason is None:
@@ -187,8 +187,8 @@ class _SyncRun(Generic[InputT, OutputT]):
             self._progress.say_stop(reason, in_flight=0)
 
     def _interrupt(self) -> None:
-        self._signals_heard += 1
-        if self._signals_heard > 1:
-            # The call in progress blocks this very thread: only an exception ends it.
+        self._signals_received += 1
+        if self._signals_received > 1:
+            # The current call blocks this thread: only an exception ends it.
             raise KeyboardInterrupt
-        self._resting.release()
+        self._sleeping.release()

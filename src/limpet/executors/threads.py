@@ -1,8 +1,8 @@
-"""How does a plain function run beside others without holding the event loop?
+"""How do sync functions run concurrently without blocking the event loop?
 
-In threads of our own and not in asyncio's pool: that one has a few threads for the whole process,
-and at its end Python waits for each of them, so that one call that hangs would hold it for ever.
-Ours are as many as there are calls at a time, and die with the process.
+In our own threads, not in asyncio's pool: that pool has a few threads for the whole process, and
+Python waits for each of them at exit, so one hanging call would hang the process. We use as many
+threads as there are concurrent calls, and they end with the process.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from limpet.text import one_line
 
 ResultT = TypeVar("ResultT")
 Work = SimpleQueue[Callable[[], None] | None]
-"""What one thread has to do; None: it may go."""
+"""The jobs of one thread; None ends it."""
 
 
 def is_async(function: Any) -> bool:
-    """Tell whether calling it gives something to await."""
+    """Return whether calling the function returns an awaitable."""
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, type):
@@ -36,27 +36,27 @@ def is_async(function: Any) -> bool:
 
 
 def is_awaitable(value: Any) -> bool:
-    """Tell whether a value can be awaited, by its type alone: the value itself is not looked at."""
+    """Return whether a value can be awaited, judging by its type without touching the value."""
     if type(value) is GeneratorType:
         return inspect.isawaitable(value)
     return issubclass(type(value), Awaitable)
 
 
 class Threads:
-    """Threads that wait for work, and as many more as there is work for."""
+    """Reusable threads; a new one starts whenever all are busy."""
 
     def __init__(self) -> None:
         self._idle: list[Work] = []
         self._closed = False
 
     def as_async(self, function: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-        """Return an async function that does the same: in these threads, if it is a plain one."""
+        """Return an async version of the function, which runs in these threads if it is sync."""
         if is_async(function):
             return function
 
         async def in_thread(payload: Any) -> Any:
             value = await self.run(function, payload)
-            # A plain function may hand out a coroutine: a lambda around an async one.
+            # A sync function may return a coroutine: a lambda around an async function.
             return await value if is_awaitable(value) else value
 
         return in_thread
@@ -64,11 +64,11 @@ class Threads:
     async def run(self, function: Callable[[Any], Any], payload: Any) -> Any:
         """Call the function in a thread, in a copy of this context.
 
-        If this is cancelled, the thread goes on until the function returns: nothing can stop it.
+        If this is cancelled, the thread keeps running until the function returns.
         """
         loop = asyncio.get_running_loop()
         done: asyncio.Future[Any] = loop.create_future()
-        context, home = contextvars.copy_context(), os.getpid()
+        context, parent = contextvars.copy_context(), os.getpid()
         work = self._idle.pop() if self._idle else _new_thread()
 
         def job() -> None:
@@ -76,12 +76,12 @@ class Threads:
             error: BaseException | None = None
             try:
                 value = context.run(function, payload)
-            except BaseException as raised:  # noqa: BLE001 - handed to the one who waits
+            except BaseException as raised:  # noqa: BLE001 - passed to the caller
                 error = raised
-            end_if_forked(home, error)
+            end_if_forked(parent, error)
             try:
                 loop.call_soon_threadsafe(self._settle, work, done, value, error)
-            except RuntimeError:  # the loop is closed: nobody waits, and there is no more work
+            except RuntimeError:  # the loop is closed: there is no caller and no more work
                 work.put(None)
 
         work.put(job)
@@ -98,13 +98,13 @@ class Threads:
             return
         if error is None:
             done.set_result(value)
-        elif issubclass(type(error), StopIteration):  # a future refuses to carry it
+        elif issubclass(type(error), StopIteration):  # a future rejects it
             done.set_exception(RuntimeError(f"the function raised {one_line(error)}"))
         else:
             done.set_exception(error)
 
     def close(self) -> None:
-        """Let the threads go, each when its function has returned."""
+        """End the threads, each when its function has returned."""
         self._closed = True
         while self._idle:
             self._idle.pop().put(None)
@@ -121,8 +121,8 @@ def _new_thread() -> Work:
     return work
 
 
-async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
-    """Await work that cannot be stopped: a cancellation waits until it has ended."""
+async def uninterrupted(work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Await work to its end; a cancellation takes effect afterwards."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
@@ -130,5 +130,5 @@ async def to_its_end(work: Coroutine[Any, Any, ResultT]) -> ResultT:
         if not task.cancelled():
             await asyncio.wait([task])
             if not task.cancelled():
-                task.exception()  # seen; the cancellation is what is raised
+                task.exception()  # retrieved; the cancellation is raised instead
         raise

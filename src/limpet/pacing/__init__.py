@@ -1,12 +1,13 @@
-"""How fast: the AIMD controller, and what a failure says about the provider."""
+"""How fast calls to an endpoint may go: pacers, the AIMD controller, what a failure means."""
 
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.limits import Limit
 from limpet.pacing.observation import observe
-from limpet.pacing.pacer import Pacer, Ticket
+from limpet.pacing.pacer import Pacer
 from limpet.pacing.registry import PacerRegistry, endpoint
 from limpet.pacing.signals import FailureKind, Signal, classify
 from limpet.pacing.state import PaceEvent, PacerState
+from limpet.pacing.ticket import Ticket
 
 __all__ = [
     "ConcurrencyController",

@@ -1,4 +1,4 @@
-"""How many calls at once, when all we see is success, timeout and refusal?"""
+"""How many concurrent calls, judging only by successes, timeouts and refusals?"""
 
 from collections import deque
 from collections.abc import Callable
@@ -10,8 +10,8 @@ from limpet.pacing.clock import now
 class ConcurrencyController:
     """Additive increase, multiplicative decrease (AIMD) of a target concurrency.
 
-    Feedback is gathered in windows. A window without an error or a timeout adds `increase_step`;
-    a window with any multiplies by `decrease_ratio`. `collapse_error_threshold` errors within
+    Feedback is collected in windows. A window without an error or timeout adds `increase_step`;
+    a window with one multiplies by `decrease_ratio`. `collapse_error_threshold` errors within
     `collapse_window_seconds` drop the target to 1 at once. The target stays within
     [1, max_concurrency].
 
@@ -24,19 +24,19 @@ class ConcurrencyController:
     time from two in three on.
 
     Args:
-        max_concurrency: The target never exceeds it.
-        initial_target: Where to start.
-        window_seconds: How long feedback is gathered before the target moves.
-        increase_step: What a clean window adds.
-        decrease_ratio: What a window with an error or timeout multiplies by.
-        inactive_check_interval: Accepted for compatibility and readable; nothing polls, since
-            a change of target is announced to whoever subscribed.
-        smoothing_factor: The weight of the newest latency in `smoothed_latency_seconds`.
-        collapse_window_seconds: How close together errors must be for a collapse.
-        collapse_error_threshold: How many errors make a collapse.
+        max_concurrency: Maximum target.
+        initial_target: Target to start with.
+        window_seconds: How long feedback is collected before the target moves.
+        increase_step: Added to the target after a clean window.
+        decrease_ratio: Multiplies the target after a window with an error or timeout.
+        inactive_check_interval: Accepted for compatibility and readable; nothing polls, because
+            subscribers are notified when the target changes.
+        smoothing_factor: Weight of the latest latency in `smoothed_latency_seconds`.
+        collapse_window_seconds: Time span in which errors cause a collapse.
+        collapse_error_threshold: Number of errors that cause a collapse.
 
     Raises:
-        ValueError: An argument is out of its range.
+        ValueError: An argument is out of range.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class ConcurrencyController:
         self.start()
 
     def start(self) -> None:
-        """Begin a fresh feedback window, keeping the target learned so far.
+        """Start a new feedback window, keeping the current target.
 
-        A run calls this first: the time since the construction, perhaps by another clock, is no
-        feedback.
+        A run calls this first: the time since construction, perhaps by another clock, does not
+        count.
         """
         self._window_started_at = now()
         self._trouble = False
@@ -92,7 +92,7 @@ class ConcurrencyController:
         return self._smoothed_latency
 
     def record_success(self, latency_seconds: float) -> None:
-        """Tell of a call that succeeded, and how long it took."""
+        """Record a successful call and its latency."""
         if self._smoothed_latency is None:
             self._smoothed_latency = float(latency_seconds)
         else:
@@ -101,12 +101,12 @@ class ConcurrencyController:
         self._end_window_if_due(now())
 
     def record_timeout(self) -> None:
-        """Tell of a call that did not end in time."""
+        """Record a call that timed out."""
         self._trouble = True
         self._end_window_if_due(now())
 
     def record_error(self) -> None:
-        """Tell of a call the provider refused."""
+        """Record a call the provider refused."""
         at = now()
         self._trouble = True
         self._errors.append(at)
@@ -116,7 +116,7 @@ class ConcurrencyController:
         self._end_window_if_due(at)
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have `listener` called whenever the target changes; returns how to unsubscribe."""
+        """Call `listener` whenever the target changes. Returns a function to unsubscribe."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -132,8 +132,8 @@ class ConcurrencyController:
 
     def _move_to(self, target: float) -> None:
         before = self.target_concurrency
-        # Clamped where it is stored, not where it is read: a target that had silently grown far
-        # beyond the maximum would shrug off the next decreases.
+        # Clamped when stored, not when read: a target that had grown far beyond the maximum would
+        # absorb the next decreases without effect.
         self._target = self._clamped(target)
         if self.target_concurrency != before:
             for listener in list(self._listeners):

@@ -1,25 +1,25 @@
-"""Does anything get through? While nothing does: one probe at a time, ever more rarely."""
+"""Is the endpoint down or refusing everything? Then send one probe at a time, ever more rarely."""
 
 from limpet.pacing.traffic import Sent
 
 SILENCE_S = (0.5, 15.0)
-"""Silence after a refusal nothing explains, and between two probes at most."""
+"""Pause after an unexplained refusal, and the longest pause between two probes."""
 LONG_BLOCK_S = 4.0
-"""Blocked for longer than this, it is a window that must pass, not a bucket that refills."""
+"""A block longer than this is a time window that must pass, not a bucket that refills."""
 PROBE_PATIENCE_S = 2.0
-"""A probe that was not refused within this time has got through."""
+"""A probe that is not refused within this time has succeeded."""
 
 
 class Breaker:
-    """Whether calls get through, and what the probes have shown while they do not.
+    """A circuit breaker: whether calls succeed, and what the probes show while they do not.
 
     Attributes:
-        why: Why only probes are sent, "refused" or "down"; None while calls get through.
+        why: Why only probes are sent, "refused" or "down"; None while calls succeed.
         since: When that began.
         first: The call with which it began.
-        probe: The probe that is under way.
+        probe: The probe in flight.
         refused_at: When the last probe was sent, if it was refused.
-        least_refused: The fewest in flight at which one was refused.
+        least_refused: The lowest number in flight at which a call was refused.
     """
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class Breaker:
 
     @property
     def long(self) -> bool:
-        """No bucket takes so long to refill, or hardly any."""
+        """Blocked for longer than almost any bucket takes to refill."""
         return self._gap_s >= LONG_BLOCK_S
 
     def block(self, sent: Sent, now: float, why: str) -> float:
-        """Note that a call did not get through; returns the silence before the next probe."""
+        """Record a call that did not succeed. Returns the pause before the next probe."""
         if not self.why:
             self.why, self.since, self.first = why, now, sent
             self._gap_s, self.refused_at = SILENCE_S[0], None
@@ -50,16 +50,16 @@ class Breaker:
         return self._gap_s
 
     def wait_s(self, probe: Sent, now: float) -> float | None:
-        """Return the seconds until the probe has got through; None: only its answer will tell."""
+        """Return the seconds until the probe counts as a success; None: only its answer shows."""
         if self.why == "down":
             return None
-        # A refusal would have come back by then; an answer may take long.
+        # A refusal would have arrived by then; an answer may take long.
         return max(0.0, probe.at + PROBE_PATIENCE_S - now)
 
     def freed_by_an_answer(self) -> bool:
-        """Tell whether we were blocked at a number in flight, and not any more below it."""
+        """Return whether calls were refused at a number in flight, but succeed below it."""
         return self.probe is not None and max(1, self.probe.in_flight) < self.least_refused
 
     def close(self) -> None:
-        """Calls get through again."""
+        """Calls succeed again."""
         self.why = self.first = self.probe = None

@@ -1,8 +1,8 @@
 """How fast does the provider's bucket refill?
 
-Between two moments at which it was empty, what was accepted divided by the time between *is* its
-refill rate, whatever its size. Here is kept when it was last seen empty, and whether it can have
-run over since.
+Between two moments at which it was empty, the accepted cost divided by the time *is* its refill
+rate, whatever its size. This module records when the bucket was last empty, and whether it may have
+overflowed since.
 """
 
 import math
@@ -10,16 +10,16 @@ import math
 from limpet.pacing.traffic import Sent, Traffic
 
 TRUST = 10
-"""Accepted requests that make a measurement."""
+"""Accepted requests needed for a measurement."""
 TELLING_S = 1.5
-"""A span from which on it tells something that little was accepted."""
+"""Shortest span over which few accepted requests mean a low rate."""
 
 
 class Bucket:
-    """What happened since the provider's bucket was last seen empty.
+    """What happened since the provider's bucket was last empty.
 
     Attributes:
-        empty_at: When that was; None: it was not, or nobody knows any more.
+        empty_at: When it was last empty; None: unknown.
     """
 
     def __init__(self, traffic: Traffic) -> None:
@@ -29,7 +29,7 @@ class Bucket:
         self._braked_s = 0.0
 
     def brake(self, now: float, *, by_window: bool) -> None:
-        """Note whether the window is what holds calls back from now on."""
+        """Record whether the window limits the calls from now on."""
         if by_window and self._braked_at is None:
             self._braked_at = now
         elif not by_window and self._braked_at is not None:
@@ -37,34 +37,34 @@ class Bucket:
             self._braked_at = None
 
     def hold(self, seconds: float) -> None:
-        """Note that for so long nothing is sent at all."""
+        """Record a time in which nothing is sent."""
         self._braked_s += seconds
 
     def accepted(self, until: float) -> list[Sent]:
-        """Return what was accepted since it was empty, or ever."""
+        """Return the requests accepted since it was last empty, or all accepted ones."""
         since = -math.inf if self.empty_at is None else self.empty_at
         return self._traffic.accepted(since, until)
 
-    def measure(self, got: list[Sent], at: float) -> float | None:
-        """Take in that it is empty; returns the refill rate if this is the second such moment."""
-        # While the window was the brake, it may have run over: then it refilled more than was
-        # accepted.
+    def measure(self, accepted: list[Sent], at: float) -> float | None:
+        """Record that it is empty. Returns the refill rate if it was empty before."""
+        # While the window was the limit, the bucket may have overflowed: then it refilled more
+        # than was accepted.
         steady = self._is_steady(at)
         self._braked_s = 0.0
         if self.empty_at is None or not steady:
             self.empty_at = at
             return None
-        if len(got) < TRUST:
+        if len(accepted) < TRUST:
             return None
-        rate = sum(one.cost for one in got) / self._span_s(at)
+        rate = sum(request.cost for request in accepted) / self._span_s(at)
         self.empty_at = at
         return rate
 
     def most(self, at: float, cost: float) -> float:
-        """Return the most that its rate can be, if it was empty then and is empty `at`.
+        """Return an upper bound of its rate, if it was empty before and is empty `at`.
 
-        It refilled what was accepted, and less than one request more: `cost` in all. Over a short
-        span that says little: the silence after a refusal weighs too much in it.
+        It refilled the accepted cost and less than one request more: `cost` in total. Over a short
+        span the bound means little, because it is dominated by the pause after a refusal.
         """
         if self.empty_at is None or at - self.empty_at < TELLING_S or not self._is_steady(at):
             return math.inf
@@ -75,6 +75,6 @@ class Bucket:
         return self.empty_at is None or self._braked_s < 0.1 * (at - self.empty_at)
 
     def _span_s(self, at: float) -> float:
-        """Return the seconds that the log covers of the time since it was empty."""
+        """Return the seconds since it was empty that the traffic log covers."""
         assert self.empty_at is not None
         return at - max(self.empty_at, self._traffic.since)

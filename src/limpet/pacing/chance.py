@@ -1,86 +1,85 @@
-"""Is it a limit, or are some calls refused by chance?
+"""Is it a limit, or are some calls refused at random?
 
-The problem. A shared gateway, an overloaded node behind a balancer or a fault refuses a share of
-all calls, however few there are. Whoever takes that for a limit slows down, is refused as often as
-before, slows down again, and ends at a crawl: at 5% of calls of 20 ms, five a second.
+The problem. A shared gateway, an overloaded node behind a load balancer, or a fault refuses a share
+of all calls, however few there are. A client that treats this as a limit slows down, is refused as
+often as before, slows down again, and ends at a crawl: with 5% of 20 ms calls refused, at five
+calls a second.
 
-What does not work. To ask for a second refusal each time before believing in a limit: it makes
-four refusals of each one at a real limit. To look at how the refusals are spread: at a limit that
-is hardly overrun, they are as lonely as those by chance.
+What does not work. Waiting for a second refusal before believing in a limit turns each refusal at a
+real limit into four. Looking at how refusals are spread does not help either: at a limit that is
+barely exceeded, they are as isolated as random ones.
 
-What we do. A limit shows in that the refusals end when we go slower. So what counts is where one
-comes. Where we tried for more than is known to be taken, a limit was to be expected. Where we had
-gone below it and have made few calls since, it was not: a bucket that was measured is not empty
-again so soon. When that happens again and again, it is chance, its share can be counted, and we go
-back to where we were before.
+What we do. At a limit, refusals stop when we slow down. So what counts is where a refusal comes.
+Above the known limit, it is expected. After we slowed down and made only a few calls, it is not: a
+measured bucket is not empty again so soon. When that happens repeatedly, refusals are random, their
+share can be counted, and we go back to the speed before.
 
-From then on a refusal is news only if there are clearly more of them than the share explains:
-Page's cumulative sum, of the logarithm of how much likelier it is at a limit that a call is
-refused, or taken. The share is forgotten when so many calls have passed that it cannot be true, or
-when it explains less and less although we go slower.
+From then on, a refusal matters only if there are clearly more of them than the share explains. We
+use Page's cumulative sum of the log-likelihood ratio between a limit and chance. The share is
+forgotten when so many calls succeed that it cannot be true, or when it explains fewer and fewer
+refusals although we slow down.
 
-Where a limit far below was taken for chance, most calls are refused as soon as we go back: the
-first dozen calls are a probation, in which that shows.
+If a limit far below was mistaken for chance, most calls are refused as soon as we speed up again:
+the first dozen calls are a probation that shows this.
 
-Refusals that are rarer than one in forty calls do not come soon after a cut. Of those that come
-alone, a moment of going faster tells what they are (`trial`).
+Refusals rarer than one in forty calls do not come soon after a cut. For isolated ones, a short
+burst at a higher speed shows what they are (`speed_test`).
 
-And while nothing is known at all, one lonely refusal proves nothing.
+While no limit is known, a single refusal proves nothing.
 
-Still open. It takes four such refusals to find out, and a pause after each: a run of few seconds is
-over before. Calls of very different sizes, none of them known, look like chance for a while.
+Still open. Detection takes four such refusals with a pause after each; a run of a few seconds ends
+before that. Calls whose sizes vary widely and are not declared look random for a while.
 """
 
 import math
 from dataclasses import dataclass
 
 SOON = 40
-"""Calls after a cut within which a limit that was measured does not refuse again."""
+"""Calls after a cut within which a measured limit does not refuse again."""
 AT_ONCE, FEWEST = 2, 3
-"""Calls after a cut below which nothing has passed since, and too little to tell anything."""
+"""Calls after a cut below which none has succeeded since, and below which there is no evidence."""
 COMPANY = 12
-"""Calls among which a limit that was run into refuses more than one."""
+"""Calls among which an exceeded limit refuses more than one."""
 UNEXPECTED, DOUBTFUL, EXPECTED = 1.6, 0.6, -0.6
-"""What a refusal counts for and against chance."""
+"""Weight of a refusal as evidence for or against chance."""
 BELIEVED = 5.4
-"""From here on chance is believed: four in a row that nobody could expect."""
+"""Evidence at which chance is believed: four unexpected refusals in a row."""
 RARE = 5 * SOON
-"""Calls without a refusal after which those before are no evidence any more."""
+"""Calls without a refusal after which earlier evidence is dropped."""
 PROBATION = 12
 """Calls after chance was believed that may still refute it: a limit far below refuses most."""
 MOST = (0.25, 0.55)
-"""The share of them that is too much: so much more than was believed, and this at least."""
+"""Share of them that is too much: this much above the believed share, and at least this."""
 MORE = 0.15
-"""How many of the other calls a limit refuses, at least, when it is run into."""
+"""Share of the other calls that an exceeded limit refuses, at least."""
 ALARM = 12.0
-"""The cumulative sum from which on there are more refusals than chance explains."""
+"""Cumulative sum above which there are more refusals than chance explains."""
 ALARMS = 3
-"""So many of them in a row that nobody could expect, and the share is to be found anew."""
+"""Unexpected alarms in a row after which the share is estimated anew."""
 SHARES = (0.005, 0.4)
-"""What is believed to be chance: less does no harm, and more is none."""
+"""Range of shares that count as chance: less does no harm, more is a limit."""
 FRESH, ROUGH, MEMORY = 50, 300, 2000
-"""Calls that the share counts for after an alarm; up to which it is known only roughly; and over
-which it is averaged."""
+"""Weight of the share in calls after an alarm; calls until it is known well; averaging window."""
 CLEAN = 8.0
-"""Refusals that should have come by now, if none has, until the share is forgotten."""
+"""Refusals overdue without any arriving, until the share is forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One refusal, and what it came after.
+    """One refusal and its circumstances.
 
     Attributes:
-        number: Which of all calls it was.
-        taken: How many calls were made since we last went slower.
-        tried_more: More was tried than is known to be taken; None: nothing is known.
-        early: We went slower so short a time ago that many calls or not make no difference.
-        named: A wait was named with it.
-        cut_short: The last wait that was named was not waited for.
-        tells: It is like others; else it came too soon, or asked for more than they do.
+        number: The call's number among all calls.
+        calls_since_cut: How many calls were made since we last slowed down.
+        tried_more: Whether we were above the known limit; None: no limit is known.
+        early: Whether we slowed down very recently, however many calls were made since.
+        named: Whether it named a wait.
+        cut_short: Whether the last named wait was not observed in full.
+        tells: Whether it is evidence; not if it came too soon or its call is unusually large.
     """
 
     number: int
-    taken: int
+    calls_since_cut: int
     tried_more: bool | None
     early: bool
     named: bool
@@ -89,10 +88,10 @@ class Refusal:
 
 
 class Chance:
-    """Tells refusals by chance from those by a limit.
+    """Distinguishes random refusals from those at a limit.
 
     Attributes:
-        share: How many calls are refused by chance; 0: none, as far as is known.
+        share: The share of calls refused at random; 0: none known.
     """
 
     def __init__(self) -> None:
@@ -101,25 +100,25 @@ class Chance:
 
     def _forget(self) -> None:
         self.share = self._most = self._sum = self._evidence = 0.0
-        self._calls = self._refused = 0  # since there is evidence
+        self._calls = self._refused = 0  # since the first evidence
         self._since = 0  # calls since the last refusal
-        self._clean = 0  # those since the last that was not to be expected, without tries for more
+        self._clean = 0  # calls within the known limit since the last unexpected refusal
         self._share_then = 0.0
         self._climbing = self._refuted = False
-        self._alarms = 0  # in a row that were not to be expected
+        self._alarms = 0  # unexpected ones in a row
         self._probation = 0  # the last call that may refute it
-        self._spared = 0.0  # refusals until then that do not
+        self._spared = 0.0  # refusals allowed until then
 
     @property
     def doubtful(self) -> bool:
-        """There is some evidence of chance."""
+        """Whether there is some evidence of chance."""
         return self._evidence > 0
 
     def sent(self, *, climbing: bool) -> None:
-        """A call is made. It counts as taken until it is refused: answers may take long.
+        """Record a call. It counts as accepted until it is refused: answers may take long.
 
         Args:
-            climbing: We try for more than is known to be taken: what is refused now may be news.
+            climbing: Whether we are above the known limit, where refusals are expected.
         """
         self._since += 1
         self._clean += not climbing
@@ -130,28 +129,28 @@ class Chance:
         if self.share:
             self._sum = max(0.0, self._sum + self._weight(refused=False))
             self._average(refused=False)
-        # By the share as it was then: since, it has only been averaged down.
+        # By the share at that time: since then it was only averaged down.
         if (self._clean * self._share_then > CLEAN) if self.share else (self._since > RARE):
             self._forget()
 
     def is_alone(self, refusal: Refusal) -> bool:
-        """Tell whether no other was refused just before."""
+        """Return whether no other call was refused shortly before."""
         return refusal.number - self._last > COMPANY
 
-    def passes_over(self, refusal: Refusal) -> None:
-        """Take in that a call was refused, and that it will show why."""
+    def postpone(self, refusal: Refusal) -> None:
+        """Record a refusal that a speed test will explain."""
         self._last = refusal.number
         self._since = 0
         self._refused += 1
 
     def believe(self, refused: int, calls: int) -> None:
-        """So many were refused, and it was no limit."""
+        """Record that `refused` of `calls` were refused at random."""
         self._forget()
         self._refused, self._calls = refused, max(refused, calls)
         self._weigh(BELIEVED)
 
     def explains(self, refusal: Refusal) -> bool:
-        """Take in that a call was refused; returns whether that says nothing of a limit."""
+        """Record a refusal. Returns whether it is random, and so no sign of a limit."""
         alone = refusal.number - self._last > COMPANY and not refusal.named
         self._last = refusal.number
         self._since = 0
@@ -164,12 +163,13 @@ class Chance:
                 self._forget()
                 self._evidence = -BELIEVED
                 return False
-            return refusal.taken < AT_ONCE or not refusal.tells or self._is_chance(refusal)
+            at_once = refusal.calls_since_cut < AT_ONCE
+            return at_once or not refusal.tells or self._is_chance(refusal)
         if alone and refusal.tried_more is None:
             return True
-        if refusal.cut_short and refusal.taken < AT_ONCE:
+        if refusal.cut_short and refusal.calls_since_cut < AT_ONCE:
             self._refute()
-        elif refusal.taken >= FEWEST and refusal.tells:
+        elif refusal.calls_since_cut >= FEWEST and refusal.tells:
             self._refuted = False
             self._weigh(_weight_of(refusal))
         return self.share > 0
@@ -180,15 +180,15 @@ class Chance:
             self._average(refused=True)
             self._share_then = self.share
             return True
-        self._sum, self._calls = 0.0, min(self._calls, FRESH)  # well below, it shows what it is
+        self._sum, self._calls = 0.0, min(self._calls, FRESH)  # a slower speed shows which it is
         self._alarms = self._alarms + 1 if refusal.tried_more is False else 0
-        if self._alarms == ALARMS:  # it is not the share that was thought
+        if self._alarms == ALARMS:  # the share was wrong
             self._forget()
             self._weigh(UNEXPECTED)
         return False
 
     def _refute(self) -> None:
-        """A wait was cut short, and the next call was refused: chance does not do that twice."""
+        """Record that a call right after a shortened wait was refused: unlikely to be chance."""
         again, self._refuted = self._refuted, True
         self._evidence = -BELIEVED if again else max(0.0, self._evidence - UNEXPECTED)
 
@@ -198,7 +198,7 @@ class Chance:
         self._evidence = max(min(0.0, self._evidence), self._evidence + weight)
         share = max(SHARES[0], self._refused / self._calls)
         if self._evidence >= BELIEVED:
-            if share > SHARES[1]:  # we are still far above a limit
+            if share > SHARES[1]:  # too many: we are far above a limit
                 self._forget()
                 return
             self.share = share
@@ -223,6 +223,6 @@ class Chance:
 def _weight_of(refusal: Refusal) -> float:
     if refusal.tried_more is not False:
         return EXPECTED
-    if refusal.taken <= SOON:
+    if refusal.calls_since_cut <= SOON:
         return UNEXPECTED
     return DOUBTFUL if refusal.early else EXPECTED

@@ -1,7 +1,7 @@
-"""What time is it, for whoever asks?
+"""What time is it?
 
-Inside an event loop the time is the loop's, so that a loop on virtual time moves everything that
-waits. Outside of one it is the monotonic clock, which is also what a real loop uses.
+Inside an event loop it is the loop's time, so that a loop on virtual time controls every wait.
+Outside a loop it is the monotonic clock, which a real loop uses too.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import time
 
 
 def now() -> float:
-    """Return the running loop's time, or `time.monotonic()` where no loop runs."""
+    """Return the running loop's time, or `time.monotonic()` without a running loop."""
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -18,5 +18,5 @@ def now() -> float:
 
 
 def wall_time() -> float:
-    """Return seconds since the epoch. Only dates in headers need it."""
+    """Return seconds since the epoch; needed only for dates in headers."""
     return time.time()

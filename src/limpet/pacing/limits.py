@@ -1,7 +1,7 @@
 """What do a response's headers say about the provider's limits?
 
-One table of header families. What a provider sends is hostile input: a value that makes no sense
-is left out, and none makes anybody wait beyond a bound.
+Headers are untrusted input: values that make no sense are ignored, and none can cause an unbounded
+wait.
 """
 
 import math
@@ -14,19 +14,19 @@ from email.utils import parsedate_to_datetime
 LONGEST_RESET_S = 86_400.0
 MOST_LIMITS = 16
 _LONGEST_DURATION = 40  # characters
-_EPOCH_FROM = 1e9  # a reset this large is a moment, not a number of seconds
+_EPOCH_FROM = 1e9  # a reset this large is a timestamp, not a number of seconds
 _EPOCH_MS_FROM = 1e11
 _UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|ns|d|h|m|s)")
 _SCOPED = re.compile(r"x-ratelimit-([^-]+)-limit-(.+)")
 SCOPE = ":"
-"""Between whose limit it is and what is limited."""
+"""Separates the owner of a limit from its name."""
 _DURATIONS = re.compile(rf"(?:{_DURATION.pattern})+")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One bucket of the provider's: its size, what is left, and the seconds until it is full."""
+    """One of the provider's buckets: its size, what remains, and the seconds until it is full."""
 
     name: str
     limit: float
@@ -35,28 +35,28 @@ class Limit:
 
 
 def read_limits(headers: Mapping[str, str], wall_clock: Callable[[], float]) -> list[Limit]:
-    """Return what the headers tell of limits. Header names must be in lower case."""
+    """Return the limits in the headers. Header names must be lower case."""
 
     def now() -> float:
         answered_at = http_date(headers.get("date"))
         return wall_clock() if answered_at is None else answered_at
 
-    found: dict[str, Limit] = {}
-    for name, limit, remaining, reset in _triples(headers):
+    limits: dict[str, Limit] = {}
+    for name, limit, remaining, reset in _limit_headers(headers):
         size, left = number(limit), number(remaining)
         if size is None or left is None or size <= 0:
-            continue  # Azure sends -1 for what it does not know
+            continue  # Azure sends -1 for unknown values
         reset_s = seconds_until(reset, now)
-        found.setdefault(name, Limit(name, size, min(left, size), min(reset_s, LONGEST_RESET_S)))
-        if len(found) == MOST_LIMITS:
+        limits.setdefault(name, Limit(name, size, min(left, size), min(reset_s, LONGEST_RESET_S)))
+        if len(limits) == MOST_LIMITS:
             break
-    return list(found.values())
+    return list(limits.values())
 
 
-def _triples(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield (name, limit, remaining, reset) of each family that is there."""
+def _limit_headers(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (name, limit, remaining, reset) for each known family of headers."""
     for header, limit in headers.items():
-        # OpenAI, Azure, Groq and those who follow them: x-ratelimit-limit-tokens
+        # OpenAI, Azure, Groq and compatible ones: x-ratelimit-limit-tokens
         if header.startswith("x-ratelimit-limit-"):
             name = header.removeprefix("x-ratelimit-limit-")
             left = headers.get(f"x-ratelimit-remaining-{name}", "")
@@ -66,13 +66,13 @@ def _triples(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
             stem = header.removesuffix("-limit")
             left, reset = headers.get(f"{stem}-remaining", ""), headers.get(f"{stem}-reset", "")
             yield stem.removeprefix("anthropic-ratelimit-"), limit, left, reset
-        # LiteLLM, of a key, a user or a team: x-ratelimit-api_key-limit-requests
+        # LiteLLM, for a key, a user or a team: x-ratelimit-api_key-limit-requests
         elif scoped := _SCOPED.fullmatch(header):
-            whose, name = scoped.groups()
-            left = headers.get(f"x-ratelimit-{whose}-remaining-{name}", "")
-            reset = headers.get(f"x-ratelimit-{whose}-reset-{name}", "")
-            yield f"{whose}{SCOPE}{name}", limit, left, reset
-    # The IETF's drafts, the older and the newer, and the custom that they came from.
+            owner, name = scoped.groups()
+            left = headers.get(f"x-ratelimit-{owner}-remaining-{name}", "")
+            reset = headers.get(f"x-ratelimit-{owner}-reset-{name}", "")
+            yield f"{owner}{SCOPE}{name}", limit, left, reset
+    # The IETF drafts, old and new, and the convention they are based on.
     for prefix in ("ratelimit-", "x-ratelimit-"):
         if f"{prefix}limit" in headers:
             limit = re.split(r"[,;]", headers[f"{prefix}limit"])[0]
@@ -85,7 +85,7 @@ def _triples(headers: Mapping[str, str]) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _policies(text: str, key: str) -> Iterator[tuple[str, str]]:
-    """Read one parameter of each item of a structured header: "name";q=100;w=60."""
+    """Yield one parameter of each item in a structured header: "name";q=100;w=60."""
     for item in text[:2000].split(","):
         name, *parameters = item.split(";")
         for parameter in parameters:
@@ -95,7 +95,7 @@ def _policies(text: str, key: str) -> Iterator[tuple[str, str]]:
 
 
 def number(value: object) -> float | None:
-    """Read a finite number, 0 or more; anything else is no number."""
+    """Parse a finite number, 0 or more; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -106,7 +106,7 @@ def number(value: object) -> float | None:
 
 
 def duration_s(text: str) -> float | None:
-    """Read a duration as Go writes it ("12ms", "6m0s"), or a plain number of seconds."""
+    """Parse a Go duration ("12ms", "6m0s") or a number of seconds."""
     text = text.strip()
     if len(text) > _LONGEST_DURATION:
         return None
@@ -116,7 +116,7 @@ def duration_s(text: str) -> float | None:
 
 
 def seconds_until(text: str, now: Callable[[], float]) -> float:
-    """Read a reset: a duration, a moment since the epoch, or a date; 0 if it is none of them."""
+    """Parse a reset: a duration, a Unix timestamp, or a date; 0 for anything else."""
     plain = duration_s(text)
     if plain is not None:
         if plain > _EPOCH_MS_FROM:
@@ -127,7 +127,7 @@ def seconds_until(text: str, now: Callable[[], float]) -> float:
 
 
 def http_date(text: str | None) -> float | None:
-    """Read an HTTP date as seconds since the epoch."""
+    """Parse an HTTP date to seconds since the epoch."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What has a pacer learned that a later one can start from?"""
+"""What does a pacer remember from one run to the next?"""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ VERSION = 1
 
 
 def save(limits: AdaptiveLimits) -> dict[str, Any]:
-    """Return what was learned, as plain JSON."""
+    """Return what the limits learned, as plain JSON."""
     tops = {name: ceiling.top for name, ceiling in _ceilings(limits).items() if ceiling.known}
     return {
         "version": VERSION,
@@ -25,7 +25,7 @@ def save(limits: AdaptiveLimits) -> dict[str, Any]:
 
 
 def restore(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
-    """Start from what was learned. What makes no sense, or is of another version, is left out."""
+    """Start from what was learned. Invalid values and other versions are ignored."""
     if learned.get("version") != VERSION:
         return
     now = limits.clock()
@@ -33,11 +33,11 @@ def restore(limits: AdaptiveLimits, learned: Mapping[str, Any]) -> None:
     limits.mean_cost = _within(learned, "mean_cost", 1e-3, 1e9)
     limits.steady_rate = number(learned.get("steady_rate")) or 0.0
     tops = dict(learned)
-    # Where no limit on the rate was met, what flowed is still the best place to start from.
+    # If no limit on the rate was met, the rate reached is the best place to start.
     tops.setdefault("rate", learned.get("steady_rate"))
     for name, ceiling in _ceilings(limits).items():
         top = number(tops.get(name))
-        # Less than one call in ten minutes is no ceiling anybody learned.
+        # Less than one call in ten minutes is not a plausible ceiling.
         if top and top >= limits.mean_cost / 600:
             ceiling.lower_to(top, now, math.inf, plateau_s=PLATEAU_S[1])
     window = number(learned.get("window"))

@@ -1,25 +1,25 @@
-"""How much is left in the provider's own bucket, going by the headers of its responses?"""
+"""How much is left in the provider's bucket, according to its response headers?"""
 
 from limpet.pacing.limits import Limit
 
 LONGEST_WAIT_S = 60.0
-"""Then a call is made all the same, whatever the headers said: a refusal is news, too."""
+"""After this a call is made whatever the headers say: even a refusal is informative."""
 RESERVE = 0.01
-"""The share of the bucket that is never touched: others may draw on it too."""
+"""The share of the bucket that is never used: others may use it too."""
 
 
 class Mirror:
-    """A local copy of one bucket of the provider's, corrected by what each response says.
+    """A local copy of one of the provider's buckets, corrected by each response.
 
-    A response speaks of the moment its request arrived, and other requests were sent since. So
-    each request notes what the copy predicted for it; the response's word is compared with that,
-    and the difference is applied to the level as it is now.
+    A response describes the moment its request arrived, and other requests were sent since. So the
+    copy's prediction is stored with each request; the response is compared with it, and the
+    difference is applied to the current level.
     """
 
     def __init__(self, limit: Limit, now: float) -> None:
         self.limit = limit.limit
         self._level = limit.remaining
-        self._rate = limit.limit / 60  # until a reset tells better
+        self._rate = limit.limit / 60  # until a reset says otherwise
         self._corrected = 0.0
         self._at = now
         self.mean_cost = 1.0
@@ -27,19 +27,19 @@ class Mirror:
     def wait_s(self, cost: float, now: float) -> float:
         """Return the seconds until there is enough for a request of this cost."""
         self._refill(now)
-        # More than the whole bucket cannot be had: what is refused then is not ours to judge.
+        # Never wait for more than the whole bucket: the provider may refuse the call then.
         needed = min(cost + RESERVE * self.limit, self.limit)
         self._level = max(self._level, needed - LONGEST_WAIT_S * self._rate)
         return max(0.0, needed - self._level) / self._rate
 
     def take(self, cost: float, now: float) -> tuple[float, float, float]:
-        """Send a request; returns what is needed to correct the copy by its response."""
+        """Record a request. Returns what `correct` needs when its response arrives."""
         self._refill(now)
         self._level -= cost
         return self._level, self._corrected, cost
 
     def correct(self, limit: Limit, predicted: tuple[float, float, float] | None) -> None:
-        """Take in what the response said of the bucket."""
+        """Correct the copy by what the response says about the bucket."""
         self.limit = limit.limit
         if limit.reset_s > 0 and limit.limit - limit.remaining > RESERVE * limit.limit:
             self._rate = (limit.limit - limit.remaining) / limit.reset_s  # reset: until it is full

@@ -1,7 +1,7 @@
 """What did the current call's response say?
 
-A client's successful response rarely reaches the executor: the user's function returns an answer,
-not headers. `observe` lets it pass on what it saw.
+The executor rarely sees a successful response: the user's function returns an answer, not headers.
+`observe` lets the function pass on the headers and usage.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Observation:
-    """What was seen during one call. Written perhaps from another thread, read when it is over."""
+    """What one call observed. May be written from another thread; read when the call ends."""
 
     __slots__ = ("headers", "usage")
 
@@ -24,13 +24,13 @@ _current: ContextVar[Observation | None] = ContextVar("limpet_observation", defa
 
 
 def observe(*, headers: Any = None, usage: Mapping[str, float] | None = None) -> None:
-    """Tell the pacer of the current call what its response said; elsewhere, do nothing.
+    """Pass what the current call's response said to its pacer.
 
-    Call it inside the function that an executor runs, also in a thread that it started with
-    `asyncio.to_thread`.
+    Call it inside a function that an executor runs, or in a thread that function starts with
+    `asyncio.to_thread`. Anywhere else it does nothing.
 
     Args:
-        headers: The response's headers, as any client has them.
+        headers: The response's headers, in any client's form.
         usage: What the call used, by name: `{"total_tokens": 812}`.
     """
     observation = _current.get()
@@ -43,13 +43,13 @@ def observe(*, headers: Any = None, usage: Mapping[str, float] | None = None) ->
 
 
 def begin(observation: Observation) -> None:
-    """Have what is observed from here on, in this context, go to `observation`."""
+    """Send what is observed in this context to `observation`, from now on."""
     _current.set(observation)
 
 
 @contextmanager
 def observing() -> Iterator[Observation]:
-    """Have what is observed within go to an observation of its own."""
+    """Send what is observed within the block to a new observation."""
     token = _current.set(observed := Observation())
     try:
         yield observed

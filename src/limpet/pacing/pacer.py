@@ -1,7 +1,7 @@
 """When may the next call to this endpoint start?
 
-The arithmetic is in `adaptive`; here calls queue for their turn, first come, first served, and
-are woken when something changed or their time has come. Nothing polls.
+`adaptive` does the arithmetic. Here calls queue, first come, first served, and are woken when
+something changes or their time comes. Nothing polls.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from limpet.pacing.limits import Limit, number, read_limits
 from limpet.pacing.shapes import lower_cased
 from limpet.pacing.signals import LONGEST_WAIT_S
 from limpet.pacing.state import PaceEvent, PacerState, describe
+from limpet.pacing.ticket import Ticket
 from limpet.pacing.traffic import Sent
 
 logger = logging.getLogger("limpet.pacing")
@@ -26,75 +27,6 @@ logger = logging.getLogger("limpet.pacing")
 MAX_IN_FLIGHT = 1000
 MOST_USAGES = 20
 Cost = float | Mapping[str, float]
-
-
-class Ticket:
-    """Leave for one call. Settle it once, by what became of the call.
-
-    One that is dropped without a word is settled as failed, so that its place is not lost.
-    """
-
-    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent", "own_wait_s")
-
-    def __init__(self, pacer: "Pacer", limits: AdaptiveLimits, sent: Sent) -> None:
-        self._pacer = pacer
-        self._limits = limits
-        self._sent: Sent | None = sent
-        self.own_wait_s: float | None = None
-
-    def ok(self, *, headers: object = None, usage: object = None) -> None:
-        """The call was answered; what its response said helps the pacer."""
-        sent = self._take()
-        if self._is_current():
-            self._pacer._settle_ok(sent, headers, usage)  # noqa: SLF001 - its other half
-
-    def refused(
-        self,
-        *,
-        retry_after: float | None = None,
-        headers: object = None,
-        limits: tuple[Limit, ...] = (),
-        at_once: bool = False,
-    ) -> bool:
-        """The call was refused; returns whether other calls get through meanwhile.
-
-        `at_once`: because of the number in flight. Where `own_wait_s` is set then, it was this
-        call's bad luck, and it alone has to wait.
-        """
-        sent = self._take()
-        if not self._is_current():
-            return True
-        own = self._pacer._settle_refused(sent, retry_after, headers, limits, at_once)  # noqa: SLF001
-        self.own_wait_s = (number(retry_after) or 0.0) if own else None
-        return not self._pacer.blocked
-
-    def failed(self, *, timeout: bool = False) -> bool:
-        """The call failed; returns whether to charge it: in an outage, it is not its own fault."""
-        sent = self._take()
-        if not self._is_current():
-            return True
-        return self._pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
-
-    def void(self) -> None:
-        """The call was not made, or cancelled by ourselves: it says nothing of the endpoint."""
-        sent = self._take()
-        if self._is_current():
-            self._pacer._settle_void(sent)  # noqa: SLF001
-
-    def _take(self) -> Sent:
-        if self._sent is None:
-            raise LimpetError("this ticket is settled already")
-        asyncio.get_running_loop()  # off the loop this raises, and the ticket stays good
-        sent, self._sent = self._sent, None
-        return sent
-
-    def _is_current(self) -> bool:
-        """Tell whether the pacer still is on the event loop that this ticket is from."""
-        return self._pacer._limits is self._limits  # noqa: SLF001
-
-    def __del__(self) -> None:
-        if self._sent is not None and self._is_current():
-            self._pacer._settle_dropped(self._sent)  # noqa: SLF001
 
 
 class _Waiter:
@@ -111,9 +43,9 @@ class Pacer:
     """Paces the calls to one endpoint: finds its limit and stays just under it.
 
     Args:
-        key: What is paced: a provider, an account and a model; shown in messages.
-        max_in_flight: Calls in flight at most, whatever the endpoint would take.
-        clock: The time in seconds; None: the running loop's.
+        key: The endpoint: a provider, an account and a model; shown in messages.
+        max_in_flight: Maximum calls in flight, even if the endpoint accepts more.
+        clock: Returns the time in seconds; None: the running loop's.
     """
 
     def __init__(
@@ -132,19 +64,19 @@ class Pacer:
         self._timer: asyncio.TimerHandle | None = None
         self._memory: dict[str, Any] = {}
         self._listeners: list[Callable[[PaceEvent], None]] = []
-        self._told: tuple[object, ...] = ()
+        self._announced: tuple[object, ...] = ()
         self._counts = {"sent": 0, "refused": 0, "failed": 0}
         self._usage: dict[str, float] = {}
 
-    # ---- asking -----------------------------------------------------------------------------
+    # ---- acquiring --------------------------------------------------------------------------
 
     async def acquire(self, cost: Cost = 1, *, owner: object = None) -> Ticket:
-        """Wait for leave to make one call.
+        """Wait until one call may start.
 
         Args:
-            cost: What the call is expected to cost: a number of tokens, or a mapping by
-                dimension (`{"tokens": 900, "requests": 1}`).
-            owner: Who asks. Failures of one owner, however many, are no outage.
+            cost: Estimated cost of the call: a number of tokens, or a mapping by dimension
+                (`{"tokens": 900, "requests": 1}`).
+            owner: The caller. Failures of a single owner never count as an outage.
         """
         ticket = self.acquire_nowait(cost, owner=owner)
         if ticket is not None:
@@ -163,7 +95,7 @@ class Pacer:
             raise
 
     def acquire_nowait(self, cost: Cost = 1, *, owner: object = None) -> Ticket | None:
-        """Return leave for one call if it can be had at once and nobody waits for it."""
+        """Return a ticket if a call may start now and no other call is waiting."""
         limits = self._bound()
         if self._waiters:
             return None
@@ -180,11 +112,11 @@ class Pacer:
         return Ticket(self, limits, sent)
 
     def _grant(self) -> None:
-        """Give leave to whoever is first in line, as far as it goes; set the timer for the rest."""
+        """Issue tickets to waiting calls, in order, and set a timer for the rest."""
         limits = self._bound()
         while self._waiters:
             first = self._waiters[0]
-            if first.future.done():  # cancelled, and not yet awake to leave by itself
+            if first.future.done():  # cancelled, but not yet woken to remove itself
                 self._waiters.popleft()
                 continue
             if limits.wait_s(first.cost, first.costs) != 0:
@@ -193,7 +125,7 @@ class Pacer:
             first.future.set_result(self._issue(limits, first.cost, first.costs, first.owner))
         self._set_timer()
 
-    def _grant_in_time(self, due: float) -> None:
+    def _grant_when_due(self, due: float) -> None:
         assert self._loop is not None
         self._bound().timer_late_s = max(0.0, self._loop.time() - due)
         self._grant()
@@ -208,12 +140,12 @@ class Pacer:
         wait = limits.wait_s(first.cost, first.costs)
         if wait is not None:
             assert self._loop is not None
-            # A hair later than asked: a timer may fire a tick early, and would find nothing yet.
+            # Slightly later than needed: a timer may fire a tick early.
             due = self._loop.time() + wait + 1e-6
-            self._timer = self._loop.call_at(due, self._grant_in_time, due)
+            self._timer = self._loop.call_at(due, self._grant_when_due, due)
 
     def _bound(self) -> AdaptiveLimits:
-        """Return the limits, on the clock of the loop that runs now."""
+        """Return the limits, on the running loop's clock."""
         loop = asyncio.get_running_loop()
         if self._limits is not None and loop is self._loop:
             return self._limits
@@ -224,7 +156,7 @@ class Pacer:
                 hint="use one pacer per event loop",
             )
         learned = self.memory
-        self._waiters.clear()  # of a loop that was closed without them
+        self._waiters.clear()  # left over from a closed loop
         self._loop = loop
         self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
         memory.restore(self._limits, learned)
@@ -249,15 +181,15 @@ class Pacer:
         sent: Sent,
         retry_after: float | None,
         headers: object,
-        told: tuple[Limit, ...],
-        at_once: bool,  # noqa: FBT001 - handed on
+        known: tuple[Limit, ...],
+        at_once: bool,  # noqa: FBT001 - passed on
     ) -> bool:
         self._counts["refused"] += 1
         wait = min(number(retry_after) or 0.0, LONGEST_WAIT_S)
-        all_told = [*told, *self._read(headers)]
-        own = self._bound().refused(sent, wait, all_told, at_once=at_once)
+        limits = [*known, *self._read(headers)]
+        waits_alone = self._bound().refused(sent, wait, limits, at_once=at_once)
         self._after("refused")
-        return own
+        return waits_alone
 
     def _settle_failed(self, sent: Sent, *, timeout: bool) -> bool:
         self._counts["failed"] += 1
@@ -271,7 +203,7 @@ class Pacer:
         self._after("void")
 
     def _settle_dropped(self, sent: Sent) -> None:
-        # Perhaps in another thread, or in the middle of anything: wherever the collector ran.
+        # May run in another thread or inside any code: wherever the garbage collector runs.
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(lambda: self._settle_failed(sent, timeout=False))
 
@@ -281,38 +213,38 @@ class Pacer:
     def _after(self, what: str) -> None:
         self._grant()
         if self._listeners:
-            self._tell(what)
+            self._announce(what)
 
-    # ---- explaining itself ----------------------------------------------------------------------
+    # ---- state ----------------------------------------------------------------------------------
 
     @property
     def state(self) -> PacerState:
-        """What it knows, and why it waits."""
+        """What the pacer knows, and why it waits."""
         return describe(self._limits, len(self._waiters), self._counts, self._usage)
 
     @property
     def blocked(self) -> bool:
-        """Nothing gets through, and only probes are sent."""
+        """Whether no calls succeed and only probes are sent."""
         return self._limits is not None and self._limits.blocked is not None
 
     @property
     def blocked_s(self) -> float:
-        """For how many seconds nothing has got through; 0 while calls do."""
+        """For how many seconds no call has succeeded; 0 while calls succeed."""
         limits = self._limits
         return limits.clock() - limits.breaker.since if limits and limits.blocked else 0.0
 
     def subscribe(self, listener: Callable[[PaceEvent], None]) -> Callable[[], None]:
-        """Have `listener` called at every change of pace; returns how to unsubscribe."""
+        """Call `listener` at every change of pace. Returns a function to unsubscribe."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    def _tell(self, what: str) -> None:
+    def _announce(self, what: str) -> None:
         assert self._limits is not None
         state = self.state
-        shown = (state.binding, state.rate, state.in_flight_cap, state.per_minute, state.blocked)
-        if shown == self._told:
+        pace = (state.binding, state.rate, state.in_flight_cap, state.per_minute, state.blocked)
+        if pace == self._announced:
             return
-        self._told = shown
+        self._announced = pace
         event = PaceEvent(self._limits.clock(), self.key, what, state)
         for listener in list(self._listeners):
             try:
@@ -320,11 +252,11 @@ class Pacer:
             except Exception:
                 logger.exception("a listener of the pacer %r failed", self.key)
 
-    # ---- remembering ----------------------------------------------------------------------------
+    # ---- memory ---------------------------------------------------------------------------------
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What it learned, as plain JSON: give it to a later pacer of the same endpoint."""
+        """What it learned, as plain JSON, for a later pacer of the same endpoint."""
         return dict(self._memory) if self._limits is None else memory.save(self._limits)
 
     @memory.setter
@@ -335,9 +267,9 @@ class Pacer:
 
 
 def _priced(cost: object) -> tuple[float, Mapping[str, float]]:
-    """Return the cost by which the rate is paced, and the cost of each dimension by its name.
+    """Return the cost that the rate is paced by, and the cost of each dimension.
 
-    An estimate is user code's: one that makes no sense counts as one request.
+    Estimates come from user code: an invalid one counts as one request.
     """
     if isinstance(cost, Mapping):
         amounts = {str(name): number(amount) for name, amount in cost.items()}

@@ -1,7 +1,7 @@
 """Which pacer belongs to this endpoint?
 
-There is one limit for each provider, account and model, so there must be one pacer for it, whoever
-calls. A registry hands it out by that key and can carry what all of them learned to a later run.
+Each provider, account and model has one limit, so all its callers must share one pacer. A registry
+returns the pacer by that key, and carries what the pacers learned to a later run.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -11,16 +11,17 @@ from typing import Any
 
 from limpet.pacing import observation
 from limpet.pacing.observation import Observation
-from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer, Ticket
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer
 from limpet.pacing.signals import FailureKind, classify
+from limpet.pacing.ticket import Ticket
 
 
 class PacerRegistry:
     """Pacers by their endpoint's key.
 
     Args:
-        max_in_flight: Calls in flight at most, for each of them.
-        memory: What the pacers of an earlier run had learned.
+        max_in_flight: Maximum calls in flight, for each pacer.
+        memory: What the pacers of an earlier run learned.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class PacerRegistry:
 
     @property
     def memory(self) -> dict[str, Any]:
-        """What all of them learned, by key, as plain JSON; also of those not asked for yet."""
+        """What the pacers learned, by key, as plain JSON, including those not used yet."""
         return {**self._memory, **{key: pacer.memory for key, pacer in self._pacers.items()}}
 
 
@@ -54,7 +55,7 @@ _current: ContextVar[PacerRegistry | None] = ContextVar("limpet_pacers", default
 
 @contextmanager
 def pacing_with(registry: PacerRegistry) -> Iterator[None]:
-    """Have `endpoint` ask these pacers, in this context."""
+    """Use these pacers for `endpoint` within the block."""
     token = _current.set(registry)
     try:
         yield
@@ -64,35 +65,35 @@ def pacing_with(registry: PacerRegistry) -> Iterator[None]:
 
 @asynccontextmanager
 async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
-    """Wait for leave to make one call, and pace it: what is done within is that call.
+    """Pace one call: wait until it may start, then make it within the block.
 
-    For a workflow or an evaluator that calls several endpoints, and therefore says `endpoint=None`:
-    each of its calls is paced, and not the cell. Whoever in the run names the same endpoint shares
-    its pacer. What the call raises goes on to the run, which tries the cell again, and tells the
-    pacer, as `observe` within it does. Outside a run it does nothing.
+    For a workflow or evaluator that calls several endpoints and therefore has `endpoint=None`: each
+    call is paced, instead of the cell. All callers of an endpoint in a run share its pacer. An
+    exception raised in the block is reported to the pacer and propagates, so that the run retries
+    the cell. `observe` in the block is about this call. Outside a run this does nothing.
 
     Args:
         key: The endpoint: a provider, an account and a model.
-        cost: What the call is expected to cost: a number of tokens, or a mapping by dimension.
+        cost: Estimated cost of the call: a number of tokens, or a mapping by dimension.
     """
     registry = _current.get()
     if registry is None:
         yield
         return
     ticket = await registry.get(key).acquire(cost)
-    with observation.observing() as seen:
+    with observation.observing() as observed:
         try:
             yield
         except Exception as error:
-            _settle(ticket, error, seen)
+            _settle(ticket, error, observed)
             raise
         except BaseException:
             ticket.void()
             raise
-        ticket.ok(headers=seen.headers, usage=seen.usage)
+        ticket.ok(headers=observed.headers, usage=observed.usage)
 
 
-def _settle(ticket: Ticket, error: Exception, seen: Observation) -> None:
+def _settle(ticket: Ticket, error: Exception, observed: Observation) -> None:
     if isinstance(error, TimeoutError):
         ticket.failed(timeout=True)
         return
@@ -102,5 +103,5 @@ def _settle(ticket: Ticket, error: Exception, seen: Observation) -> None:
         ticket.refused(retry_after=wait_s, limits=signal.limits, at_once=signal.at_once)
     elif signal.outage and signal.kind is FailureKind.TRANSIENT:
         ticket.failed()
-    else:  # the endpoint did its part
-        ticket.ok(headers=seen.headers, usage=seen.usage)
+    else:  # the endpoint answered
+        ticket.ok(headers=observed.headers, usage=observed.usage)

@@ -1,8 +1,8 @@
-"""What does this failure mean: slow down, try again, give up, or stop?
+"""What does this failure mean: slow down, retry, give up, or stop?
 
-Exceptions are read by their shape (status, headers, error code, class name), so no provider's
-library is imported and any client's errors are understood. What user code and providers put into
-an exception is hostile input: reading it never raises.
+Exceptions are recognised by their shape (status, headers, error code, class name), so no client
+library is imported and any client's errors work. Their contents are untrusted input: reading them
+never raises.
 """
 
 import re
@@ -26,9 +26,9 @@ PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
 QUOTA_STATUSES = frozenset({402})
 OVERLOADED_STATUSES = frozenset({529})  # Anthropic
 LONGEST_WAIT_S = 600.0
-"""A wait beyond this is no pushback: the run stops, to be resumed."""
+"""The run stops on a longer wait, to be resumed later."""
 
-# What an error code or type says, wherever it stands: lower case, a part is enough.
+# Lower case; a match anywhere in the error code, type or message is enough.
 QUOTA_WORDS = (
     "insufficient_quota",
     "insufficient_balance",
@@ -54,9 +54,9 @@ THROTTLE_CODES = frozenset(
 )
 OUTAGE_CODES = frozenset({"unavailable", "deadline_exceeded"})  # gRPC
 OVERLOAD_CODES = frozenset({"overloaded_error", "overloaded", "slow_down"})
-# In user code these are mistakes that the next attempt would only repeat.
+# Mistakes in user code that the next attempt would only repeat.
 PERMANENT_TYPES = (NameError, SyntaxError, ImportError)
-# A client's own names for a connection that broke, beside the built-in ones.
+# Clients' own class names for broken connections.
 OUTAGE_NAMES = re.compile("Connect|Network|Transport|Timeout|Protocol|Disconnected|gaierror")
 _CHAIN_LIMIT = 20
 _TOTAL_LIMIT = 1000
@@ -66,24 +66,24 @@ class FailureKind(StrEnum):
     """What to do about a failed attempt."""
 
     RATE_LIMIT = "rate_limit"
-    """Slow down and try again."""
+    """Slow down and retry."""
     TRANSIENT = "transient"
-    """Try again."""
+    """Retry."""
     MISTAKE = "mistake"
-    """Try once more at most: it looks like a fault of the code, which stays."""
+    """Retry once at most: it looks like a mistake in the code."""
     PERMANENT = "permanent"
-    """Fail at once: another attempt cannot help."""
+    """Fail at once: a retry cannot help."""
     QUOTA = "quota"
-    """Stop the run: nothing will work until the account is topped up or the day is over."""
+    """Stop the run: nothing works until the account is topped up or the quota resets."""
     SETUP = "setup"
-    """Stop the run: every call would be refused in the way it is made."""
+    """Stop the run: every call would fail the same way."""
 
 
 _KIND_BY_STATUS = {
     **dict.fromkeys(PERMANENT_STATUSES, FailureKind.PERMANENT),
     **dict.fromkeys(QUOTA_STATUSES, FailureKind.QUOTA),
 }
-# When several calls inside one attempt failed, the gravest decides.
+# If several exceptions are grouped, the most serious one decides.
 _GRAVEST_FIRST = (
     FailureKind.SETUP,
     FailureKind.QUOTA,
@@ -100,11 +100,11 @@ class Signal:
 
     Attributes:
         kind: What to do about it.
-        retry_after_s: The wait in seconds that the server named, if it did.
-        overloaded: The server pushes back, though it calls it no rate limit.
-        outage: It looks as if the server itself were down: 5xx, a broken connection, a time-out.
-        limits: What the response said of the provider's limits.
-        at_once: What is too much is the number of calls in flight, by the server's own word.
+        retry_after_s: Seconds the server asks to wait, if it does.
+        overloaded: The server is overloaded, though it does not call it a rate limit.
+        outage: The server seems to be down: 5xx, a broken connection, a timeout.
+        limits: The provider's limits, from the response.
+        at_once: The server says that too many calls are in flight.
     """
 
     kind: FailureKind
@@ -116,21 +116,21 @@ class Signal:
 
     @property
     def pushback(self) -> bool:
-        """The server took no notice of the call, because it has enough of them."""
+        """Whether the server refused the call because there are too many."""
         overload = self.overloaded and self.kind is FailureKind.TRANSIENT
         return overload or self.kind is FailureKind.RATE_LIMIT
 
 
 def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = None) -> Signal:
-    """Say what a failure means.
+    """Return what a failure means.
 
-    The exception itself is asked first, then its causes (`raise … from …`), and the first that
-    is recognised decides. A failure nobody recognises is transient.
+    The exception is checked first, then its causes (`raise … from …`); the first one recognised
+    decides. A failure that is not recognised is transient.
 
     Args:
-        error: Whatever the call raised.
-        wall_clock: Seconds since the epoch, for a `Retry-After` that is a date in a response
-            which carries no `Date` of its own.
+        error: The exception the call raised.
+        wall_clock: Returns seconds since the epoch, for a `Retry-After` date in a response
+            without a `Date` header.
     """
     return recognised(error, wall_clock=wall_clock) or Signal(FailureKind.TRANSIENT)
 
@@ -138,10 +138,10 @@ def classify(error: BaseException, *, wall_clock: Callable[[], float] | None = N
 def recognised(
     error: BaseException, *, wall_clock: Callable[[], float] | None = None
 ) -> Signal | None:
-    """Say what a failure means, as `classify` does; None if nobody recognises it."""
+    """Return what a failure means, like `classify`; None if it is not recognised."""
     try:
         return _first_recognised(error, wall_clock or clock.wall_time, set())
-    except BaseException as odd:  # an exception may be hostile in ways nobody foresees
+    except BaseException as odd:  # reading an exception's attributes may raise anything
         if is_interrupt(odd):
             raise
         return None
@@ -150,18 +150,18 @@ def recognised(
 def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]) -> float | None:
     """Return the wait that a response's headers ask for, in seconds, or None.
 
-    The finer ones in milliseconds are preferred; `retry-after` is a number of seconds or an
-    HTTP date, counted from the response's own `Date`. Header names must be in lower case.
+    Headers in milliseconds are preferred. `retry-after` is a number of seconds or an HTTP date,
+    relative to the response's `Date`. Header names must be lower case.
     """
     for name in ("retry-after-ms", "grpc-retry-pushback-ms"):
-        fine = number(headers.get(name))
-        if fine is not None:
-            return fine / 1000
-    named = headers.get("retry-after")
-    plain = number(named)
-    if plain is not None:
-        return plain
-    until = http_date(named)
+        milliseconds = number(headers.get(name))
+        if milliseconds is not None:
+            return milliseconds / 1000
+    value = headers.get("retry-after")
+    seconds = number(value)
+    if seconds is not None:
+        return seconds
+    until = http_date(value)
     if until is None:
         return None
     answered_at = http_date(headers.get("date"))
@@ -174,18 +174,18 @@ def retry_after_s(headers: Mapping[str, str], *, wall_clock: Callable[[], float]
 def _first_recognised(
     error: BaseException | None, wall_clock: Callable[[], float], seen: set[int]
 ) -> Signal | None:
-    # The limits and `seen` end chains that are circular or so long that somebody means harm.
+    # The limits and `seen` end chains that are circular or maliciously long.
     for _ in range(_CHAIN_LIMIT):
         if error is None or id(error) in seen or len(seen) >= _TOTAL_LIMIT:
             return None
         seen.add(id(error))
         if isinstance(error, BaseExceptionGroup):
-            inner = [_first_recognised(one, wall_clock, seen) for one in error.exceptions]
-            found = _gravest([signal for signal in inner if signal is not None])
+            inner = [_first_recognised(member, wall_clock, seen) for member in error.exceptions]
+            signal = _gravest([signal for signal in inner if signal is not None])
         else:
-            found = _signal_of(error, wall_clock)
-        if found is not None:
-            return found
+            signal = _signal_of(error, wall_clock)
+        if signal is not None:
+            return signal
         error = error.__cause__
     return None
 
@@ -213,8 +213,8 @@ def _signal_of(exc: BaseException, wall_clock: Callable[[], float]) -> Signal | 
     if kind is None and not outage:
         return None
     at_once = _says_at_once(exc, headers)
-    # A place is free when a call ends: the wait that goes with it is that of another limit.
-    wait = None if at_once else _wait_named_by(exc, headers, wall_clock)
+    # A slot is free as soon as a call ends: a named wait belongs to another limit.
+    wait = None if at_once else _requested_wait(exc, headers, wall_clock)
     codes = set(shapes.codes_of(exc))
     return Signal(
         kind or FailureKind.TRANSIENT,
@@ -271,30 +271,30 @@ def _is_outage(exc: BaseException, status: int | None) -> bool:
 
 
 def _says_quota(exc: BaseException) -> bool:
-    # Wrappers such as litellm keep only the text of the provider's answer. httpx and requests
-    # keep its bytes, here once they were read; their public names would read them now.
+    # Wrappers like litellm keep only the text of the provider's answer. httpx and requests store
+    # the bytes they have read in `_content`; their public properties would read from the network.
     raw = shapes.get(shapes.get(exc, "response"), "_content")
-    told = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), shapes.text_of(exc)]
+    texts = [*shapes.codes_of(exc), *shapes.gemini_quota_ids(exc), shapes.text_of(exc)]
     if isinstance(raw, bytes):
-        told.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
-    plain = [re.sub("[- ]", "_", one) for one in told]
-    return any(word in one for word in QUOTA_WORDS for one in plain)
+        texts.append(shapes.decoded(raw[: shapes.TEXT_LIMIT]).lower())
+    normalized = [re.sub("[- ]", "_", text) for text in texts]
+    return any(word in text for word in QUOTA_WORDS for text in normalized)
 
 
 def _says_at_once(exc: BaseException, headers: Mapping[str, str]) -> bool:
-    named = headers.get("rate_limit_type", "").lower()  # LiteLLM
-    told = (named, *shapes.codes_of(exc), shapes.text_of(exc))
-    return any(word in one for word in AT_ONCE_WORDS for one in told)
+    limit_type = headers.get("rate_limit_type", "").lower()  # LiteLLM
+    texts = (limit_type, *shapes.codes_of(exc), shapes.text_of(exc))
+    return any(word in text for word in AT_ONCE_WORDS for text in texts)
 
 
-def _wait_named_by(
+def _requested_wait(
     exc: BaseException, headers: Mapping[str, str], wall_clock: Callable[[], float]
 ) -> float | None:
-    named = number(shapes.get(exc, "retry_after"))
-    if named is None:
-        named = retry_after_s(headers, wall_clock=wall_clock)
-    if named is not None:
-        return named
+    wait = number(shapes.get(exc, "retry_after"))
+    if wait is None:
+        wait = retry_after_s(headers, wall_clock=wall_clock)
+    if wait is not None:
+        return wait
     for detail in shapes.gemini_details(exc):
         delay = shapes.get(detail, "retryDelay")
         if isinstance(delay, str):

@@ -1,4 +1,4 @@
-"""Why does it wait? What a pacer says of itself."""
+"""What is a pacer doing, and why does it wait?"""
 
 import math
 from collections.abc import Mapping
@@ -9,36 +9,36 @@ from limpet.pacing.adaptive import AdaptiveLimits
 WORDS = {
     "rate": "at the provider's limit",
     "quota": "at the provider's limit per minute",
-    "in_flight": "at the number in flight that pays",
+    "in_flight": "at the concurrency that pays off",
     "headers": "at the limit the provider names",
     "refused": "the provider refuses everything: probing",
     "down": "the provider is down: probing",
     "hold": "waiting as the provider asked",
     "start": "finding the provider's limit",
-    "most": "as many at a time as max_concurrency allows",
+    "most": "at max_concurrency",
     "nothing": "as fast as calls come",
 }
-"""What each `binding` means to a person."""
+"""What each `binding` means, for people."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacerState:
-    """A pacer at one moment.
+    """A snapshot of a pacer.
 
     Attributes:
-        rate: The known ceiling in cost per second; None: none is known.
-        in_flight_cap: The known ceiling of calls in flight.
-        per_minute: The known ceiling in cost per minute.
+        rate: Known limit in cost per second; None: unknown.
+        in_flight_cap: Known limit of calls in flight; None: unknown.
+        per_minute: Known limit in cost per minute; None: unknown.
         limit: Calls that may be in flight now.
-        in_flight: Calls that are.
-        waiting: Calls in line.
-        binding: Which of them all holds the pace: a word.
-        blocked: "refused" or "down" while nothing gets through.
-        calls_per_s: Calls started per second, over the last minute.
-        sent: Calls in all.
-        refused: Of these, refused.
-        failed: Of these, failed.
-        usage: What the calls reported to have used.
+        in_flight: Calls in flight.
+        waiting: Calls waiting for a ticket.
+        binding: What limits the pace now, one of the keys of `WORDS`.
+        blocked: "refused" or "down" while no calls succeed.
+        calls_per_s: Calls started per second over the last minute.
+        sent: Number of calls.
+        refused: Number of refused calls.
+        failed: Number of failed calls.
+        usage: Total usage that the calls reported.
     """
 
     rate: float | None
@@ -61,7 +61,7 @@ class PacerState:
 
 @dataclass(frozen=True, slots=True)
 class PaceEvent:
-    """A change of pace: when, of which endpoint, after what, and how it stands now."""
+    """A change of pace: when, for which endpoint, after what, and the new state."""
 
     at: float
     key: str
@@ -75,8 +75,8 @@ def describe(
     counts: Mapping[str, int],
     usage: Mapping[str, float],
 ) -> PacerState:
-    """Put a pacer's inside into words and numbers."""
-    begun = limits is not None
+    """Return a snapshot of a pacer."""
+    started = limits is not None
     limits = limits or AdaptiveLimits(lambda: 0.0, 1)
     return PacerState(
         rate=_known(limits.rate.top),
@@ -85,7 +85,7 @@ def describe(
         limit=limits.limit(),
         in_flight=limits.in_flight,
         waiting=waiting,
-        binding=limits.binding() if begun else "start",
+        binding=limits.binding() if started else "start",
         blocked=limits.blocked,
         calls_per_s=limits.calls_per_s(),
         sent=counts["sent"],

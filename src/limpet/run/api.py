@@ -13,7 +13,7 @@ from limpet.datasets.choosing import Selection
 from limpet.evaluators import as_evaluators
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
-from limpet.executors.threads import Threads, to_its_end
+from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
 from limpet.run.executing.session import Evaluation
 from limpet.run.options import (
@@ -184,17 +184,17 @@ async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationRes
     threads = Threads()
     evaluation = Evaluation(_request(prepared, view))
     try:
-        await to_its_end(threads.run(lambda _: evaluation.open(), None))
+        await uninterrupted(threads.run(lambda _: evaluation.open(), None))
         with evaluation.hearing_signals():
             try:
                 await evaluation.conduct()
             except asyncio.CancelledError:
                 # Stopped is not lost: what is finished is in the files all the same.
-                await to_its_end(threads.run(lambda _: _ended(evaluation), None))
+                await uninterrupted(threads.run(lambda _: _ended(evaluation), None))
                 raise
-            return await to_its_end(threads.run(lambda _: _ended(evaluation), None))
+            return await uninterrupted(threads.run(lambda _: _ended(evaluation), None))
     finally:
-        await to_its_end(threads.run(lambda _: evaluation.close(), None))
+        await uninterrupted(threads.run(lambda _: evaluation.close(), None))
         threads.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack, overload
 from limpet.arguments import function as checked_function
 from limpet.executors.attempts import InputT, OutputT
 from limpet.executors.hooks import OnComplete
-from limpet.executors.threads import Threads, to_its_end
+from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.journaled_map import KeptMapping
 from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
 from limpet.run.plain_map import Mapping
@@ -128,11 +128,11 @@ async def amap(
     mapping = _mapping(fn, inputs, journal, key, watcher, options)
     threads = Threads()  # not asyncio's: calls that hang may hold all of those
     try:
-        await to_its_end(threads.run(lambda _: mapping.open(), None))
+        await uninterrupted(threads.run(lambda _: mapping.open(), None))
         results = await mapping.executor.execute(mapping.inputs)
-        return await to_its_end(threads.run(lambda _: mapping.finish(*results), None))
+        return await uninterrupted(threads.run(lambda _: mapping.finish(*results), None))
     finally:
-        await to_its_end(threads.run(lambda _: mapping.close(), None))
+        await uninterrupted(threads.run(lambda _: mapping.close(), None))
         threads.close()
 
 

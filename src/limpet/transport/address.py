@@ -1,4 +1,4 @@
-"""Where does a call go, and what of that may be shown?"""
+"""Where does a call go, and which parts of the address may be shown?"""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address:
-    """The address of a server, without the credentials that may stand in it.
+    """The address of a server, without the credentials it may contain.
 
     Args:
         url: The address as the user gave it.
-        argument: What the user calls it, for the message.
+        argument: The name of the argument, for error messages.
 
     Attributes:
         url: The address.
-        origin: scheme://host:port: whose server it is.
+        origin: scheme://host:port.
         scheme: "http" or "https".
-        host: The host's name.
+        host: The host name.
         port: The port.
         path: The path, without the query, which may hold a secret.
         relative: Path and query.
-        authorization: The header that the credentials in it become; None: there are none.
-        secrets: What of it must not be shown.
-        keys: Those of its query's values that are secrets.
+        authorization: Header value made of its credentials; None: it has none.
+        secrets: Parts that must not be shown.
+        keys: Query values that are secrets.
 
     Raises:
-        LimpetError: It is no address of a server.
+        LimpetError: `url` is not an http or https URL.
     """
 
     def __init__(self, url: Any, argument: str) -> None:
@@ -41,15 +41,16 @@ class Address:
         except (ValueError, TypeError, AttributeError):
             parts, port = urlsplit(""), None
         if parts.scheme not in _PORTS or not parts.hostname or "{{" in parts.netloc:
-            # The value is not shown: there may be a password in it.
+            # The value is not shown: it may contain a password.
             raise LimpetError(
                 f"{argument}: must be the address of a server",
-                hint="such as http://localhost:8000; placeholders only in its path and query",
+                hint="for example http://localhost:8000; placeholders are allowed in the path and "
+                "query only",
             )
         self.scheme, self.host = parts.scheme, parts.hostname
         self.port = port or _PORTS[parts.scheme]
-        place = f"[{self.host}]" if ":" in self.host else self.host
-        self.origin = f"{self.scheme}://{place}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        self.origin = f"{self.scheme}://{host}:{self.port}"
         netloc = parts.netloc.rpartition("@")[2]
         self.url = urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))
         self.path = parts.path or "/"
@@ -62,15 +63,15 @@ class Address:
 
 
 def basic(user: str, password: str | None) -> str:
-    """Return the header's value that the credentials in an address become."""
+    """Return the Authorization header for the credentials in an address."""
     pair = f"{unquote(user)}:{unquote(password or '')}"
     return f"Basic {b64encode(pair.encode()).decode()}"
 
 
 def secrets_in(parts: SplitResult) -> tuple[str, ...]:
-    """Return what must not be shown of an address: user, password, telling values of its query."""
-    written = [one for one in (parts.username, parts.password) if one]
-    return (*written, *map(unquote, written), *_keys_in(parts))
+    """Return the parts of an address to hide: user, password, secret query values."""
+    credentials = [part for part in (parts.username, parts.password) if part]
+    return (*credentials, *map(unquote, credentials), *_keys_in(parts))
 
 
 def _keys_in(parts: SplitResult) -> tuple[str, ...]:
@@ -79,21 +80,21 @@ def _keys_in(parts: SplitResult) -> tuple[str, ...]:
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the headers to send. A message never shows a value.
+    """Return the headers to send. Messages never show a value.
 
     Raises:
-        LimpetError: One cannot be sent.
+        LimpetError: A header cannot be sent.
     """
     if headers is not None and not isinstance(headers, Mapping):
-        raise LimpetError("headers: must be a mapping of names to texts")
+        raise LimpetError("headers: must be a mapping of names to strings")
     checked = {}
     for name, value in (headers or {}).items():
         named = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
         if not named and not (isinstance(name, str) and name.replace("-", "").isidentifier()):
-            raise LimpetError(f"headers: {name!r} is no name of a header")
+            raise LimpetError(f"headers: {name!r} is not a valid header name")
         if not isinstance(value, str):
-            raise LimpetError(f"headers: the value of {name!r} must be text")
-        if any(sign in value for sign in "\r\n\0"):
-            raise LimpetError(f"headers: the value of {name!r} holds a line break")
+            raise LimpetError(f"headers: the value of {name!r} must be a string")
+        if any(character in value for character in "\r\n\0"):
+            raise LimpetError(f"headers: the value of {name!r} contains a line break")
         checked[name] = value
     return checked

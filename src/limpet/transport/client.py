@@ -1,7 +1,7 @@
 """How does a call get to a server, and its response back?
 
-One session and one pool of connections for a run. Nothing is sent before `open` has found somebody
-there; what becomes of a server later is the pacer's matter.
+A run uses one session and one pool of connections. No call is sent before `open` has connected to
+the server; the pacer handles outages after that.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ _JSON = "application/json"
 _MOST_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SAME_METHOD = frozenset({307, 308})
-# Many servers close an idle connection after 5 s; one that is older than this is not used again,
-# for a call that meets a connection being closed is lost.
+# Many servers close idle connections after 5 s, and a call on a connection being closed is lost.
+# So a connection idle for longer than this is not reused.
 _KEEP_ALIVE_S = 4.0
 
 
@@ -39,10 +39,10 @@ class Client:
     """Makes the calls of one workflow.
 
     Args:
-        address: Where they go.
-        headers: The user's, which are secrets.
-        deadlines: How long each part may take.
-        max_response_mb: How much of a response is taken.
+        address: The server's address.
+        headers: The user's headers, treated as secrets.
+        deadlines: How long each part of a call may take.
+        max_response_mb: Maximum size of a response.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Client:
         self._secrets = Secrets(own, address.secrets, address.keys)
         self.show = self._secrets.show
         self._has_credentials = bool(own)
-        # Nothing packed: text this small gains little, and a packed bomb is not even sent.
+        # No compression: it gains little on small text, and a server sends no compression bombs.
         ours = {"Accept-Encoding": "identity", "User-Agent": "limpet"}
         ours = {n: v for n, v in ours.items() if n.lower() not in {o.lower() for o in own}}
         self._headers = CIMultiDict({**ours, **own})
@@ -72,53 +72,55 @@ class Client:
 
     @property
     def secrets(self) -> Iterable[str]:
-        """What must not stand in an answer, though the server may repeat it."""
+        """What must not appear in an answer, even if the server repeats it."""
         return self._secrets.declared
 
-    # ---- before and after -----------------------------------------------------------------------
+    # ---- opening and closing --------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Find out that somebody is there, and get ready to call.
+        """Check that the server accepts connections, and prepare to call it.
 
         Raises:
-            EndpointDownError: Nobody is.
+            EndpointDownError: No connection is possible.
             LimpetError: The environment names a proxy or certificates that cannot be used.
         """
-        await self.close()  # opened twice is opened anew
+        await self.close()  # opening again starts over
         address = self._address
         self._proxy = proxy = proxy_for(address.scheme, f"{address.host}:{address.port}")
         if proxy is not None:
-            told = {} if proxy.authorization is None else {"Authorization": proxy.authorization}
-            self._secrets.add(proxy.secrets, told)
+            headers = {} if proxy.authorization is None else {"Authorization": proxy.authorization}
+            self._secrets.add(proxy.secrets, headers)
         schemes = {address.scheme, "" if proxy is None else proxy.url.partition(":")[0]}
         tls = tls_context() if "https" in schemes else None
-        await self._find(tls)
-        self._say_to_proxy(proxy)
+        await self._try_connection(tls)
+        self._set_proxy_headers(proxy)
         self._session = aiohttp.ClientSession(
             connector=Pool(
-                limit=0,  # how many calls are in flight is the executor's matter
+                limit=0,  # the executor limits the calls in flight
                 ssl=True if tls is None else tls,
                 keepalive_timeout=_KEEP_ALIVE_S,
                 ttl_dns_cache=60,
             ),
-            # Items are asked one by one: none may leave something behind for the next.
+            # No cookies: an item's call must not affect the next.
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=self._deadlines.connect_timeout),
-            auto_decompress=False,  # done by us, piece by piece
+            auto_decompress=False,  # `Reply` does it, in pieces of bounded size
             max_line_size=MOST_HEADER_BYTES,
             max_field_size=MOST_HEADER_BYTES,
         )
 
-    def _say_to_proxy(self, proxy: Proxy | None) -> None:
-        # What is said to the proxy stands beside a call that it passes on, and before a tunnel,
-        # through which the server would read it; there the proxy is to read none of ours either.
-        # So no header is the session's own: aiohttp would say those to both.
-        told = None if proxy is None else proxy.authorization
-        self._proxy_headers = {} if told is None else {"Proxy-Authorization": told}
+    def _set_proxy_headers(self, proxy: Proxy | None) -> None:
+        # Without a tunnel, the proxy's credentials go with the call. With one, they go with
+        # CONNECT only: the server must not see them, nor the proxy our headers. So the session has
+        # no headers of its own: aiohttp would send them to both.
+        authorization = None if proxy is None else proxy.authorization
+        self._proxy_headers = (
+            {} if authorization is None else {"Proxy-Authorization": authorization}
+        )
         self._proxied_headers = CIMultiDict({**self._headers, **self._proxy_headers})
 
-    async def _find(self, tls: ssl.SSLContext | None) -> None:
-        """Open a connection and close it: no call is made."""
+    async def _try_connection(self, tls: ssl.SSLContext | None) -> None:
+        """Open a connection and close it, without making a call."""
         address, proxy = self._address, self._proxy
         if proxy is None:
             who, host, port = address.origin, address.host, address.port
@@ -133,15 +135,15 @@ class Client:
         except ssl.SSLCertVerificationError as error:
             raise EndpointDownError(
                 f"{who}: its certificate is not trusted: {error.verify_message}",
-                hint="SSL_CERT_FILE names a file with the certificates to trust",
+                hint="set SSL_CERT_FILE to a file with the certificates to trust",
             ) from error
-        except OSError as error:  # TooSlowError is one, ssl.SSLError and a name unknown too
+        except OSError as error:  # includes TooSlowError, ssl.SSLError and unknown host names
             why = str(error) if isinstance(error, LimpetError) else f"{who}: {why_not(error)}"
             raise EndpointDownError(
                 why, hint="start the server, or check the address; nothing was called"
             ) from error
         writer.close()
-        with contextlib.suppress(OSError):  # it was there: that is all we wanted to know
+        with contextlib.suppress(OSError):  # the server is there, which is all that matters
             await asyncio.wait_for(writer.wait_closed(), 1.0)
 
     async def close(self) -> None:
@@ -160,25 +162,25 @@ class Client:
         read: Callable[[Reply], Awaitable[T]],
         where: str,
     ) -> T:
-        """Make a call, and return what `read` makes of the response.
+        """Make a call, and return what `read` returns for the response.
 
         Args:
-            method: How.
-            url: Where to.
-            body: What is sent, JSON; None: nothing.
-            read: Takes the response.
-            where: What the call is called in messages.
+            method: The HTTP method.
+            url: The URL.
+            body: The JSON body; None: no body.
+            read: Reads the response.
+            where: The call's name in messages.
 
         Raises:
-            LimpetError: It failed; the type tells the kind of the failure.
+            LimpetError: The call failed; the type says how.
         """
         work = self._ask(method, url, body, read, where)
-        # Without a deadline nothing is put around it: this is passed once for every item.
+        # Without a deadline there is no wrapper: this runs for every item.
         deadline = self._deadlines.timeout
         try:
             if deadline is None:
                 return await work
-            return await within(deadline, work, f"{where}: no whole answer")
+            return await within(deadline, work, f"{where}: no complete answer")
         except LimpetError:
             raise
         except (aiohttp.ClientError, OSError) as error:
@@ -208,7 +210,7 @@ class Client:
                     return await read(Reply(response, where, self._most, pause_s))
                 url = self._redirected(response, method, url, where)
             finally:
-                response.release()  # an unread rest closes the connection
+                response.release()  # closes the connection if the body was not read to its end
         raise PermanentError(f"{where}: redirected more than {_MOST_REDIRECTS} times")
 
     def _send(self, method: str, url: URL, body: bytes | None) -> Awaitable[aiohttp.ClientResponse]:
@@ -219,7 +221,7 @@ class Client:
             method,
             url,
             headers=self._headers if tunnel else self._proxied_headers,
-            # Made here, for aiohttp would look for what fits.
+            # Made here: aiohttp would search for a fitting payload type.
             data=None if body is None else aiohttp.BytesPayload(body, content_type=_JSON),
             allow_redirects=False,
             proxy=None if self._proxy is None else self._proxy.url,
@@ -229,27 +231,29 @@ class Client:
     def _redirected(
         self, response: aiohttp.ClientResponse, method: str, url: URL, where: str
     ) -> URL:
-        """Return where a redirect leads, if we may follow."""
+        """Return the target of a redirect, if it may be followed."""
         status = response.status
-        named = response.headers.get("Location", "")
+        location = response.headers.get("Location", "")
         try:
-            target = url.join(URL(named, encoded=True))
+            target = url.join(URL(location, encoded=True))
             shown = f"{target.origin()}{target.raw_path}"
         except ValueError:
             target, shown = url, ""
-        if not named or not shown:
-            raise PermanentError(f"{where}: status {status} leads nowhere: {self.show(named)}")
+        if not location or not shown:
+            raise PermanentError(
+                f"{where}: status {status} without a valid location: {self.show(location)}"
+            )
         shown = self.show(shown)
         if status not in _SAME_METHOD and method not in ("GET", "HEAD"):
             raise PermanentError(
-                f"{where}: status {status} redirects to {shown}, and would lose what is sent",
-                hint="give that address, if it is the right one",
+                f"{where}: status {status} redirects to {shown}, which would drop the request body",
+                hint="use that address if it is the right one",
             )
         moved = (target.scheme, target.host, target.port) != (url.scheme, url.host, url.port)
         safer = target.scheme == "https" and url.scheme == "http" and target.host == url.host
         if moved and not safer and self._has_credentials:
             raise PermanentError(
                 f"{where}: redirects to another server, {shown}: headers are not sent there",
-                hint="give that address, if it is the right one",
+                hint="use that address if it is the right one",
             )
         return target

@@ -1,4 +1,4 @@
-"""What does it mean for a call when the HTTP client raises?"""
+"""What does an exception of the HTTP client mean for a call?"""
 
 import ssl
 
@@ -9,20 +9,20 @@ from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.failures import ConnectionLostError, Show, refused
 
 MOST_HEADER_BYTES = 2**16
-"""How long one line of a response's head may be. Some gateways put tokens of many kilobytes there,
-and aiohttp alone would stop at 8,190."""
+"""Maximum length of a header line. Some gateways send tokens of many kilobytes, and aiohttp's own
+limit is 8,190."""
 
 
 def translated(
     error: Exception, where: str, show: Show, connect_timeout: float | None
 ) -> LimpetError:
-    """Return the error that says what became of the call.
+    """Return the error that describes how the call failed.
 
     Args:
-        error: What the client raised.
-        where: What the call is called.
-        show: How what others say is shown.
-        connect_timeout: Seconds that the connection could take.
+        error: The client's exception.
+        where: The call's name in messages.
+        show: Formats untrusted text.
+        connect_timeout: Seconds allowed for the connection.
     """
     said = show(str(error) or type(error).__name__)
     match error:
@@ -36,11 +36,11 @@ def translated(
         case aiohttp.ClientConnectorError():
             return ConnectionLostError(f"{where}: no connection: {why_not(error.os_error)}")
         case aiohttp.ServerDisconnectedError():
-            # Also on a connection that was used before: the server may have taken the call and
-            # begun to work, so nothing is sent again behind the back of whoever counts attempts.
+            # Not resent, even on a reused connection: the server may have started to work on the
+            # call, and every attempt is counted.
             return ConnectionLostError(f"{where}: the connection was closed, without a response")
         case aiohttp.ClientPayloadError():
-            why = getattr(error.__cause__, "message", None)  # aiohttp's own words are longer
+            why = getattr(error.__cause__, "message", None)  # aiohttp's own message is longer
             said = show(why or said).rstrip(".")
             return ConnectionLostError(f"{where}: the response breaks off: {said}")
         case aiohttp.ClientResponseError() if _is_too_long(error):
@@ -48,20 +48,20 @@ def translated(
                 f"{where}: a header of the response is longer than {MOST_HEADER_BYTES // 1024} KB"
             )
         case aiohttp.ClientResponseError():
-            return TransientError(f"{where}: what came is not HTTP: {show(error.message)}")
+            return TransientError(f"{where}: the response is not HTTP: {show(error.message)}")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            return PermanentError(f"{where}: no address that can be called")
+            return PermanentError(f"{where}: not a valid address")
     return ConnectionLostError(f"{where}: the connection broke: {said}")
 
 
 def why_not(error: BaseException) -> str:
-    """Say in few words why there is no connection."""
+    """Return a short reason why there is no connection."""
     if isinstance(error, ConnectionRefusedError):
-        return "nobody answers there (connection refused)"
+        return "connection refused"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, ssl.SSLError):
-        return f"it does not speak TLS as we do: {error.reason or error}"
+        return f"TLS failed: {error.reason or error}"
     return str(getattr(error, "strerror", None) or error)
 
 

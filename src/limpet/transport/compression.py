@@ -1,7 +1,7 @@
-"""How is a compressed response read without being drowned by it?
+"""How is a compressed response read safely?
 
-A few kilobytes may unpack to gigabytes. They are unpacked piece by piece, and whoever takes the
-pieces stops when there are too many.
+A few kilobytes may decompress to gigabytes. So they are decompressed in small pieces, and the
+reader stops when the total is too large.
 """
 
 import zlib
@@ -13,16 +13,16 @@ _GZIP_OR_ZLIB = 47
 
 
 class Inflater:
-    """Unpacks gzip and deflate.
+    """Decompresses gzip and deflate.
 
-    `feed` and `end` raise `ValueError` if the bytes are not whole.
+    `feed` and `end` raise `ValueError` if the data is broken or incomplete.
     """
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield what the bytes unpack to, in pieces of bounded size."""
+        """Yield the decompressed bytes, in pieces of bounded size."""
         while chunk:
             if self._inner.eof:  # another part follows
                 self._inner = zlib.decompressobj(_GZIP_OR_ZLIB)
@@ -35,6 +35,6 @@ class Inflater:
                 yield piece
 
     def end(self) -> None:
-        """Check that nothing is missing."""
+        """Check that the data is complete."""
         if not self._inner.eof:
-            raise ValueError("its compressed bytes break off")
+            raise ValueError("its compressed data is incomplete")

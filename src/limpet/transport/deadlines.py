@@ -14,13 +14,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """Seconds; None: no limit but the executor's for the whole attempt.
+    """Time limits in seconds; None: only the executor's limit for the whole attempt.
 
     Attributes:
-        connect_timeout: Until there is a connection, names looked up and TLS agreed.
-        first_byte_timeout: Until the response begins, connecting included.
-        between_bytes_timeout: From one piece of the response to the next.
-        timeout: For all of it.
+        connect_timeout: For connecting, including DNS and TLS.
+        first_byte_timeout: Until the response begins, including connecting.
+        between_bytes_timeout: Between two pieces of the response.
+        timeout: For the whole call.
     """
 
     connect_timeout: float | None
@@ -35,10 +35,10 @@ class Deadlines:
 
 
 async def within(seconds: float | None, work: Awaitable[T], late: str) -> T:
-    """Await something, but not for longer.
+    """Await `work` for at most `seconds`.
 
     Raises:
-        TooSlowError: It took longer; `late` is the message.
+        TooSlowError: It took longer; `late` begins the message.
     """
     if seconds is None:
         return await work

@@ -1,8 +1,7 @@
-"""Which error is it when a call over HTTP fails?
+"""Which error does a failed HTTP call raise?
 
-The kind decides what becomes of the call, and the executors read it off the error: by its type, or
-by status and headers. So one thing matters here: to raise an error of the right shape. What the
-server says in it is hostile, and is shown on one line, cut short.
+Executors decide what to do by the error's type, or by its status and headers, so each failure must
+have the right shape. The server's text is untrusted: it is shown on one line, shortened.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,31 +10,31 @@ from typing import Any
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 
 Show = Callable[[object], str]
-"""Shows something of the server's: on one line, cut short, without our secrets."""
+"""Formats text from the server: on one line, shortened, without our secrets."""
 
-# Below 500 these may pass by themselves; any other is the request's own fault.
+# Statuses below 500 that may succeed later; any other is the request's own fault.
 PASSING_STATUSES = frozenset({402, 408, 409, 425, 429})
 _CREDENTIAL_HINTS = {
-    401: "give the credentials it wants as headers, and run again",
-    407: "put the proxy's user and password into its address, as HTTPS_PROXY or HTTP_PROXY has it: "
+    401: "pass the credentials as headers, and run again",
+    407: "put the proxy's user and password into HTTPS_PROXY or HTTP_PROXY: "
     "http://user:password@host:port",
 }
 UNPROCESSABLE = 422
 NOT_FOUND, WRONG_METHOD = 404, 405
-# They are a success, and yet the answer is not in what came.
+# Successful, but without a complete answer.
 _NO_ANSWER = {
-    202: "the work is only begun, and the answer is not here",
-    204: "there is no content, and so no answer",
-    205: "there is no content, and so no answer",
-    206: "it is only a part of the answer",
+    202: "accepted, but the answer is not ready",
+    204: "no content, so no answer",
+    205: "no content, so no answer",
+    206: "only a part of the answer",
 }
 SUCCESSES = frozenset(range(200, 300)) - _NO_ANSWER.keys()
-"""The statuses of an answer."""
+"""Statuses with an answer."""
 _SERVER_ERROR = 500
 _RATE_LIMITED = 429
 _MOST_HEADERS = 100
 
-# What an agent's own exception tells by its name, where the server passes it on.
+# Names of the agent's own exceptions, if the server passes them on.
 _LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
 _PERMANENT_NAMES = frozenset(
     {
@@ -76,12 +75,12 @@ _BESIDE_AN_ERROR = frozenset(
 
 
 class StatusError(LimpetError):
-    """The server answered with a status that is no success; status and headers tell what to do.
+    """The server answered with an error status; status and headers say what to do.
 
     Attributes:
         status: The status.
         headers: The response's headers, with lower-case names.
-        body: What it said, if that was a JSON object.
+        body: The response's body, if it is a JSON object.
     """
 
     def __init__(
@@ -101,28 +100,28 @@ class StatusError(LimpetError):
 
 
 class ConnectionLostError(TransientError, ConnectionError):
-    """There is no connection, or it broke: perhaps the server is down."""
+    """No connection, or it broke: the server may be down."""
 
 
 class TooSlowError(TransientError, TimeoutError):
-    """A deadline passed: perhaps the server is down."""
+    """A deadline passed: the server may be down."""
 
 
 class WorkflowFailedError(TransientError):
-    """The agent behind the server raised an exception of its own."""
+    """The agent behind the server raised an exception."""
 
 
 def refused(
     where: str, status: int, headers: Mapping[str, str], body: Any, said: str
 ) -> LimpetError:
-    """Return the error of a status that is no success.
+    """Return the error for an error status.
 
     Args:
-        where: Who answered.
+        where: The call's name in messages.
         status: The status.
         headers: The response's headers.
-        body: What it said, as JSON; None if it is none.
-        said: The same, as it is shown.
+        body: The response's JSON; None if it is not JSON.
+        said: The response's text for the message.
     """
     parts = (f"{where}: status {status}", _NO_ANSWER.get(status), said)
     message = ": ".join(part for part in parts if part)
@@ -134,7 +133,7 @@ def refused(
 
 
 def agent_failure(where: str, said: Mapping[str, Any], show: Show) -> LimpetError:
-    """Return the error of the toolkit's error object, by the exception that it names."""
+    """Return the error for the toolkit's error object, by the exception it names."""
     name = said.get("details")
     name = name if isinstance(name, str) else ""
     parts = [show(part) for part in (name, said.get("message", said)) if part]
@@ -147,7 +146,7 @@ def agent_failure(where: str, said: Mapping[str, Any], show: Show) -> LimpetErro
 
 
 def is_agent_error(value: Any) -> bool:
-    """Tell whether a value is the toolkit's error object."""
+    """Return whether a value is the toolkit's error object."""
     return (
         isinstance(value, dict)
         and "value" not in value
@@ -157,9 +156,9 @@ def is_agent_error(value: Any) -> bool:
 
 
 def said_error(value: Any) -> Any:
-    """Return what an object says under `error`; None if it says that nothing went wrong.
+    """Return an object's `error`; None if it reports no error.
 
-    A number is none of it: an agent may be asked for the error of a measurement.
+    A number does not count: an agent may be asked for a measurement error.
     """
     error = value.get("error") if isinstance(value, dict) else None
     if error is True:
@@ -168,25 +167,25 @@ def said_error(value: Any) -> Any:
 
 
 def is_only_error(value: Any) -> bool:
-    """Tell whether an object says that something went wrong, and nothing that could be an answer.
+    """Return whether an object reports an error and contains no possible answer.
 
-    Conservative: with any other key that has a value, it is an answer.
+    Any other key with a value makes it an answer.
     """
     if said_error(value) is None:
         return False
-    return {key for key, one in value.items() if one is not None} <= _BESIDE_AN_ERROR
+    return {key for key, part in value.items() if part is not None} <= _BESIDE_AN_ERROR
 
 
 def wanted_fields(detail: Any, show: Show) -> str:
-    """Say which fields a server that validates its requests found wrong, and why."""
+    """Return which fields failed the server's validation, and why."""
     if not isinstance(detail, list):
         return show(detail)
-    found = []
-    for one in detail[:5]:
-        place = one.get("loc") if isinstance(one, dict) else None
-        if not isinstance(place, list):
-            found.append(show(one))
+    problems = []
+    for problem in detail[:5]:
+        location = problem.get("loc") if isinstance(problem, dict) else None
+        if not isinstance(location, list):
+            problems.append(show(problem))
             continue
-        names = [str(part) for part in place if part != "body"] or ["the body"]
-        found.append(show(f"{'.'.join(names)!r}: {one.get('msg', 'not accepted')}"))
-    return "; ".join(found) or "its detail is empty"
+        names = [str(part) for part in location if part != "body"] or ["the body"]
+        problems.append(show(f"{'.'.join(names)!r}: {problem.get('msg', 'not accepted')}"))
+    return "; ".join(problems) or "its detail is empty"

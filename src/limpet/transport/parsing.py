@@ -1,4 +1,4 @@
-"""Is this text JSON, and what does it say?"""
+"""How is JSON from a server parsed, and JSON for it encoded?"""
 
 import json
 import math
@@ -8,27 +8,27 @@ from typing import Any
 import orjson
 
 MOST_LEVELS = 200
-"""How deep an answer may be nested. The journal keeps 250 levels, and a record adds its own."""
+"""Maximum nesting of an answer. The journal keeps 250 levels, and a record adds its own."""
 _TOO_DEEP = f"not JSON that can be kept: nested too deep, beyond {MOST_LEVELS} levels"
 _WIDE = re.compile(rb"[0-9]{19}")
 
 
 def parse_json(raw: bytes) -> Any:
-    """Return what a JSON text says, integers of any size exact.
+    """Parse JSON, keeping integers of any size exact.
 
     Raises:
-        ValueError: It is no JSON that can be kept, or not UTF-8; the message says which.
+        ValueError: It is not JSON, not UTF-8, or cannot be kept; the message says which.
     """
     value = _parsed(raw)
-    # The brackets bound the levels, and counting them takes no time.
+    # The number of brackets bounds the depth, and is fast to count.
     if raw.count(b"[") + raw.count(b"{") > MOST_LEVELS and _is_too_deep(value):
         raise ValueError(_TOO_DEEP)
     return value
 
 
 def _parsed(raw: bytes) -> Any:
-    # The fast parser makes floats of wide integers, and refuses half a surrogate pair, which
-    # servers that escape do send.
+    # The fast parser turns wide integers into floats and rejects lone surrogates, which some
+    # servers send as escapes.
     if _WIDE.search(raw) is None:
         try:
             return orjson.loads(raw)
@@ -67,18 +67,18 @@ def _integer(number: str) -> int:
 def _is_too_deep(value: Any) -> bool:
     level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MOST_LEVELS):
-        inner = [one.values() if isinstance(one, dict) else one for one in level]
-        level = [one for held in inner for one in held if isinstance(one, (dict, list))]
+        children = [parent.values() if isinstance(parent, dict) else parent for parent in level]
+        level = [child for group in children for child in group if isinstance(child, (dict, list))]
         if not level:
             return False
     return True
 
 
 def encode_json(value: Any) -> bytes:
-    """Return a value as JSON.
+    """Encode a value as JSON.
 
     Raises:
-        ValueError: It has no JSON form.
+        ValueError: It cannot be encoded.
     """
     try:
         return orjson.dumps(value)

@@ -1,13 +1,12 @@
-"""Which connection may be used again?
+"""Which connections may be reused?
 
-A server may speak on a connection on which nobody has asked it anything: it answers twice, or late,
-or says good-bye. aiohttp would take that for the answer to the next call, and one item would get
-another's. So a connection that said anything while it was idle, or on which something waits to be
-read, be it its end, is not used again.
+A server may send data on an idle connection: a second answer, a late one, or a goodbye. aiohttp
+would take it for the answer to the next call, and an item would get another item's answer. So a
+connection that received anything while idle, or has unread data or an end of stream, is not reused.
 
-There is no public way to tell aiohttp so. What is used of its inner parts is as old as its version
-3: `_factory` makes the connections, `_release` takes one back, and `is_connected` is asked before
-one is used again. A connection that was not made here is not used twice: slower, and never wrong.
+aiohttp has no public way to do this. We use parts that have been there since version 3: `_factory`
+creates connections, `_release` returns one to the pool, and `is_connected` is called before reuse.
+A connection that was not created here is never reused: slower, but never wrong.
 """
 
 import functools
@@ -20,25 +19,25 @@ from aiohttp.client_proto import ResponseHandler
 
 
 class Pool(aiohttp.TCPConnector):
-    """Keeps connections for the next call, but for those on which something was said unasked."""
+    """A connection pool that drops connections which received unexpected data."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        line: type[ResponseHandler] = _Line
-        self._factory = functools.partial(line, loop=self._loop)
+        handler: type[ResponseHandler] = _Connection
+        self._factory = functools.partial(handler, loop=self._loop)
 
     def _release(self, key: Any, protocol: Any, *, should_close: bool = False) -> None:
-        ours = isinstance(protocol, _Line)
+        ours = isinstance(protocol, _Connection)
         if ours:
             protocol.idle = True
         super()._release(key, protocol, should_close=should_close or not ours)
 
 
-class _Line(ResponseHandler):
+class _Connection(ResponseHandler):
     """A connection.
 
     Attributes:
-        idle: Nobody has asked anything since the last answer.
+        idle: No call has been sent since the last answer.
     """
 
     idle = False
@@ -58,14 +57,14 @@ class _Line(ResponseHandler):
     def is_connected(self) -> bool:
         if not super().is_connected():
             return False
-        return not self.idle or not (self.should_close or _waits(self.transport))
+        return not self.idle or not (self.should_close or _has_unread_data(self.transport))
 
 
-def _waits(transport: BaseTransport | None) -> bool:
-    """Tell whether something has come that the event loop has not read yet."""
-    line = None if transport is None else transport.get_extra_info("socket")
-    if line is None:
+def _has_unread_data(transport: BaseTransport | None) -> bool:
+    """Return whether data has arrived that the event loop has not read yet."""
+    socket = None if transport is None else transport.get_extra_info("socket")
+    if socket is None:
         return False
-    look = select.poll()  # select() knows no more than 1,024 files
-    look.register(line, select.POLLIN)
-    return bool(look.poll(0))
+    poll = select.poll()  # select() is limited to 1,024 files
+    poll.register(socket, select.POLLIN)
+    return bool(poll.poll(0))

@@ -1,4 +1,4 @@
-"""What do the environment's variables say about the way to a server?
+"""Which proxy and certificates do the environment variables name?
 
 Proxies: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, in upper or lower case. Certificates:
 `SSL_CERT_FILE` and `SSL_CERT_DIR`, which OpenSSL reads itself, `REQUESTS_CA_BUNDLE` and
@@ -22,11 +22,11 @@ class Proxy(NamedTuple):
     """A proxy, without the credentials in its address.
 
     Attributes:
-        url: Where it is.
-        host: The same, in parts.
-        port: The same, in parts.
-        authorization: The header's value that the credentials become; None: there are none.
-        secrets: What must not be shown.
+        url: Its URL.
+        host: Its host.
+        port: Its port.
+        authorization: Header value made of its credentials; None: it has none.
+        secrets: Parts that must not be shown.
     """
 
     url: str
@@ -37,39 +37,38 @@ class Proxy(NamedTuple):
 
 
 def proxy_for(scheme: str, host: str) -> Proxy | None:
-    """Return the proxy for a server; None: go there directly.
+    """Return the proxy for a server; None: connect directly.
 
     Raises:
-        LimpetError: It is one that we cannot speak to.
+        LimpetError: The proxy is not an http or https one.
     """
     proxies = request.getproxies_environment()
-    named = proxies.get(scheme) or proxies.get("all")
-    if not named or request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # typeshed forgot it
+    address = proxies.get(scheme) or proxies.get("all")
+    if not address or request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # missing in typeshed
         return None
-    named = named if "://" in named else f"http://{named}"
+    address = address if "://" in address else f"http://{address}"
     try:
-        parts = urlsplit(named)
+        parts = urlsplit(address)
         port = parts.port
     except ValueError:
         parts, port = urlsplit("none://"), None
     if parts.scheme not in _PORTS or not parts.hostname:
         raise LimpetError(
-            f"the proxy that the environment names for {scheme}:// is none that can be used: "
-            f"{parts.scheme}://…",
+            f"the proxy for {scheme}:// in the environment cannot be used: {parts.scheme}://…",
             hint="it must look like http://host:port",
         )
     port = port or _PORTS[parts.scheme]
-    place = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    url = urlunsplit((parts.scheme, f"{place}:{port}", "", "", ""))
+    hostname = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    url = urlunsplit((parts.scheme, f"{hostname}:{port}", "", "", ""))
     authorization = None if parts.username is None else basic(parts.username, parts.password)
     return Proxy(url, parts.hostname, port, authorization, secrets_in(parts))
 
 
 def tls_context() -> ssl.SSLContext:
-    """Return what decides which certificates are trusted.
+    """Return a TLS context with the trusted certificates.
 
     Raises:
-        LimpetError: A file of certificates that the environment names cannot be read.
+        LimpetError: A certificate file named in the environment cannot be read.
     """
     context = ssl.create_default_context()
     for name in _MORE_CERTIFICATES:
@@ -80,6 +79,6 @@ def tls_context() -> ssl.SSLContext:
                 context.load_verify_locations(capath=path)
             else:
                 context.load_verify_locations(cafile=path)
-        except OSError as error:  # ssl.SSLError is one
-            raise LimpetError(f"{name}={path}: no certificates can be read: {error}") from error
+        except OSError as error:  # includes ssl.SSLError
+            raise LimpetError(f"{name}={path}: cannot read certificates: {error}") from error
     return context

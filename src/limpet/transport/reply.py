@@ -1,4 +1,4 @@
-"""What does a response say, read piece by piece and never too much of it?"""
+"""How is a response read, in pieces and up to a maximum size?"""
 
 import contextlib
 from collections.abc import Callable, Iterable
@@ -10,23 +10,23 @@ from limpet.transport.compression import ENCODINGS, Inflater
 from limpet.transport.deadlines import within
 
 MOST_SAID = 2**16
-"""Bytes of a refusal that are read: it says what is wrong at its beginning."""
+"""Maximum bytes read of an error response."""
 
 
 class Reply:
-    """A response whose headers are here and whose body is on its way.
+    """A response whose headers have arrived and whose body is still to be read.
 
     Args:
         response: The response.
-        where: Who answers, for messages.
-        most: Bytes that are taken, unpacked.
-        pause_s: Seconds that may pass between two pieces.
+        where: The call's name in messages.
+        most: Maximum bytes, decompressed.
+        pause_s: Maximum seconds between two pieces.
 
     Attributes:
         status: The status.
         headers: The headers.
-        content_type: What the body says it is, in lower case, without parameters.
-        framed: Its end is marked, so that a cut one cannot be taken for whole.
+        content_type: The content type in lower case, without parameters.
+        framed: Whether its end is marked, so that a truncated body is noticed.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Reply:
         self._encoding = headers.get("Content-Encoding", "").strip().lower()
 
     async def pour(self, take: Callable[[bytes], object]) -> None:
-        """Hand every piece of the body to `take`, unpacked.
+        """Pass every piece of the body to `take`, decompressed.
 
         Raises:
-            TransientError: It is not whole.
-            TooSlowError: The pieces come too slowly.
-            PermanentError: It is too large, or packed in a way that we do not know.
+            TransientError: The body is incomplete or broken.
+            TooSlowError: The pieces arrive too slowly.
+            PermanentError: It is too large, or its encoding is unknown.
         """
         inflater = self._inflater()
         announced = self._response.content_length or 0
@@ -79,7 +79,7 @@ class Reply:
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def beginning(self) -> bytes:
-        """Return what there is of the body, up to a bound; what cannot be read is left out."""
+        """Return the start of the body, as far as it can be read."""
         pieces: list[bytes] = []
 
         def take(piece: bytes) -> None:
@@ -88,7 +88,7 @@ class Reply:
                 raise _EnoughError
 
         broken = (TransientError, PermanentError, aiohttp.ClientError, OSError)
-        with contextlib.suppress(_EnoughError, *broken):  # the status has told what matters
+        with contextlib.suppress(_EnoughError, *broken):  # the status says what matters
             await self.pour(take)
         return b"".join(pieces)[:MOST_SAID]
 
@@ -104,17 +104,17 @@ class Reply:
             return None
         if self._encoding not in ENCODINGS:
             raise PermanentError(
-                f"{self._where}: the response is packed as {self._encoding[:40]!r}, which was not "
-                "asked for"
+                f"{self._where}: the response is encoded as {self._encoding[:40]!r}, which was "
+                "not requested"
             )
         return Inflater()
 
     def _too_large(self) -> PermanentError:
         return PermanentError(
             f"{self._where}: the response is larger than {self._most / 2**20:g} MB",
-            hint="max_response_mb allows more",
+            hint="increase max_response_mb",
         )
 
 
 class _EnoughError(Exception):
-    """Nobody wants to read on."""
+    """Enough was read."""

@@ -291,7 +291,7 @@ async def test_the_user_can_decide_what_an_error_means():
 async def test_a_faulty_classify_is_logged_and_the_built_in_judgement_stands_in(verdict, caplog):
     _, details = await AsyncExecutor(failing(1), classify=lambda _: verdict).execute([1])
     assert statuses(details) == [RETRIED]
-    assert "using the built-in judgement" in caplog.text
+    assert "using the built-in classification" in caplog.text
     assert "Traceback" in caplog.text
 
 

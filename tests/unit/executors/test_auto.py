@@ -598,7 +598,7 @@ def test_a_ticket_of_a_closed_loop_does_not_disturb_the_next():
 
     virtual_time.run(one())
     virtual_time.run(two())
-    with pytest.raises(limpet.LimpetError, match="settled already"):
+    with pytest.raises(limpet.LimpetError, match="already settled"):
         virtual_time.run(settle(old[0]))
 
 

@@ -29,7 +29,7 @@ async def test_the_bar_counts_finished_inputs_and_messages_go_to_stderr(capsys):
     assert "|2/2|" in shown.err
     assert shown.out == ""
     assert "input 0 failed (attempt 1): ValueError('first \\x1b[31m1')" in shown.err
-    assert "; trying again in " in shown.err
+    assert "; retrying in " in shown.err
     assert "\x1b[31m" not in shown.err
 
 
@@ -52,7 +52,7 @@ async def test_without_a_bar_nothing_is_printed_and_retries_are_logged(capsys, c
     await AsyncExecutor(flaky(), backoff=Backoff(0)).execute([1])
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "")
-    assert "trying again in 0.00 s" in caplog.text
+    assert "retrying in 0.00 s" in caplog.text
 
 
 def test_a_line_is_short_and_harmless():

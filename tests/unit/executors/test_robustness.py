@@ -153,7 +153,7 @@ async def test_a_hook_that_hangs_does_not_hold_the_stop_and_is_reported(caplog):
     loop.call_later(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     await AsyncExecutor(echo, on_complete=hang).execute(range(3))
     assert now() < 10
-    assert "was cancelled before it had ended" in caplog.text
+    assert "was cancelled before it ended" in caplog.text
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
@@ -283,7 +283,7 @@ def test_a_bar_whose_terminal_is_gone_does_not_take_the_run_with_it(
         executor = SyncExecutor(break_off, tqdm_bar_format="{bar}")
     outputs, _ = executor.run(range(5))
     assert outputs == list(range(5))
-    assert "the run goes on without it" in caplog.text
+    assert "the run continues without it" in caplog.text
 
 
 # ---- classification ----------------------------------------------------------------------

@@ -13,7 +13,7 @@ NO_WAIT = Backoff(base_s=0)
 def waits(monkeypatch):
     """The waits it asks for, none of which is waited."""
     asked = []
-    monkeypatch.setattr(_SyncRun, "_rest", lambda _, seconds: asked.append(seconds))
+    monkeypatch.setattr(_SyncRun, "_sleep", lambda _, seconds: asked.append(seconds))
     return asked
 
 
@@ -114,5 +114,5 @@ def test_progress_goes_through_the_bar(capsys):
     executor.run([1, 2])
     shown = capsys.readouterr()
     assert "2/2" in shown.err
-    assert "ValueError('first'); trying again" in shown.err
+    assert "ValueError('first'); retrying" in shown.err
     assert shown.out == ""

@@ -75,7 +75,7 @@ def round_of(rounds, now, answers, latency, seconds):
     rounds.full = True
     for _ in range(answers):
         rounds.answered(latency)
-    capped = rounds.judge(now + seconds, cap_known=False, latency_s=latency)
+    capped = rounds.adjust(now + seconds, cap_known=False, latency_s=latency)
     rounds.open(now + seconds, round(rounds.window))
     return capped
 

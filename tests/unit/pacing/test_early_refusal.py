@@ -140,7 +140,7 @@ def test_answers_in_a_clump_are_no_throughput_to_be_compared_with():
         for _ in range(answers):
             rounds.answered(10.0)
         at += length_s
-        assert rounds.judge(at, cap_known=False, latency_s=10.0) is None
+        assert rounds.adjust(at, cap_known=False, latency_s=10.0) is None
         before = rounds.window
         rounds.open(at, round(before))
     assert rounds.window > 100  # it stood still at 53 for good

@@ -8,8 +8,8 @@ import pytest
 import virtual_time
 
 from limpet import AsyncExecutor, RateLimitError
+from limpet.pacing.speed_test import CALLS, FASTER, SpeedTest
 from limpet.pacing.traffic import Sent
-from limpet.pacing.trial import CALLS, FASTER, Trial
 
 
 def now():
@@ -103,7 +103,7 @@ def sent(number, at=0.0):
 
 
 def begun(*, expected=False):
-    trial = Trial()
+    trial = SpeedTest()
     assert trial.may_begin(sent(300))
     trial.begin(300, 10.0, 0.0, expected=expected)
     return trial

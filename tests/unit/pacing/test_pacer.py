@@ -67,7 +67,7 @@ async def test_whoever_waits_is_not_overtaken():
 async def test_a_ticket_is_settled_exactly_once():
     ticket = await Pacer().acquire()
     ticket.ok()
-    with pytest.raises(limpet.LimpetError, match="settled already"):
+    with pytest.raises(limpet.LimpetError, match="already settled"):
         ticket.failed()
 
 

@@ -235,7 +235,7 @@ def test_an_exception_that_misbehaves_fails_only_its_cell_and_keeps_its_frames(t
 
     limpet.evaluate(ROWS, workflow, run=tmp_path / "run", version="1", retry=0)
     (error,) = failures(tmp_path / "run")
-    assert "Hostile, which cannot be looked at" in error["message"]
+    assert "Hostile, which cannot be inspected" in error["message"]
     assert "    raise Hostile\n" in error["traceback"]
 
 

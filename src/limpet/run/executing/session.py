@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import DiskFullError, JournalError
-from limpet.executors.interrupts import hearing
+from limpet.executors.interrupts import on_signal
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import NO_SPACE, read_whole
 from limpet.journal.journal import Journal
@@ -194,7 +194,7 @@ class Evaluation:
         """
         with ExitStack() as stack:
             for signum in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
-                stack.enter_context(hearing(signum, functools.partial(self.stop, signum)))
+                stack.enter_context(on_signal(signum, functools.partial(self.stop, signum)))
             yield
 
     def stop(self, signum: int | None = None) -> None:

@@ -1,0 +1,86 @@
+"""How does a caller report the end of a call to its pacer?"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from limpet.errors import LimpetError
+from limpet.pacing.known_limits import KnownLimits
+from limpet.pacing.limits import Limit, number
+from limpet.pacing.traffic import Sent
+
+if TYPE_CHECKING:
+    from limpet.pacing.pacer import Pacer
+
+
+class Ticket:
+    """Permission for one call. Settle it once, by how the call ended.
+
+    A ticket that is dropped unsettled counts as failed, so that its slot is not lost.
+
+    Attributes:
+        own_wait_s: Seconds this call alone must wait after a random refusal; None otherwise.
+    """
+
+    __slots__ = ("__weakref__", "_limits", "_pacer", "_sent", "own_wait_s")
+
+    def __init__(self, pacer: "Pacer", limits: KnownLimits, sent: Sent) -> None:
+        self._pacer = pacer
+        self._limits = limits
+        self._sent: Sent | None = sent
+        self.own_wait_s: float | None = None
+
+    def ok(self, *, headers: object = None, usage: object = None) -> None:
+        """The call was answered; pass on what its response said."""
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_ok(sent, headers, usage)  # noqa: SLF001 - its other half
+
+    def refused(
+        self,
+        *,
+        retry_after: float | None = None,
+        headers: object = None,
+        limits: tuple[Limit, ...] = (),
+        at_once: bool = False,
+    ) -> bool:
+        """The call was refused. Returns whether other calls succeed meanwhile.
+
+        `at_once`: because too many calls are in flight. If the refusal seems random, this sets
+        `own_wait_s`: only this call has to wait.
+        """
+        sent = self._take()
+        if not self._is_current():
+            return True
+        waits_alone = self._pacer._settle_refused(  # noqa: SLF001
+            sent, retry_after, headers, limits, at_once
+        )
+        self.own_wait_s = (number(retry_after) or 0.0) if waits_alone else None
+        return not self._pacer.blocked
+
+    def failed(self, *, timeout: bool = False) -> bool:
+        """The call failed. Returns whether it counts against the call: not in an outage."""
+        sent = self._take()
+        if not self._is_current():
+            return True
+        return self._pacer._settle_failed(sent, timeout=timeout)  # noqa: SLF001
+
+    def void(self) -> None:
+        """The call was not made, or was cancelled: it says nothing about the endpoint."""
+        sent = self._take()
+        if self._is_current():
+            self._pacer._settle_void(sent)  # noqa: SLF001
+
+    def _take(self) -> Sent:
+        if self._sent is None:
+            raise LimpetError("this ticket is already settled")
+        asyncio.get_running_loop()  # off the loop this raises, and the ticket stays valid
+        sent, self._sent = self._sent, None
+        return sent
+
+    def _is_current(self) -> bool:
+        """Return whether the pacer is still on the event loop this ticket is from."""
+        return self._pacer._limits is self._limits  # noqa: SLF001
+
+    def __del__(self) -> None:
+        if self._sent is not None and self._is_current():
+            self._pacer._settle_dropped(self._sent)  # noqa: SLF001

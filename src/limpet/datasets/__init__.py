@@ -1,4 +1,4 @@
-"""Rows in: what the dataset is, and how it becomes items."""
+"""Read the rows of a dataset and turn them into items."""
 
 from limpet.datasets.dataset import Dataset
 from limpet.datasets.loaded import LoadedDataset

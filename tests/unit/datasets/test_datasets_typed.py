@@ -191,8 +191,8 @@ def test_a_value_below_no_header_is_a_bad_row(xlsx):
     dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.row for item in dataset] == [{"id": "a", "question": "x"}]
     assert [bad.reason for bad in dataset.bad_rows] == [
-        "there is a value in column 2, which has no name",
-        "there is a value in column 4, which has no name",
+        "column 2 has a value but no name",
+        "column 4 has a value but no name",
     ]
 
 

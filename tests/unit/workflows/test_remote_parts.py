@@ -153,7 +153,7 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: nat("http://agent", headers={"A": "hunter22\nB: x"}), "contains a line break"),
         (
             lambda: nat("http://agent", headers={"A b": "hunter22"}),
-            "'A b' is not a valid header name",
+            "'A b' is not a valid header",
         ),
         (lambda: nat("http://agent", headers=["x"]), "headers: must be a mapping"),
         (lambda: nat("http://agent", timeout=0), "timeout=0: must be a finite number above 0"),

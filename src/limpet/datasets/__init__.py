@@ -1,4 +1,4 @@
-"""Rows in: what the dataset is, and how it becomes items."""
+"""Read the rows of a dataset and turn them into items."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
-"""What is a cell of a typed table, in the words of JSON?
+"""How is a value of a typed table represented in JSON?
 
-Text, numbers, booleans and null stay as they are; what has no word of its own becomes its exact
-text: a date in ISO form, a decimal by its digits; a duration its seconds. Values are known by their
-shape: neither pandas nor NumPy is imported.
+Strings, numbers, booleans and null stay unchanged. A date becomes an ISO string, a decimal its
+digits, a duration its seconds. Values are recognised by their shape: neither pandas nor NumPy is
+imported.
 """
 
 import datetime as dt
@@ -10,14 +10,14 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-_AS_IT_IS = frozenset({str, int, bool, type(None), bytes})
+_UNCHANGED = frozenset({str, int, bool, type(None), bytes})
 _MISSING = frozenset({"NAType", "NaTType"})
 
 
 def plain_cell(value: Any) -> Any:
-    """Return a cell's value, with None for NaN, NaT and NA."""
+    """Return a table value as JSON data, with None for NaN, NaT and NA."""
     kind = type(value)
-    if kind in _AS_IT_IS:
+    if kind in _UNCHANGED:
         return value
     if kind.__name__ in _MISSING or is_nan(value):
         return None
@@ -28,14 +28,14 @@ def plain_cell(value: Any) -> Any:
     if isinstance(value, (Decimal, UUID)):
         return str(value)
     if isinstance(value, dict):
-        return {name: plain_cell(one) for name, one in value.items()}
+        return {name: plain_cell(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain_cell(one) for one in value]
+        return [plain_cell(part) for part in value]
     if callable(to_list := getattr(value, "tolist", None)):  # NumPy's arrays and scalars
         return plain_cell(to_list()) if not isinstance(value, float) else float(value)
     return value
 
 
 def is_nan(value: object) -> bool:
-    """Tell whether a value is a float that is not a number."""
-    return isinstance(value, float) and value != value  # noqa: PLR0124 - that is what NaN is
+    """Return whether a value is NaN."""
+    return isinstance(value, float) and value != value  # noqa: PLR0124 - true for NaN only

@@ -1,8 +1,8 @@
-"""In which order do items come, and how many?
+"""Which items are selected, and in which order?
 
-Each item has a rank, a hash of the seed and its id. A sample is the items of the lowest ranks, a
-shuffle is the order of the ranks. So a larger sample holds the smaller one, and a row more or less
-moves no other: what a run has already paid for stays useful, as it would not with a random draw.
+Each item has a rank: a hash of the seed and its id. A sample is the items with the lowest ranks; a
+shuffle is the order of the ranks. So a larger sample contains the smaller one, and adding or
+removing a row moves no other: results already paid for stay useful, unlike with a random draw.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,12 @@ from limpet.types import Item
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which of the items of a dataset are meant: a sample, or the first, or the first of a sample.
+    """Which items of a dataset are selected.
 
     Attributes:
-        sample: So many, chosen by `seed`; None: all.
-        limit: The first so many of these; None: all.
-        seed: Which sample.
+        sample: How many to sample by `seed`; None: all.
+        limit: How many of these to take, from the first; None: all.
+        seed: The seed of the sample.
     """
 
     sample: int | None = None
@@ -28,7 +28,7 @@ class Selection:
     seed: int = 0
 
     def places(self, items: Sequence[Item]) -> Sequence[int]:
-        """Return the places of those that are meant, in the order of the dataset."""
+        """Return the positions of the selected items, in dataset order."""
         places: Sequence[int] = range(len(items))
         if self.sample is not None and self.sample < len(items):
             places = sorted(_ranked(items, self.seed)[: self.sample])
@@ -36,7 +36,7 @@ class Selection:
 
 
 def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> PackedItems:
-    """Return the items shuffled, then those that are selected."""
+    """Shuffle the items if asked, then return the selected ones."""
     if shuffle:
         items = items.at(_ranked(items, selection.seed))
     if selection.sample is None and selection.limit is None:
@@ -45,7 +45,7 @@ def choose(items: PackedItems, selection: Selection, *, shuffle: bool) -> Packed
 
 
 def _ranked(items: Sequence[Item], seed: int) -> list[int]:
-    """Return the places of the items, that of the lowest rank first."""
+    """Return the positions of the items, lowest rank first."""
     names = items.names if isinstance(items, PackedItems) else [item.id for item in items]
     ranks = [_rank(seed, name) for name in names]
     return sorted(range(len(items)), key=ranks.__getitem__)

@@ -13,12 +13,12 @@ _SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
 
 
 class Roles(NamedTuple):
-    """Which column is what.
+    """Which column holds what.
 
     Attributes:
-        id: The column of the ids; None: ids come from the content.
+        id: The column of the ids; None: ids are made from the content.
         input: The column of the inputs.
-        expected: The column of the expected answers; None if there is none.
+        expected: The column of the expected answers; None: the dataset has none.
     """
 
     id: str | None
@@ -30,29 +30,29 @@ def find_roles(
     place: str,
     columns: Collection[str],
     *,
-    id: str | None,  # noqa: A002 - the words of `load`
+    id: str | None,  # noqa: A002 - the public names
     input: str | None,  # noqa: A002
     expected: str | None,
 ) -> Roles:
-    """Return which column is what: as the caller says, else by the usual names.
+    """Return which column holds what: as given, or by the usual names.
 
     Raises:
-        DatasetError: A column that is named, or any for the input, is not there.
+        DatasetError: A given column is missing, or no column is found for the input.
     """
     for role, name in (("id", id), ("input", input), ("expected", expected)):
         if name is not None:
             check_column(place, columns, name, f"{role}={name!r}: ")
-    asked = input if input is not None else _usual("input", columns)
-    if asked is None:
+    chosen = input if input is not None else _usual("input", columns)
+    if chosen is None:
         raise _no_input(place, columns)
     if expected is None:
-        # A column that is asked is not at the same time its own answer.
-        expected = _usual("expected", [name for name in columns if name != asked])
-    return Roles(id if id is not None else _usual("id", columns), asked, expected)
+        # The input column is never the expected answer too.
+        expected = _usual("expected", [name for name in columns if name != chosen])
+    return Roles(id if id is not None else _usual("id", columns), chosen, expected)
 
 
 def check_column(place: str, columns: Collection[str], name: str, asker: str = "") -> None:
-    """Raise `DatasetError` if there is no such column, with those there are and the nearest."""
+    """Raise `DatasetError` if the column is missing, listing the columns and the closest one."""
     if name in columns:
         return
     near = nearest(name, columns)
@@ -64,14 +64,14 @@ def check_column(place: str, columns: Collection[str], name: str, asker: str = "
 
 
 def nearest(name: str, names: Collection[str]) -> str | None:
-    """Return the name that was probably meant, quoted; None if none is near."""
-    folded = {one.casefold().strip(): one for one in reversed(list(names))}
-    found = get_close_matches(name.casefold().strip(), folded, n=1)
-    return one_line(repr(folded[found[0]])) if found else None
+    """Return the closest name, quoted; None if none is close."""
+    folded = {known.casefold().strip(): known for known in reversed(list(names))}
+    matches = get_close_matches(name.casefold().strip(), folded, n=1)
+    return one_line(repr(folded[matches[0]])) if matches else None
 
 
 def listed(names: Collection[str]) -> str:
-    """Return names, quoted, as many as a message can bear."""
+    """Return the names, quoted, as many as fit in a message."""
     shown = [one_line(repr(name)) for name in list(names)[:_MOST_SHOWN]]
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
@@ -83,9 +83,9 @@ def _usual(role: str, columns: Collection[str]) -> str | None:
 
 def _no_input(place: str, columns: Collection[str]) -> DatasetError:
     wanted: Sequence[str] = _DEFAULTS["input"]
-    near = next((found for name in wanted if (found := nearest(name, columns))), None)
+    near = next((match for name in wanted if (match := nearest(name, columns))), None)
     shown = near or '"…"'
-    hint = _hint_of_separator(columns) or f"say which one is asked: input={shown}"
+    hint = _hint_of_separator(columns) or f"name the input column: input={shown}"
     return DatasetError(
         f"{place}: there is no column 'question' or 'input'; the columns are {listed(columns)}",
         hint=hint,
@@ -93,7 +93,7 @@ def _no_input(place: str, columns: Collection[str]) -> DatasetError:
 
 
 def _hint_of_separator(columns: Collection[str]) -> str | None:
-    """Return what may be the matter with a file of a single column, as Excel writes in Europe."""
+    """Return a hint for a file read as a single column: Excel writes semicolons in Europe."""
     if len(columns) != 1:
         return None
     (only,) = columns

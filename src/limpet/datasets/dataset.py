@@ -25,26 +25,26 @@ Source: TypeAlias = "str | os.PathLike[str] | Iterable[Any] | Callable[[], Any]"
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset, and how it is read. Nothing is read before a run, or `load`, asks for it.
+    """A dataset and how to read it. Nothing is read until a run or `load` needs it.
 
     Attributes:
         source: A path to a .json, .jsonl, .ndjson, .csv, .tsv, .parquet or .xlsx file; an
             iterable of dicts; a DataFrame; or a function, or `"module:function"`, that returns
             one of these.
-        id: The column of the ids. None: `id`; if there is none, ids come from the content.
-        input: The column of what is asked. None: `question`, else `input`.
-        expected: The column of the expected answer. None: `answer`, else `expected`, else none.
-        on_bad_row: What to do about a row that cannot be used: "raise", or "skip" and list it.
+        id: The column of the ids. None: `id`; without that column, ids are made from the content.
+        input: The column of the inputs. None: `question` or `input`.
+        expected: The column of the expected answers. None: `answer` or `expected`, if present.
+        on_bad_row: What to do with an unusable row: "raise", or "skip" and list it.
         filter: `{"allow": {column: [values or globs]}, "deny": {…}}`.
-        limit: Take the first so many, after all else.
-        sample: Take so many, chosen by `seed`.
-        shuffle: Take them in an order chosen by `seed`.
-        seed: Which shuffle, which sample.
+        limit: Take only the first items, after filter, shuffle and sample.
+        sample: Take this many items, chosen by `seed`.
+        shuffle: Shuffle the items by `seed`.
+        seed: The seed of shuffle and sample.
         sheet: The sheet of a .xlsx file. None: the first.
 
     Raises:
         TypeError: An argument has the wrong type.
-        ValueError: An argument has a value that is not allowed.
+        ValueError: An argument has an invalid value.
     """
 
     source: Source
@@ -64,20 +64,20 @@ class Dataset:
         _check_choice(
             on_bad_row=self.on_bad_row, limit=self.limit, sample=self.sample, seed=self.seed
         )
-        _check_texts(id=self.id, input=self.input, expected=self.expected, sheet=self.sheet)
+        _check_strings(id=self.id, input=self.input, expected=self.expected, sheet=self.sheet)
         if self.filter is not None:
             check_shape(self.filter)
 
     @property
     def selection(self) -> Selection:
-        """Which of the items are meant by `limit` and `sample`."""
+        """The items selected by `limit` and `sample`."""
         return Selection(self.sample, self.limit, self.seed)
 
     def load(self) -> LoadedDataset:
-        """Read it, with every value as it stands in the source.
+        """Read the dataset, with every value unchanged.
 
         Raises:
-            DatasetError: The source, or a row of it, cannot be used, or no row is left.
+            DatasetError: The source or a row cannot be used, or no row is left.
         """
         table = table_of(self.source, self.sheet)
         bad = BadRows(table, skip=self.on_bad_row == "skip")
@@ -86,14 +86,14 @@ class Dataset:
         )
         rows, columns, maker = _read(table, bad, roles_among)
         roles = roles_among(columns)
-        asked = rows
+        kept = rows
         if self.filter is not None:
-            asked = _filtered(rows, RowFilter(self.filter, table.place, columns))
-        if not asked:
+            kept = _filtered(rows, RowFilter(self.filter, table.place, columns))
+        if not kept:
             raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
-        if maker is None or maker.roles != roles or len(asked) < len(rows):
+        if maker is None or maker.roles != roles or len(kept) < len(rows):
             maker = ItemMaker(roles, table)
-            for number, packed in asked:
+            for number, packed in kept:
                 maker.take(number, unpack(packed), packed)
         items = maker.items(bad)
         if not items:
@@ -104,7 +104,7 @@ class Dataset:
             columns=columns,
             roles=roles,
             bad_rows=sorted(bad.listed, key=lambda row: row.line),
-            filtered=len(rows) - len(asked),
+            filtered=len(rows) - len(kept),
             path=_file(self.source),
         )
 
@@ -126,7 +126,7 @@ def _check_choice(*, on_bad_row: object, limit: object, sample: object, seed: ob
         raise TypeError(f"seed={seed!r}: must be a whole number")
 
 
-def _check_texts(**arguments: object) -> None:
+def _check_strings(**arguments: object) -> None:
     for name, value in arguments.items():
         if not isinstance(value, (str, type(None))):
             raise TypeError(f"{name}={value!r}: must be a string or None")
@@ -135,25 +135,25 @@ def _check_texts(**arguments: object) -> None:
 def _read(
     table: Table, bad: BadRows, roles_among: Callable[[list[str]], Roles]
 ) -> tuple[list[_Numbered], list[str], ItemMaker | None]:
-    """Return the rows, the columns that any of them has in the order they were met, and the items.
+    """Return the rows, all their columns in order of appearance, and the items.
 
-    The items are right if the columns' roles are those that the first row gives them; they mostly
-    are, and then nothing has to be unpacked again.
+    The items are right if the first row shows the roles of all columns. It mostly does, and then no
+    row has to be unpacked again.
     """
     rows: list[_Numbered] = []
     columns: dict[str, None] = {}
     maker: ItemMaker | None = None
-    with closing(table.rows) as read:  # a file is not left open where a row ends the reading
-        for one in read:
-            if isinstance(one, Flaw):
-                bad.add(*one)
+    with closing(table.rows) as entries:  # closes the file if a bad row raises
+        for entry in entries:
+            if isinstance(entry, Flaw):
+                bad.add(*entry)
                 continue
-            number, values, packed = one
+            number, values, packed = entry
             if not RESERVED.isdisjoint(values):
                 bad.add(number, values, TAKEN.format(min(RESERVED.intersection(values))))
                 continue
             if not rows:
-                with suppress(DatasetError):  # a later row may have what this one lacks
+                with suppress(DatasetError):  # a later row may have the missing column
                     maker = ItemMaker(roles_among(list(values)), table)
             row = packed or (pack(values) if table.is_file else values)
             rows.append((number, row))
@@ -166,8 +166,8 @@ def _read(
     return rows, list(columns), maker
 
 
-def _filtered(rows: list[_Numbered], asked: RowFilter) -> list[_Numbered]:
-    return [row for row in rows if asked.keeps(unpack(row[1]))]
+def _filtered(rows: list[_Numbered], row_filter: RowFilter) -> list[_Numbered]:
+    return [row for row in rows if row_filter.keeps(unpack(row[1]))]
 
 
 def _nothing_left(table: Table, bad: BadRows) -> DatasetError:

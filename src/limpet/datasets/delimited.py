@@ -1,7 +1,7 @@
-"""How are rows read from CSV and TSV, with every cell the text it is?
+"""How are rows read from CSV and TSV, with every value an unchanged string?
 
-Python's own reader does the work, in its strict mode: else a quote that is never closed would take
-the rest of the file into one cell, without a word.
+Python's reader does the work, in strict mode: otherwise an unclosed quote would silently put the
+rest of the file into one value.
 """
 
 import csv
@@ -26,20 +26,20 @@ _HINT = "a quote inside a quoted cell is written twice"
 
 
 def read_csv(path: Path, place: str) -> Rows:
-    """Hand out the rows of a file of cells with commas between them."""
+    """Yield the rows of a comma-separated file."""
     return _read(path, place, ",")
 
 
 def read_tsv(path: Path, place: str) -> Rows:
-    """Hand out the rows of a file of cells with tabs between them, quoted as in CSV."""
+    """Yield the rows of a tab-separated file, quoted as in CSV."""
     return _read(path, place, "\t")
 
 
 def _read(path: Path, place: str, delimiter: str) -> Rows:
-    # One limit for the whole process: it is raised, and left so, as taking it back would fail
-    # the cells of a file that another thread is reading.
+    # The limit is global: it is raised and not restored, because restoring it could fail a file
+    # that another thread is reading.
     csv.field_size_limit(sys.maxsize)
-    with closing(lines_of(path, place)) as lines:  # also where the header ends the reading
+    with closing(lines_of(path, place)) as lines:  # closes the file if the header raises
         records = _Records(lines, place, delimiter)
         header = _header_of(records, place)
         width = len(header)
@@ -56,11 +56,11 @@ def _read(path: Path, place: str, delimiter: str) -> Rows:
 
 def _header_of(records: "_Records", place: str) -> list[str]:
     for number, cells, flaw in records:
-        flaw = flaw or flaw_of_columns(cells)  # noqa: PLW2901 - the first that is wrong
+        flaw = flaw or flaw_of_columns(cells)  # noqa: PLW2901 - the first problem
         if flaw is not None:
-            said = one_line(records.text.rstrip("\r\n"))
+            header = one_line(records.text.rstrip("\r\n"))
             raise DatasetError(
-                f"{place}, line {number}: the header cannot be used: {flaw}: {said}",
+                f"{place}, line {number}: the header cannot be used: {flaw}: {header}",
                 hint="the first line names the columns, each once",
             )
         return cells
@@ -71,7 +71,7 @@ class _Records:
     """The records of a file: where each begins, its cells, and what is wrong with it.
 
     Attributes:
-        text: The text of the latest, as it stands in the file.
+        text: The latest record's text in the file.
     """
 
     def __init__(self, lines: Iterator[Line], place: str, delimiter: str) -> None:
@@ -100,7 +100,7 @@ class _Records:
                 yield number, cells, self._flaw
 
     def _pieces(self) -> Iterator[str]:
-        """Hand out lines, also those that end with a lone carriage return, and remember them."""
+        """Yield and remember lines, including those that end with a lone carriage return."""
         for line in self._lines:
             text, self._flaw = line.text, self._flaw or line.flaw
             for piece in [text] if "\r" not in text.removesuffix("\r\n") else _LINE.findall(text):
@@ -109,9 +109,9 @@ class _Records:
 
     def _reason(self, error: csv.Error, number: int) -> str:
         if _UNCLOSED in str(error):
-            # Not to be stepped over: every row from here on would be lost with it.
+            # Cannot be skipped: every row from here on would be lost with it.
             raise DatasetError(
                 f"{self._place}, line {number}: {_REASONS[_UNCLOSED]}: {one_line(self.text)}",
                 hint=_HINT,
             ) from error
-        return next((said for key, said in _REASONS.items() if key in str(error)), str(error))
+        return next((text for key, text in _REASONS.items() if key in str(error)), str(error))

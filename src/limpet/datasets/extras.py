@@ -1,4 +1,4 @@
-"""Is a library there that only some formats need?"""
+"""Is the optional library for a format installed?"""
 
 from importlib import import_module
 from typing import Any
@@ -7,10 +7,10 @@ from limpet.errors import DatasetError
 
 
 def needed(module: str, place: str) -> Any:
-    """Return a module of the extra `data`.
+    """Import a module of the extra `data`.
 
     Raises:
-        DatasetError: It is not installed.
+        DatasetError: It cannot be imported.
     """
     try:
         return import_module(module)

@@ -1,4 +1,4 @@
-"""Which rows are asked for?"""
+"""Which rows does a filter keep?"""
 
 import json
 import re
@@ -15,58 +15,58 @@ class RowFilter:
     """Keeps the rows that match every allowed column and no denied one.
 
     Args:
-        asked: `{"allow": {column: patterns}, "deny": {column: patterns}}`.
-        place: How a message names the dataset.
-        columns: The columns there are.
+        spec: `{"allow": {column: patterns}, "deny": {column: patterns}}`.
+        place: The dataset's name in messages.
+        columns: The dataset's columns.
 
     Raises:
-        TypeError: It has another shape.
-        DatasetError: It names a column that is not there.
+        TypeError: `spec` has another shape.
+        DatasetError: It names a missing column.
     """
 
-    def __init__(self, asked: Mapping[str, Any], place: str, columns: Collection[str]) -> None:
-        check_shape(asked)
-        self._allow = _patterns_of(asked, "allow", place, columns)
-        self._deny = _patterns_of(asked, "deny", place, columns)
+    def __init__(self, spec: Mapping[str, Any], place: str, columns: Collection[str]) -> None:
+        check_shape(spec)
+        self._allow = _patterns_of(spec, "allow", place, columns)
+        self._deny = _patterns_of(spec, "deny", place, columns)
 
     def keeps(self, values: Mapping[str, Any]) -> bool:
-        """Tell whether the row is asked for."""
-        return all(one.matches(values) for one in self._allow) and not any(
-            one.matches(values) for one in self._deny
+        """Return whether the filter keeps a row."""
+        return all(patterns.matches(values) for patterns in self._allow) and not any(
+            patterns.matches(values) for patterns in self._deny
         )
 
 
-def check_shape(asked: Mapping[str, Any]) -> None:
-    """Raise `TypeError` if this is not the shape of a filter."""
+def check_shape(spec: Mapping[str, Any]) -> None:
+    """Raise `TypeError` if this is not a filter."""
     allowed = 'must be {"allow": {column: [values]}, "deny": {column: [values]}}, or one of them'
-    if not isinstance(asked, Mapping) or not set(asked) <= {"allow", "deny"}:
-        raise TypeError(f"filter={asked!r}: {allowed}")
-    for side in asked.values():
-        named = side or {}
-        if not isinstance(named, Mapping) or not all(isinstance(name, str) for name in named):
-            raise TypeError(f"filter={asked!r}: {allowed}")
+    if not isinstance(spec, Mapping) or not set(spec) <= {"allow", "deny"}:
+        raise TypeError(f"filter={spec!r}: {allowed}")
+    for side in spec.values():
+        columns = side or {}
+        if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
+            raise TypeError(f"filter={spec!r}: {allowed}")
 
 
 def _patterns_of(
-    asked: Mapping[str, Any], side: str, place: str, columns: Collection[str]
+    spec: Mapping[str, Any], side: str, place: str, columns: Collection[str]
 ) -> "list[_Patterns]":
     patterns = []
-    for column, wanted in (asked.get(side) or {}).items():
+    for column, wanted in (spec.get(side) or {}).items():
         check_column(place, columns, column, f"filter: {side}: ")
         patterns.append(_Patterns(column, wanted))
     return patterns
 
 
 class _Patterns:
-    """What the value in one column may be."""
+    """The patterns that match the values of one column."""
 
     def __init__(self, column: str, wanted: Any) -> None:
-        # A lone text is one pattern, not a list of its letters.
-        one = isinstance(wanted, (str, Mapping)) or not isinstance(wanted, Iterable)
-        texts = [_text_of(pattern) for pattern in ([wanted] if one else wanted)]
+        # A single string is one pattern, not a list of its letters.
+        single = isinstance(wanted, (str, Mapping)) or not isinstance(wanted, Iterable)
+        texts = [_text_of(pattern) for pattern in ([wanted] if single else wanted)]
         self._column = column
         self._texts = frozenset(texts)
-        # What `fnmatchcase` does, made ready once for all rows.
+        # The same as `fnmatchcase`, compiled once for all rows.
         self._globs = [re.compile(translate(text)) for text in texts if _GLOB.search(text)]
 
     def matches(self, values: Mapping[str, Any]) -> bool:
@@ -77,7 +77,7 @@ class _Patterns:
 
 
 def _text_of(value: Any) -> str:
-    """Return a text as it is, and anything else as its JSON: `7`, `true`, `null`."""
+    """Return a string unchanged, and any other value as JSON: `7`, `true`, `null`."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""How does a row become an item, with an id that is the same from run to run?"""
+"""How does a row become an item with a stable id?"""
 
 from decimal import Decimal
 from numbers import Real
@@ -17,7 +17,7 @@ _HASH_DIGITS = 16
 
 
 class _UnusableError(ValueError):
-    """A row cannot be an item: the message says why, `value` is what is shown."""
+    """A row cannot become an item. The message says why; `value` is shown with it."""
 
     def __init__(self, reason: str, value: object) -> None:
         super().__init__(reason)
@@ -25,11 +25,11 @@ class _UnusableError(ValueError):
 
 
 class ItemMaker:
-    """Makes items of rows as they come; what is wrong with some of them is said at the end.
+    """Turns rows into items, and collects the rows that cannot become one.
 
     Args:
-        roles: Which columns are the id, the input and the expected answer.
-        table: Where the rows are from.
+        roles: The columns of id, input and expected answer.
+        table: The source of the rows.
     """
 
     def __init__(self, roles: Roles, table: Table) -> None:
@@ -40,7 +40,7 @@ class ItemMaker:
         self._flaws: list[Flaw] = []
 
     def take(self, number: int, values: dict[str, Any], packed: Packed) -> None:
-        """Take the row that begins at `number`."""
+        """Add the row that begins at `number`."""
         try:
             _check_input(values, self.roles.input)
             name = self._ids.of(number, values)
@@ -51,22 +51,22 @@ class ItemMaker:
         self._rows.append(packed)
 
     def items(self, bad: BadRows) -> PackedItems:
-        """Return the items; the rows that cannot be one go to `bad`."""
+        """Return the items; rows that cannot become one are added to `bad`."""
         for flaw in self._flaws:
             bad.add(*flaw)
         return PackedItems(self._names, self._rows, self.roles)
 
 
 def _check_input(values: dict[str, Any], column: str) -> None:
-    asked = values.get(column)
-    if asked is None or is_nan(asked):
-        # An empty text is something to ask, if an odd one; null is a question that is not there.
+    value = values.get(column)
+    if value is None or is_nan(value):
+        # An empty string is a valid input; null is a missing one.
         state = "is null" if column in values else "is missing"
         raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
 
 
 class _Ids:
-    """Gives each row its id: from the id column, else from its content."""
+    """Assigns each row its id: from the id column, or from its content."""
 
     def __init__(self, column: str | None, table: Table) -> None:
         self._column = column
@@ -80,7 +80,7 @@ class _Ids:
             return self._of_content(values)
         name = _text_of(values.get(self._column), self._column, values)
         first = self._taken.get(name)
-        if first is not None:  # perhaps of the same line: a file of one line has many rows
+        if first is not None:  # may be on the same line: a JSON array can have many rows in one
             raise _UnusableError(
                 f"the same id as at {self._table.unit} {first}", f"{self._column}={name!r}"
             )
@@ -88,11 +88,11 @@ class _Ids:
         return name
 
     def _of_content(self, values: dict[str, Any]) -> str:
-        # Equal rows are counted, and only those: a row put in between shifts no other's id.
+        # Only equal rows are numbered, so an inserted row changes no other id.
         try:
             content = digest(values)[:_HASH_DIGITS]
         except NotPlainError as error:
-            reason = f"without an id column a row is told apart by its content, but {error}"
+            reason = f"without an id column, ids are made from the content, but {error}"
             raise _UnusableError(reason, values) from error
         occurrence = self._occurrences.number(content)
         return f"{content}-{occurrence}" if occurrence else content
@@ -105,8 +105,10 @@ def _text_of(value: Any, column: str, values: dict[str, Any]) -> str:
         raise _UnusableError(f"the id {one_line(repr(column))} is blank or missing", values)
     shown = f"{column}={one_line(value)}"
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal, UUID)):
-        raise _UnusableError(f"an id is a text or a number, not {type(value).__name__}", shown)
+        raise _UnusableError(
+            f"an id must be a string or a number, not {type(value).__name__}", shown
+        )
     try:
         return str(value)
     except ValueError as error:  # an int of more than 4,300 digits
-        raise _UnusableError(f"the id has no text: {error}", shown) from error
+        raise _UnusableError(f"the id cannot be a string: {error}", shown) from error

@@ -1,7 +1,7 @@
 """How are rows read from a JSON array of objects?
 
-The file is read whole, but decoded object by object: so each has its line, one that cannot be used
-can be stepped over, and no second copy of all of them is made.
+The file is read in one go but decoded object by object, so that each object has a line number, an
+unusable one can be skipped, and there is no second copy of all of them.
 """
 
 import json
@@ -28,10 +28,10 @@ class _Inexact(NamedTuple):
 
 
 def read_json(path: Path, place: str) -> Rows:
-    """Hand out the rows of a JSON file.
+    """Yield the rows of a JSON file.
 
     Raises:
-        DatasetError: It is not one array, or breaks off: nothing tells where a row begins then.
+        DatasetError: It is not an array or is truncated, so that rows cannot be located.
     """
     text = _text_of(path, place)
     decode = exact_decoder().raw_decode
@@ -57,7 +57,7 @@ def _text_of(path: Path, place: str) -> str:
 
 
 def _opening(text: str, place: str) -> int:
-    """Return where the first element begins, or the closing bracket stands."""
+    """Return the position of the first element, or of the closing bracket."""
     at = _skip(text, 0)
     if at == len(text):
         raise DatasetError(f"{place}: is empty", hint="a dataset needs at least one row")
@@ -85,19 +85,19 @@ def _element(
 
 
 def _decoded(decode: _Decode, text: str, at: int) -> tuple[Any, int]:
-    """Return an element, or why it is not exact, and where it ends."""
+    """Return an element, or why it is ambiguous, and where it ends."""
     try:
         return decode(text, at)
     except json.JSONDecodeError:
         raise
     except ValueError as error:
-        # Where it ends, a decoder that minds nothing can say.
+        # A lenient decoder finds where it ends.
         _, end = _LENIENT.raw_decode(text, at)
         return _Inexact(reason_of(error)), end
 
 
 def _after(text: str, end: int, place: str) -> int:
-    """Return where the next element begins, or the closing bracket stands."""
+    """Return the position of the next element, or of the closing bracket."""
     at = _skip(text, end)
     if at == len(text):
         raise _broken(text, at, place, "the file ends before the array does")
@@ -112,9 +112,9 @@ def _after(text: str, end: int, place: str) -> int:
 
 
 def _skip(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 def _broken(text: str, at: int, place: str, reason: str, hint: str | None = None) -> DatasetError:

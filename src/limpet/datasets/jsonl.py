@@ -7,11 +7,11 @@ from limpet.datasets.strict_json import exact_decoder, plain_object, reason_of
 from limpet.datasets.text_files import decoded, raw_lines_of
 from limpet.errors import DatasetError
 
-_BOM = "\ufeff"  # files that were put one after the other bring theirs along
+_BOM = "\ufeff"  # concatenated files contain one each
 
 
 def read_jsonl(path: Path, place: str) -> Rows:
-    """Hand out the rows of a JSONL file; blank lines are none."""
+    """Yield the rows of a JSONL file, skipping blank lines."""
     decode = exact_decoder().decode
     is_first = True
     for number, raw, offset in raw_lines_of(path, place):
@@ -31,7 +31,7 @@ def read_jsonl(path: Path, place: str) -> Rows:
             values = decode(text)
         except (ValueError, RecursionError) as error:
             if is_first:
-                _refuse_an_array(text, place, number)
+                _check_not_an_array(text, place, number)
             yield Flaw(number, text, reason_of(error))
             continue
         finally:
@@ -42,10 +42,10 @@ def read_jsonl(path: Path, place: str) -> Rows:
             yield Flaw(number, text, "not a JSON object")
 
 
-def _refuse_an_array(text: str, place: str, number: int) -> None:
-    """Say what is wrong with the file as a whole, if its first line shows it."""
+def _check_not_an_array(text: str, place: str, number: int) -> None:
+    """Raise `DatasetError` if the first line shows that the file is not JSONL."""
     if text in {"[", "[{", "{"}:
         raise DatasetError(
-            f"{place}, line {number}: a JSON value goes over several lines: {text}",
+            f"{place}, line {number}: a JSON value spans several lines: {text}",
             hint="JSONL is one object per line; an array of objects is a .json file",
         )

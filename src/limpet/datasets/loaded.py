@@ -1,4 +1,4 @@
-"""What does a loaded dataset hand out?"""
+"""What does loading a dataset return?"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,16 +9,16 @@ from limpet.types import Item
 
 
 class LoadedDataset:
-    """Items, in order, as often as they are asked for.
+    """The items of a dataset, in order. Can be iterated over any number of times.
 
     Attributes:
-        name: What people call it: the file's name.
-        columns: The names of its columns, in the order they were met.
-        roles: Which of them are the id, the input and the expected answer.
-        bad_rows: The rows that were skipped, with the reasons.
-        filtered: How many rows the filter left out.
-        items: The items; each may be made anew whenever it is asked for.
-        path: The file it was read from; None if it was not.
+        name: Its name: the file name.
+        columns: Its column names, in order of appearance.
+        roles: The columns of id, input and expected answer.
+        bad_rows: The rows that were skipped, with reasons.
+        filtered: How many rows the filter removed.
+        items: The items; each access may create a new object.
+        path: The file it was read from; None if it was not read from a file.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class LoadedDataset:
         return len(self.items)
 
     def __repr__(self) -> str:
-        said = f"<LoadedDataset {self.name}: {_count(len(self), 'item')}"
+        text = f"<LoadedDataset {self.name}: {_count(len(self), 'item')}"
         if self.bad_rows:
-            said += f", {_count(len(self.bad_rows), 'bad row')} skipped"
+            text += f", {_count(len(self.bad_rows), 'bad row')} skipped"
         if self.filtered:
-            said += f", {self.filtered:,} filtered"
-        return f"{said}>"
+            text += f", {self.filtered:,} filtered"
+        return f"{text}>"
 
 
 def _count(number: int, noun: str) -> str:

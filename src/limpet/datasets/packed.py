@@ -1,7 +1,7 @@
-"""How are a million rows kept in little memory?
+"""How do a million rows fit in little memory?
 
-As the JSON they came from, three hundred bytes where a dict of texts takes eight hundred. An item
-is made when it is asked for, and is the asker's own.
+As JSON: three hundred bytes where a dict of strings takes eight hundred. An item is created on each
+access, so the caller may change it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,30 +16,30 @@ from limpet.json_values import encode_canonical, encode_plain, plain_size
 from limpet.types import Item
 
 Packed: TypeAlias = bytes | dict[str, Any]
-"""A row as JSON; or as it is, where the fast decoder would not give back the same."""
+"""A row as JSON, or the row itself if the fast decoder would not restore it exactly."""
 
 _CHUNK = 1_000
 
 
 def pack(values: dict[str, Any]) -> Packed:
-    """Return a row that was read from a file in little memory."""
+    """Pack a row that was read from a file."""
     encoded = encode_plain(values) if plain_size(values) is not None else None
-    # A copy: the encoder keeps the room that it took for more, four kilobytes a row.
+    # A copy: the encoder's buffer has spare room, four kilobytes per row.
     return values if encoded is None else bytes(memoryview(encoded))
 
 
 def unpack(packed: Packed) -> dict[str, Any]:
-    """Return the row that was packed."""
+    """Return the row of a packed one."""
     return orjson.loads(packed) if isinstance(packed, bytes) else packed
 
 
 class PackedItems(Sequence[Item]):
-    """The items of a dataset, in order, each made when it is asked for.
+    """The items of a dataset, in order, each created on access.
 
     Args:
         names: Their ids.
         rows: Their rows.
-        roles: Which columns are the input and the expected answer.
+        roles: The columns of input and expected answer.
     """
 
     def __init__(self, names: Sequence[str], rows: Sequence[Packed], roles: Roles) -> None:
@@ -70,17 +70,17 @@ class PackedItems(Sequence[Item]):
         return Item(name, row[roles.input], expected, row)
 
     def at(self, places: Sequence[int]) -> "PackedItems":
-        """Return the items at these places, in this order."""
+        """Return the items at these positions, in this order."""
         names = [self.names[place] for place in places]
         return PackedItems(names, [self.rows[place] for place in places], self.roles)
 
     def digest(self) -> str:
-        """Return a hash that is another wherever an item is another."""
+        """Return a hash that changes if any item changes."""
         digest = blake2b(encode_canonical(self.roles), digest_size=16)
-        # Ids are made of the rows, but for which of two equal rows one is.
+        # Ids follow from the rows, except for the numbering of equal rows.
         digest.update("\n".join(self.names).encode(errors="surrogatepass"))
         rows = iter(self.rows)
         while chunk := list(islice(rows, _CHUNK)):
-            texts = [one if isinstance(one, bytes) else encode_canonical(one) for one in chunk]
-            digest.update(b"\n".join(texts) + b"\n")  # no JSON of ours has a line end
+            encoded = [row if isinstance(row, bytes) else encode_canonical(row) for row in chunk]
+            digest.update(b"\n".join(encoded) + b"\n")  # our JSON contains no line ends
         return digest.hexdigest()

@@ -1,8 +1,8 @@
-"""How are rows read from a Parquet file, with the names and values that are in it?
+"""How are rows read from a Parquet file, with its exact names and values?
 
-duckdb reads the file, but left alone it would read more, or other, than what is there: it takes a
-path for a pattern, adds columns it sees in the folders' names, renames `ID` beside `id`, and hands
-out times with a zone only where pytz is installed, and without their nanoseconds.
+duckdb reads the file. By default it treats the path as a pattern, adds columns from folder names,
+renames `ID` beside `id`, needs pytz for times with a zone, and drops nanoseconds; all of that is
+worked around here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,10 +22,10 @@ _FILE = "read_parquet(?, hive_partitioning=false)"
 
 
 def read_parquet(path: Path, place: str) -> Rows:
-    """Hand out the rows of a Parquet file.
+    """Yield the rows of a Parquet file.
 
     Raises:
-        DatasetError: It cannot be read as one, or duckdb is not installed.
+        DatasetError: The file is not valid Parquet, or duckdb is not installed.
     """
     duckdb = needed("duckdb", place)
     try:
@@ -54,7 +54,7 @@ def _tuples(result: Any) -> Iterator[Sequence[Any]]:
 
 
 def _names(connection: Any, path: str) -> list[str]:
-    """Return the names of the columns as the file has them: the children of its schema's root."""
+    """Return the file's own column names: the children of the schema's root."""
     query = "SELECT name, num_children FROM parquet_schema(?)"
     (_, many), *elements = connection.execute(query, [path]).fetchall()
     names, below = [], 0

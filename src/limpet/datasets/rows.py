@@ -1,7 +1,7 @@
-"""What is read from a source: rows, and what is in the place of one but cannot be used?
+"""What does a reader yield? Rows, and flaws in place of unusable rows.
 
-A reader is a generator of `Row` and `Flaw`. It raises `DatasetError` only where it cannot tell any
-more where the next row begins; whatever can be stepped over is a `Flaw`, and the caller decides.
+A reader is a generator of `Row` and `Flaw`. It raises `DatasetError` only if it cannot find the
+next row; anything it can skip is a `Flaw`, and the caller decides.
 """
 
 from collections.abc import Generator
@@ -12,17 +12,17 @@ from limpet.errors import DatasetError
 from limpet.text import one_line
 
 RESERVED = frozenset({"_limpet", "_crc"})
-"""What we call our own facts in the files we write: no column of a dataset may."""
-TAKEN = "a column is called {!r}, the name of Limpet's own facts"
+"""Names of our own fields in the files we write; not allowed as column names."""
+TAKEN = "the column name {!r} is reserved by Limpet"
 
 
 class Row(NamedTuple):
     """One row.
 
     Attributes:
-        number: Where it begins, counted from 1.
-        values: By column.
-        json: The same as JSON that the fast decoder reads exactly, where that is at hand.
+        number: The line or row where it begins, from 1.
+        values: The values by column.
+        json: The row as JSON that the fast decoder reads exactly, if available.
     """
 
     number: int
@@ -31,7 +31,7 @@ class Row(NamedTuple):
 
 
 class Flaw(NamedTuple):
-    """What stands where a row should, and why it is none."""
+    """Something that is not a usable row, and why."""
 
     number: int
     value: object
@@ -46,11 +46,11 @@ class Table:
     """Rows from one source.
 
     Attributes:
-        name: What people call it.
-        place: How a message names it: the path as it was given.
-        unit: What its rows are counted in: "line" or "row".
-        rows: The rows, once.
-        is_file: Whether they are read from a file, and nobody else holds them.
+        name: Its name for people.
+        place: Its name in messages: the path as given.
+        unit: How its rows are counted: "line" or "row".
+        rows: The rows, to be read once.
+        is_file: Whether the rows are read from a file, so that no caller shares them.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Table:
     is_file: bool = False
 
     def at(self, number: int) -> str:
-        """Return where a row stands, for people."""
+        """Return the location of a row, for messages."""
         return f"{self.place}, {self.unit} {number}"
 
 
@@ -69,9 +69,9 @@ class BadRow:
     """A row that was skipped.
 
     Attributes:
-        place: Where it stands: `questions.jsonl, line 3`.
-        line: The number in it: a line of a text file, a row of anything else, from 1.
-        value: What is there, cut to size.
+        place: Its location: `questions.jsonl, line 3`.
+        line: The line in a text file, the row in any other source, from 1.
+        value: Its content, shortened.
         reason: Why it cannot be used.
     """
 
@@ -85,11 +85,11 @@ class BadRow:
 
 
 class BadRows:
-    """Takes the rows that cannot be used: raises the first, or lists them all.
+    """Collects unusable rows, or raises on the first.
 
     Args:
-        table: Where they are from.
-        skip: List them.
+        table: The source of the rows.
+        skip: Collect them instead of raising.
     """
 
     def __init__(self, table: Table, *, skip: bool) -> None:
@@ -98,25 +98,25 @@ class BadRows:
         self._skip = skip
 
     def add(self, number: int, value: object, reason: str) -> None:
-        """Take one.
+        """Add an unusable row.
 
         Raises:
-            DatasetError: They are not to be skipped.
+            DatasetError: Unusable rows are not skipped.
         """
         bad = BadRow(self._table.at(number), number, one_line(value), reason)
         if not self._skip:
             raise DatasetError(
-                str(bad), hint='fix it, or skip and list such rows with on_bad_row="skip"'
+                str(bad), hint='fix it, or skip and list bad rows with on_bad_row="skip"'
             )
         self.listed.append(bad)
 
 
 def flaw_of_columns(names: list[Any]) -> str | None:
-    """Return what is wrong with the names of the columns; None if nothing is."""
+    """Return what is wrong with the column names; None if they are fine."""
     seen: dict[str, int] = {}
     for number, name in enumerate(names, 1):
         if not isinstance(name, str):
-            return f"the name of column {number} is not text"
+            return f"the name of column {number} is not a string"
         if name in RESERVED:
             return TAKEN.format(name)
         if name in seen:

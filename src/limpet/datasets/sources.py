@@ -1,4 +1,4 @@
-"""What was given as a dataset, and who reads it?"""
+"""Which reader fits the source of a dataset?"""
 
 import inspect
 import os
@@ -11,10 +11,9 @@ from typing import Any
 
 from limpet.datasets.columns import nearest
 from limpet.datasets.delimited import read_csv, read_tsv
-from limpet.datasets.frames import is_frame, read_frame
+from limpet.datasets.in_memory import is_frame, read_frame, read_rows
 from limpet.datasets.json_array import read_json
 from limpet.datasets.jsonl import read_jsonl
-from limpet.datasets.memory import read_rows
 from limpet.datasets.parquet import read_parquet
 from limpet.datasets.rows import Rows, Table
 from limpet.datasets.text_files import check_file
@@ -35,10 +34,10 @@ _ACCEPTED = "a path, a list of dicts, a DataFrame, or a function that returns on
 
 
 def table_of(source: object, sheet: str | None) -> Table:
-    """Return the table that a source stands for.
+    """Return the table of a source.
 
     Raises:
-        DatasetError: There is nothing there that can be read.
+        DatasetError: The source cannot be read.
     """
     if isinstance(source, str) and _is_reference(source):
         return _table_of_function(_function_at(source), source, sheet)
@@ -49,7 +48,7 @@ def table_of(source: object, sheet: str | None) -> Table:
 
 
 def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Table:
-    """Return the table of anything but a function. `maker`: the function it came from."""
+    """Return the table of any source but a function. `maker`: the function that returned it."""
     if isinstance(source, (str, os.PathLike)):
         return _table_of_file(source, sheet)
     if sheet is not None:
@@ -61,13 +60,13 @@ def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Tabl
 
 
 def _is_reference(source: str) -> bool:
-    """Tell `module:function` from a path: a file that is there, or might be, is a path."""
+    """Return whether this is `module:function`, not a path to an existing or supported file."""
     suffix = Path(source).suffix.lower()
     return bool(_REFERENCE.fullmatch(source)) and suffix not in SUFFIXES and not _exists(source)
 
 
 def _exists(source: str) -> bool:
-    return os.path.exists(source)  # noqa: PTH110 - it takes any text, where Path raises
+    return os.path.exists(source)  # noqa: PTH110 - accepts any string, while Path may raise
 
 
 def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
@@ -86,7 +85,7 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
 def _expanded(path: Path) -> Path:
     try:
         return path.expanduser()
-    except RuntimeError:  # a name that begins with ~ and is nobody's home
+    except RuntimeError:  # a name that begins with ~ but is not a home directory
         return path
 
 
@@ -123,7 +122,7 @@ def _table_of_rows(source: object, name: str) -> Table:
     if isinstance(source, (Mapping, bytes, bytearray)) or not isinstance(source, Iterable):
         shown = one_line(source)
         raise DatasetError(
-            f"{name}: {type(source).__name__} is no dataset: {shown}", hint=f"give {_ACCEPTED}"
+            f"{name}: {type(source).__name__} is not a dataset: {shown}", hint=f"pass {_ACCEPTED}"
         )
     return Table(name, name, "row", read_rows(source))
 
@@ -138,14 +137,14 @@ def _table_of_function(function: Callable[[], Any], name: str, sheet: str | None
     if inspect.isawaitable(source) or hasattr(source, "__aiter__"):
         if inspect.iscoroutine(source):
             source.close()
-        raise DatasetError(f"{place}: is async", hint="give a plain function: it runs once")
+        raise DatasetError(f"{place}: is async", hint="pass a sync function; it runs only once")
     return _table_of_data(source, place, sheet)
 
 
 def _function_at(reference: str) -> Callable[[], Any]:
     module_name, _, path = reference.partition(":")
     try:
-        found: Any = import_module(module_name)
+        target: Any = import_module(module_name)
     except ImportError as error:
         raise DatasetError(
             f"{reference}: the module {module_name!r} cannot be imported: {error}",
@@ -153,13 +152,13 @@ def _function_at(reference: str) -> Callable[[], Any]:
             + ", ".join(SUFFIXES),
         ) from error
     for name in path.split("."):
-        if not hasattr(found, name):
-            near = nearest(name, dir(found))
+        if not hasattr(target, name):
+            near = nearest(name, dir(target))
             raise DatasetError(
                 f"{reference}: there is no {name!r} in {module_name!r}",
                 hint=f"did you mean {near}?" if near else None,
             )
-        found = getattr(found, name)
-    if not callable(found):
-        raise DatasetError(f"{reference}: is {type(found).__name__}, not a function")
-    return found  # type: ignore[no-any-return]  # callable() says so
+        target = getattr(target, name)
+    if not callable(target):
+        raise DatasetError(f"{reference}: is {type(target).__name__}, not a function")
+    return target  # type: ignore[no-any-return]  # checked by callable()

@@ -1,7 +1,7 @@
-"""What does a JSON text say, exactly, if it says one thing at all?
+"""How is other people's JSON decoded exactly?
 
-The fast decoder of the journal is not for what others wrote: it makes floats of wide integers,
-takes the last of two equal keys without a word and refuses lone surrogates.
+The journal's fast decoder does not fit here: it turns wide integers into floats, silently takes the
+last of two equal keys, and rejects lone surrogates.
 """
 
 import json
@@ -16,20 +16,20 @@ _WIDE = re.compile(rb"[0-9]{16}")
 
 
 class NotExactError(ValueError):
-    """The text is JSON to some readers, but not the same to all."""
+    """Not all JSON readers agree on the value."""
 
 
 def exact_decoder() -> json.JSONDecoder:
-    """Return a decoder that keeps integers whole, and raises `NotExactError` rather than guess.
+    """Return a decoder that keeps integers exact, and raises `NotExactError` instead of guessing.
 
-    Keys are the same objects from row to row: with a million rows, that is half the memory.
+    Rows share their key strings: with a million rows, that halves the memory.
     """
     names: dict[str, str] = {}
 
     def whole_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         values = {names.setdefault(name, name): value for name, value in pairs}
         if len(values) != len(pairs):
-            raise NotExactError(f"the key {_repeated(pairs)!r} stands twice in one object")
+            raise NotExactError(f"the key {_repeated(pairs)!r} appears twice in one object")
         return values
 
     return json.JSONDecoder(
@@ -38,10 +38,10 @@ def exact_decoder() -> json.JSONDecoder:
 
 
 def plain_object(line: bytes) -> dict[str, Any] | None:
-    """Return a flat object as the fast decoder reads it; None if that may not be what it says.
+    """Return a flat object by the fast decoder; None if that may be inexact.
 
-    If there are as many names as were read, none stands twice; without a wide number, none that
-    became a float was rounded.
+    If the line has as many names as the result, none appears twice; without a wide number, no float
+    was rounded.
     """
     try:
         values = orjson.loads(line)
@@ -60,24 +60,24 @@ def _repeated(pairs: list[tuple[str, Any]]) -> str:
 
 
 def _refused(literal: str) -> NoReturn:
-    # Python reads NaN and Infinity, but they are not JSON: jq, orjson and JavaScript refuse them,
-    # and so would the readers of the files we write. Nor does a NaN equal itself, as an answer.
-    raise NotExactError(f"{literal} is not JSON; null or a text can say it")
+    # Python reads NaN and Infinity, but they are not JSON: jq, orjson and JavaScript reject them,
+    # and so would readers of the files we write. And a NaN as an answer does not equal itself.
+    raise NotExactError(f"{literal} is not JSON; use null or a string")
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not isfinite(number):
-        raise NotExactError(f"{text} is more than a float can hold; as a text it is kept exactly")
+        raise NotExactError(f"{text} is too large for a float; write it as a string to keep it")
     return number
 
 
 def reason_of(error: ValueError | RecursionError) -> str:
-    """Return why a text could not be decoded, for people."""
+    """Return why JSON could not be decoded, for messages."""
     if isinstance(error, RecursionError):
         return "it is nested too deep"
     if isinstance(error, json.JSONDecodeError):
         return f"not JSON ({error.msg}, at character {error.colno})"
     if isinstance(error, NotExactError):
         return str(error)
-    return "an integer has more digits than Python reads; as a text it is kept exactly"
+    return "an integer has more digits than Python reads; write it as a string to keep it"

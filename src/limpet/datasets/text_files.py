@@ -1,8 +1,7 @@
-"""How does a text file become lines, with their numbers and nothing changed in them?
+"""How is a text file split into numbered, unchanged lines?
 
-A line ends at a line feed, never at U+2028 or U+0085: those may stand inside a value. Bytes that
-are not UTF-8 are kept on the way (as lone surrogates, which UTF-8 itself cannot hold), so that the
-one row they stand in can be named and the next ones read.
+A line ends at a line feed, never at U+2028 or U+0085, which may occur inside a value. Bytes that
+are not UTF-8 are kept as lone surrogates, so that the row can be reported and the next ones read.
 """
 
 import codecs
@@ -20,7 +19,7 @@ _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 class Line(NamedTuple):
-    """One line with its end, its number from 1, and what is wrong with its bytes, if anything."""
+    """One line with its line end, its number from 1, and what is wrong with its bytes, if any."""
 
     number: int
     text: str
@@ -28,44 +27,48 @@ class Line(NamedTuple):
 
 
 def check_file(path: Path, place: str) -> None:
-    """Raise `DatasetError` if there is no such file, or it is a directory.
+    """Raise `DatasetError` if the file does not exist or is a directory.
 
-    A plain `OSError` is the caller's to translate, here and below.
+    The caller translates any other `OSError`, here and below.
     """
     try:
         mode = path.stat().st_mode
-    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: a NUL in it
+    except (
+        FileNotFoundError,
+        NotADirectoryError,
+        ValueError,
+    ) as error:  # ValueError: has a NUL
         hint = _hint_of_missing(path)
-        raise DatasetError(f"{place}: there is no such file", hint=hint) from error
+        raise DatasetError(f"{place}: file not found", hint=hint) from error
     if stat.S_ISDIR(mode):
         raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
 
 
 def _hint_of_missing(path: Path) -> str:
     try:
-        near = nearest(path.name, [one.name for one in path.parent.iterdir()])
+        near = nearest(path.name, [neighbour.name for neighbour in path.parent.iterdir()])
     except (OSError, ValueError):
-        return f"there is no folder {str(path.parent)!r} that can be read either"
+        return f"the folder {str(path.parent)!r} cannot be read either"
     if near:
         return f"did you mean {near}?"
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
 def lines_of(path: Path, place: str) -> Generator[Line, None, None]:
-    """Hand out the lines of a file as text, without its byte order mark.
+    """Yield the lines of a file as strings, without a byte order mark.
 
     Raises:
-        DatasetError: It is UTF-16.
+        DatasetError: The file is UTF-16.
     """
     with closing(raw_lines_of(path, place)) as raw:
         yield from starmap(decoded, raw)
 
 
 def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], None, None]:
-    """Hand out the lines of a file without its byte order mark: number, bytes, and their offset.
+    """Yield the lines of a file without a byte order mark: number, bytes, and offset.
 
     Raises:
-        DatasetError: It is UTF-16.
+        DatasetError: The file is UTF-16.
     """
     offset = 0
     with path.open("rb") as file:
@@ -78,7 +81,7 @@ def raw_lines_of(path: Path, place: str) -> Generator[tuple[int, bytes, int], No
 
 
 def decoded(number: int, raw: bytes, offset: int) -> Line:
-    """Return a line as text."""
+    """Decode a line."""
     try:
         return Line(number, raw.decode(), None)
     except UnicodeDecodeError as error:

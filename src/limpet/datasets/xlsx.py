@@ -18,10 +18,11 @@ _FORMULA = (b"<f>", b"<f ")
 
 
 def read_xlsx(path: Path, place: str, sheet: str | None) -> Rows:
-    """Hand out the rows below the header of a sheet; rows without any value are none.
+    """Yield the rows below the header of a sheet, skipping empty rows.
 
     Raises:
-        DatasetError: It cannot be read as XLSX, has no such sheet, or openpyxl is not installed.
+        DatasetError: The file is not valid XLSX, the sheet is missing, or openpyxl is not
+            installed.
     """
     openpyxl = needed("openpyxl", place)
     try:
@@ -31,7 +32,7 @@ def read_xlsx(path: Path, place: str, sheet: str | None) -> Rows:
             yield from _rows(_cells(values, formulas, sheet, place), place)
     except (DatasetError, OSError):
         raise
-    except Exception as error:  # whatever a broken archive or XML makes the library raise
+    except Exception as error:  # a broken archive or broken XML may raise anything
         raise DatasetError(
             f"{place}: cannot be read as XLSX: {one_line(f'{type(error).__name__}: {error}')}",
             hint="open it and save it again as .xlsx",
@@ -39,30 +40,30 @@ def read_xlsx(path: Path, place: str, sheet: str | None) -> Rows:
 
 
 def _calculates(path: Path) -> bool:
-    """Tell whether there are formulas: their values may be missing, if no program has saved any."""
+    """Return whether there are formulas, whose values may not have been saved."""
     with zipfile.ZipFile(path) as archive:
         sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
         texts = (archive.read(name) for name in sheets if name.endswith(".xml"))
-        return any(sign in text for text in texts for sign in _FORMULA)
+        return any(tag in text for text in texts for tag in _FORMULA)
 
 
 def _cells(
     values: Any, formulas: Any | None, sheet: str | None, place: str
 ) -> Iterator[tuple[int, list[Any], str | None]]:
-    """Hand out each row's number, its cells, and the first formula in it that has no value."""
+    """Yield each row's number, its cells, and the first formula in it without a saved value."""
     rows = _sheet_of(values, sheet, place).iter_rows()
     others = repeat(()) if formulas is None else _sheet_of(formulas, sheet, place).iter_rows()
     for number, (row, other) in enumerate(zip(rows, others, strict=False), 1):
         cells = [_value_of(cell) for cell in row]
         pairs = zip(other, cells, strict=False)
-        lost = [one.coordinate for one, known in pairs if known is None and one.value is not None]
+        unsaved = [cell for cell, known in pairs if known is None and cell.value is not None]
         while cells and cells[-1] is None:
             cells.pop()
-        yield number, cells, next(iter(lost), None)
+        yield number, cells, next((cell.coordinate for cell in unsaved), None)
 
 
 def _sheet_of(workbook: Any, sheet: str | None, place: str) -> Any:
-    sheets = {one.title: one for one in workbook.worksheets}
+    sheets = {worksheet.title: worksheet for worksheet in workbook.worksheets}
     if not sheets:
         raise DatasetError(f"{place}: the workbook has no sheet of cells")
     if sheet is not None and sheet not in sheets:
@@ -72,13 +73,13 @@ def _sheet_of(workbook: Any, sheet: str | None, place: str) -> Any:
             hint=f"did you mean {near}?" if near else None,
         )
     chosen = next(iter(sheets.values())) if sheet is None else sheets[sheet]
-    chosen.reset_dimensions()  # some programs write too small ones: rows would be cut in silence
+    chosen.reset_dimensions()  # some programs write too small ones, which would hide rows
     return chosen
 
 
 def _value_of(cell: Any) -> Any:
     value = cell.value
-    # A workbook knows no dates, only points in time that are shown without the hours.
+    # A workbook has no dates, only times that are displayed without hours.
     if isinstance(value, dt.datetime) and value.time() == dt.time():
         return (value if "h" in cell.number_format.lower() else value.date()).isoformat()
     return plain_cell(value)
@@ -113,6 +114,6 @@ def _row(number: int, header: Sequence[str | None], cells: list[Any]) -> Row | F
     padded = [*cells, *repeat(None, len(header) - len(cells))]
     for at, (name, value) in enumerate(zip(names, padded, strict=True), 1):
         if name is None and value is not None:
-            return Flaw(number, cells, f"there is a value in column {at}, which has no name")
+            return Flaw(number, cells, f"column {at} has a value but no name")
     pairs = zip(names, padded, strict=True)
     return Row(number, {name: value for name, value in pairs if name is not None})

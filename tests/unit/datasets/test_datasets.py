@@ -77,7 +77,7 @@ def test_nothing_left_after_skipping_is_an_error_with_the_first_reason(tmp_path)
 def test_an_error_says_what_to_do_and_survives_pickling():
     with pytest.raises(LimpetError) as raised:
         Dataset([{"question": None}]).load()
-    assert raised.value.hint == 'fix it, or skip and list such rows with on_bad_row="skip"'
+    assert raised.value.hint == 'fix it, or skip and list bad rows with on_bad_row="skip"'
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.hint) == (str(raised.value), raised.value.hint)
 
@@ -124,8 +124,8 @@ def test_the_hints_on_an_input_that_is_not_there_fit_the_file(tmp_path):
     path = tmp_path / "q.csv"
     path.write_text("id;question\na;x\n")
     assert refused(path)[1].startswith("its cells seem to be separated by semicolons")
-    assert refused([{"Questions": 1}])[1] == "say which one is asked: input='Questions'"
-    assert refused([{"prompt": 1}])[1] == 'say which one is asked: input="…"'
+    assert refused([{"Questions": 1}])[1] == "name the input column: input='Questions'"
+    assert refused([{"prompt": 1}])[1] == 'name the input column: input="…"'
     assert refused(path, input="zzz")[1].startswith("its cells seem")
     assert refused([{"a": 1, "b": 2}], input="zzz")[1] is None
 
@@ -173,7 +173,7 @@ def test_the_same_rows_have_the_same_ids_from_any_format(tmp_path):
 def test_a_row_that_has_no_json_form_needs_an_id():
     message, _ = refused([{"question": object}])
     assert message.startswith(
-        "rows, row 1: without an id column a row is told apart by its content, but a class (object)"
+        "rows, row 1: without an id column, ids are made from the content, but a class (object)"
     )
     assert ids(Dataset([{"id": 1, "question": object}]).load()) == ["1"]
 
@@ -186,7 +186,7 @@ def test_a_blank_id_is_a_bad_row(value):
 
 def test_an_id_whose_text_python_refuses_is_a_bad_row():
     message, _ = refused([{"id": 10**5000, "question": "x"}])
-    assert message.startswith("rows, row 1: the id has no text: ")
+    assert message.startswith("rows, row 1: the id cannot be a string: ")
 
 
 def test_of_two_rows_with_one_id_the_first_stays():
@@ -210,18 +210,18 @@ def test_rows_in_memory_are_copied_and_may_be_any_iterable():
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ([1], "rows, row 1: a row is a dict, not int: 1"),
-        ([ROWS[0], "x"], "rows, row 2: a row is a dict, not str: x"),
-        ([{1: 2}], "rows, row 1: the name of a column is not text: {1: 2}"),
+        ([1], "rows, row 1: a row must be a dict, not int: 1"),
+        ([ROWS[0], "x"], "rows, row 2: a row must be a dict, not str: x"),
+        ([{1: 2}], "rows, row 1: a column name is not a string: {1: 2}"),
         (
             [{"_crc": 1}],
-            "rows, row 1: a column is called '_crc', the name of Limpet's own facts: ",
+            "rows, row 1: the column name '_crc' is reserved by Limpet: ",
         ),
         ([], "rows: there are no rows"),
-        ({"id": ["a"]}, "rows: dict is no dataset: {'id': ['a']}"),
-        (b"rows", "rows: bytes is no dataset: b'rows'"),
-        (None, "rows: NoneType is no dataset: None"),
-        (7, "rows: int is no dataset: 7"),
+        ({"id": ["a"]}, "rows: dict is not a dataset: {'id': ['a']}"),
+        (b"rows", "rows: bytes is not a dataset: b'rows'"),
+        (None, "rows: NoneType is not a dataset: None"),
+        (7, "rows: int is not a dataset: 7"),
     ],
 )
 def test_what_is_no_dataset_is_said(source, message):
@@ -276,7 +276,7 @@ def test_a_polars_frame_keeps_its_types():
 def test_a_frame_with_bad_columns_is_refused():
     pandas = pytest.importorskip("pandas")
     message, hint = refused(pandas.DataFrame([[1, 2]]))
-    assert message == "DataFrame: the name of column 1 is not text: [0, 1]"
+    assert message == "DataFrame: the name of column 1 is not a string: [0, 1]"
     assert hint == "rename the columns of the DataFrame"
     message, _ = refused(pandas.DataFrame([[1, 2]], columns=["a", "a"]))
     assert message == "DataFrame: columns 1 and 2 have the same name: ['a', 'a']"
@@ -326,8 +326,8 @@ def test_a_function_may_be_given_itself():
     [
         ("my_rows:row", "my_rows:row: there is no 'row' in 'my_rows'"),
         ("my_rows:NUMBER", "my_rows:NUMBER: is int, not a function"),
-        ("my_rows:nothing", "my_rows:nothing(): NoneType is no dataset: None"),
-        ("my_rows:number", "my_rows:number(): int is no dataset: 7"),
+        ("my_rows:nothing", "my_rows:nothing(): NoneType is not a dataset: None"),
+        ("my_rows:number", "my_rows:number(): int is not a dataset: 7"),
         ("my_rows:later", "my_rows:later(): is async"),
         ("my_rows:stream_later", "my_rows:stream_later(): is async"),
         ("no_such:rows", "no_such:rows: the module 'no_such' cannot be imported: No module named"),
@@ -376,14 +376,14 @@ def test_a_path_may_be_text_or_path_and_start_at_home(tmp_path, monkeypatch):
 def test_a_missing_file_is_named_with_the_nearest(tmp_path, monkeypatch):
     write(tmp_path / "questions.jsonl", *ROWS)
     message, hint = refused(tmp_path / "question.jsonl")
-    assert message == f"{tmp_path}/question.jsonl: there is no such file"
+    assert message == f"{tmp_path}/question.jsonl: file not found"
     assert hint == "did you mean 'questions.jsonl'?"
     monkeypatch.chdir(tmp_path)
     assert refused("zz.csv")[1] == f"paths start at {str(tmp_path)!r}"
     assert refused(tmp_path / "zz.csv")[1] == "check the name"
-    assert refused("no/zz.csv")[1] == "there is no folder 'no' that can be read either"
-    assert refused("a\0b.csv")[0] == "a\\x00b.csv: there is no such file"
-    assert refused("questions.jsonl/q.csv")[0] == "questions.jsonl/q.csv: there is no such file"
+    assert refused("no/zz.csv")[1] == "the folder 'no' cannot be read either"
+    assert refused("a\0b.csv")[0] == "a\\x00b.csv: file not found"
+    assert refused("questions.jsonl/q.csv")[0] == "questions.jsonl/q.csv: file not found"
 
 
 def test_a_directory_is_named(tmp_path):

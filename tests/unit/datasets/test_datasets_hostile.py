@@ -78,42 +78,45 @@ REFUSED = {
     "an array called jsonl": (
         "q.jsonl",
         b'[\n{"id":"a","question":"x"}\n]\n',
-        "{}, line 1: a JSON value goes over several lines: [",
+        "{}, line 1: a JSON value spans several lines: [",
     ),
     "a printed object called jsonl": (
         "q.jsonl",
         b'{\n  "id": "a"\n}\n',
-        "{}, line 1: a JSON value goes over several lines: {",
+        "{}, line 1: a JSON value spans several lines: {",
     ),
     "a key twice": (
         "q.jsonl",
         b'{"id":"a","question":"x","question":"y"}\n',
-        "{}, line 1: the key 'question' stands twice in one object: …",
+        "{}, line 1: the key 'question' appears twice in one object: …",
     ),
     "a key twice, deep inside": (
         "q.jsonl",
         b'{"id":"a","question":{"k":1,"k":1}}\n',
-        "{}, line 1: the key 'k' stands twice in one object: …",
+        "{}, line 1: the key 'k' appears twice in one object: …",
     ),
     "NaN": (
         "q.jsonl",
         b'{"id":"a","question":NaN}\n',
-        '{}, line 1: NaN is not JSON; null or a text can say it: {"id":"a","question":NaN}',
+        '{}, line 1: NaN is not JSON; use null or a string: {"id":"a","question":NaN}',
     ),
     "minus infinity": (
         "q.jsonl",
         b'{"id":"a","question":-Infinity}\n',
-        "{}, line 1: -Infinity is not JSON; null or a text can say it: …",
+        "{}, line 1: -Infinity is not JSON; use null or a string: …",
     ),
     "a float beyond floats": (
         "q.jsonl",
         b'{"id":"a","question":1e999}\n',
-        "{}, line 1: 1e999 is more than a float can hold; as a text it is kept exactly: …",
+        "{}, line 1: 1e999 is too large for a float; write it as a string to keep it: …",
     ),
     "an integer of 5,000 digits": (
         "q.jsonl",
         b'{"id":"a","question":' + b"9" * 5000 + b"}\n",
-        "{}, line 1: an integer has more digits than Python reads; as a text it is kept exactly: …",
+        (
+            "{}, line 1: an integer has more digits than Python reads; "
+            "write it as a string to keep it: …"
+        ),
     ),
     "100,000 levels": ("q.jsonl", DEEP, "{}, line 1: it is nested too deep: …"),
     "bytes that are not UTF-8": (
@@ -130,12 +133,12 @@ REFUSED = {
     "a column of ours": (
         "q.jsonl",
         b'{"_limpet":{"key":"b3"},"id":"a","question":"x"}\n',
-        "{}, line 1: a column is called '_limpet', the name of Limpet's own facts: …",
+        "{}, line 1: the column name '_limpet' is reserved by Limpet: …",
     ),
     "a checksum of ours": (
         "q.jsonl",
         b'{"id":"a","question":"x","_crc":"00"}\n',
-        "{}, line 1: a column is called '_crc', the name of Limpet's own facts: …",
+        "{}, line 1: the column name '_crc' is reserved by Limpet: …",
     ),
     # Ids and inputs
     "an id twice": (
@@ -161,12 +164,12 @@ REFUSED = {
     "an id that is a list": (
         "q.jsonl",
         b'{"id":[1],"question":"x"}\n',
-        "{}, line 1: an id is a text or a number, not list: id=[1]",
+        "{}, line 1: an id must be a string or a number, not list: id=[1]",
     ),
     "an id that is true": (
         "q.jsonl",
         b'{"id":true,"question":"x"}\n',
-        "{}, line 1: an id is a text or a number, not bool: id=True",
+        "{}, line 1: an id must be a string or a number, not bool: id=True",
     ),
     "a question that is null": (
         "q.jsonl",
@@ -242,7 +245,7 @@ REFUSED = {
     "a key twice in an array": (
         "q.json",
         b'[\n{"id":"a","question":"x","id":"b"}]',
-        "{}, line 2: the key 'id' stands twice in one object: …",
+        "{}, line 2: the key 'id' appears twice in one object: …",
     ),
     "an id twice in an array": (
         "q.json",
@@ -294,8 +297,8 @@ REFUSED = {
         "q.csv",
         b"id,question,_limpet\na,x,y\n",
         (
-            "{}, line 1: the header cannot be used: a column is called '_limpet', "
-            "the name of Limpet's own facts: id,question,_limpet"
+            "{}, line 1: the header cannot be used: the column name '_limpet' is reserved by "
+            "Limpet: id,question,_limpet"
         ),
     ),
     "a header that is not UTF-8": (

@@ -118,7 +118,7 @@ def test_bad_rows_of_parquet_are_counted_from_one(parquet):
     path = parquet("SELECT unnest([1, 1]) AS id, unnest(['x', NULL]) AS question")
     assert refused(path)[0].startswith(f"{path}, row 2: the input 'question' is null: ")
     path = parquet("SELECT 1 AS question, 2 AS _crc", "ours.parquet")
-    assert refused(path)[0].startswith(f"{path}: a column is called '_crc'")
+    assert refused(path)[0].startswith(f"{path}: the column name '_crc' is reserved")
     path = parquet("SELECT 1 AS question WHERE false", "none.parquet")
     assert refused(path)[0] == f"{path}: there are no rows"
 
@@ -191,8 +191,8 @@ def test_a_value_below_no_header_is_a_bad_row(xlsx):
     dataset = Dataset(path, on_bad_row="skip").load()
     assert [item.row for item in dataset] == [{"id": "a", "question": "x"}]
     assert [bad.reason for bad in dataset.bad_rows] == [
-        "there is a value in column 2, which has no name",
-        "there is a value in column 4, which has no name",
+        "column 2 has a value but no name",
+        "column 4 has a value but no name",
     ]
 
 

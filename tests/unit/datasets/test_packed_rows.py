@@ -34,7 +34,7 @@ def test_a_row_comes_out_as_it_stands_in_the_file(tmp_path, line):
 def test_a_name_that_stands_twice_is_refused_whatever_else_is_plain(tmp_path, line):
     path = tmp_path / "rows.jsonl"
     path.write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(DatasetError, match="'question' stands twice"):
+    with pytest.raises(DatasetError, match="'question' appears twice"):
         Dataset(path).load()
 
 

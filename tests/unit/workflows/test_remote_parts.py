@@ -151,7 +151,10 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: nat("http://agent", input_key=""), "input_key=''"),
         (lambda: nat("http://agent", headers={"A": 7}), "the value of 'A' must be a string"),
         (lambda: nat("http://agent", headers={"A": "hunter22\nB: x"}), "contains a line break"),
-        (lambda: nat("http://agent", headers={"A b": "hunter22"}), "'A b' is no name"),
+        (
+            lambda: nat("http://agent", headers={"A b": "hunter22"}),
+            "'A b' is not a valid header",
+        ),
         (lambda: nat("http://agent", headers=["x"]), "headers: must be a mapping"),
         (lambda: nat("http://agent", timeout=0), "timeout=0: must be a finite number above 0"),
         (lambda: nat("http://agent", max_response_mb=0), "max_response_mb=0"),

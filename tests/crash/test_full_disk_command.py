@@ -41,7 +41,7 @@ def test_ctrl_c_twice_ends_it_and_what_is_on_disk_counts(on_full_disk, small_dis
     terminal.press_ctrl_c()
     assert terminal.wait() == 130
     assert "Traceback" not in terminal.said
-    assert terminal.said.splitlines()[-1].startswith("go on with: ")
+    assert terminal.said.splitlines()[-1].startswith("resume with: ")
     column = small_disk / "run" / "workflow_output.jsonl"
     kept = [json.loads(line)["id"] for line in column.read_bytes().split(b"\n")[:-1]]
     filler.unlink()

@@ -90,7 +90,7 @@ def test_what_user_code_writes_to_stdout_is_not_data(tmp_path):
 
 def test_the_path_of_the_run_is_right_though_user_code_goes_elsewhere(tmp_path):
     with_app(tmp_path, "import os\nos.chdir('/')\ndef answer(question): return question[-1]\n")
-    assert run(tmp_path).stderr.splitlines()[-1] == "look at it: limpet show runs/trial"
+    assert run(tmp_path).stderr.splitlines()[-1] == "see the results: limpet show runs/trial"
 
 
 def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
@@ -108,7 +108,7 @@ def test_ctrl_c_is_answered_though_user_code_blocks_the_loop(tmp_path):
     screen.wait_for("stopping: .* press again to stop now")
     (tmp_path / "go").touch()
     assert screen.wait() == 130
-    assert screen.said.splitlines()[-1].startswith("go on with: ")
+    assert screen.said.splitlines()[-1].startswith("resume with: ")
     screen.close()
 
 
@@ -142,7 +142,7 @@ def test_output_that_cannot_be_written_is_said_and_the_rest_too(tmp_path):
         )  # fmt: skip
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
-    assert "look at it: limpet show runs/trial" in done.stderr
+    assert "see the results: limpet show runs/trial" in done.stderr
     assert "error: the output cannot be written: No space left on device" in done.stderr
 
 
@@ -173,7 +173,7 @@ def test_a_signal_while_the_files_are_written_does_not_keep_them_from_it(tmp_pat
     done = run(tmp_path)
     assert done.returncode == 0
     assert (tmp_path / "runs/trial/summary.json").exists()
-    assert done.stderr.splitlines()[-1] == "look at it: limpet show runs/trial"
+    assert done.stderr.splitlines()[-1] == "see the results: limpet show runs/trial"
 
 
 def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
@@ -186,7 +186,7 @@ def test_ctrl_c_while_the_workflow_is_imported_says_how_to_go_on(tmp_path):
     _, said = process.communicate(timeout=100)
     assert process.returncode == 130
     assert said.strip().startswith("error: interrupted\n")
-    assert said.splitlines()[-1].startswith("hint: what is finished is on disk; go on with: ")
+    assert said.splitlines()[-1].startswith("hint: finished results are on disk; resume with: ")
 
 
 def test_ctrl_c_while_the_workflow_is_set_up_ends_it(tmp_path):
@@ -203,7 +203,7 @@ def test_ctrl_c_while_the_workflow_is_set_up_ends_it(tmp_path):
         time.sleep(0.01)
     screen.press_ctrl_c()
     assert screen.wait() == 130
-    assert screen.said.splitlines()[-1].startswith("go on with: ")
+    assert screen.said.splitlines()[-1].startswith("resume with: ")
     screen.close()
 
 
@@ -229,7 +229,7 @@ def test_files_that_cannot_be_written_at_the_end_are_exit_code_3(tmp_path):
     done = run(tmp_path)
     assert done.returncode == 3, done.stderr
     assert "could not be written" in done.stderr
-    assert done.stderr.splitlines()[-1].startswith("go on with: ")
+    assert done.stderr.splitlines()[-1].startswith("resume with: ")
 
 
 @pytest.mark.parametrize("name", ["v1.json", "a.jsonl", "x.txt"])
@@ -237,7 +237,7 @@ def test_a_run_may_be_called_like_a_file(tmp_path, name):
     make(tmp_path, rows=2)
     done = run(tmp_path, "--set", f"name={name}")
     assert done.returncode == 0
-    assert done.stderr.splitlines()[-1] == f"look at it: limpet show runs/{name}"
+    assert done.stderr.splitlines()[-1] == f"see the results: limpet show runs/{name}"
     assert len(run(tmp_path, f"runs/{name}", command="show").stdout.splitlines()) == 4
 
 
@@ -305,7 +305,7 @@ def test_a_floor_has_to_be_a_number_and_redo_excludes_keep(tmp_path):
     assert run(tmp_path, "--fail-under", "correct=nan").returncode == 2
     both = run(tmp_path, "--redo", "--keep")
     assert both.returncode == 2
-    assert "--redo and --keep exclude each other" in both.stderr
+    assert "--redo and --keep cannot be combined" in both.stderr
 
 
 def test_trying_again_does_not_mean_leaving_it(tmp_path):

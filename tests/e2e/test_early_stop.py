@@ -55,7 +55,7 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
     ) in lines
     assert lines[-2].startswith("hint: mend it and run again")
     assert "--no-early-stop goes on all the same" in lines[-2]
-    assert lines[-1] == f"go on with: {AGAIN} run"
+    assert lines[-1] == f"resume with: {AGAIN} run"
 
 
 @pytest.mark.parametrize("how", ["flag", "file"])
@@ -129,6 +129,6 @@ def test_in_a_terminal_all_of_it_is_on_one_screen(tmp_path):
         assert screen.wait() == 3
         for part in ("in slip", "KeyError: 'choices'", "error: the workflow", "hint: mend it"):
             assert part in screen.shown
-        assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
+        assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     finally:
         screen.close()

@@ -209,7 +209,7 @@ def test_rows_that_are_left_out_are_said_before_anything_is_spent(tmp_path, serv
     rows += [{"id": "000", "question": "Repeat twice"}, {"id": "x"}]
     (tmp_path / "data.json").write_text(json.dumps(rows), encoding="utf-8")
     plan = go(tmp_path, server, "--plan")
-    assert plan.stderr.count("left out: ") == 2, plan.stderr
+    assert plan.stderr.count("skipped: ") == 2, plan.stderr
     assert "'000'" in plan.stderr
     assert server.asked == []
 
@@ -227,7 +227,7 @@ def test_only_the_name_of_the_command_has_to_change(tmp_path, server):
         (["--skip-workflow", "--result-json-path", "$.x"], "leave out --result-json-path"),
         (
             ["--endpoint", "http://x", "--endpoint-header", "A: 1", "--endpoint-header", "a: 2"],
-            "--endpoint-header a: is given twice",
+            "--endpoint-header a: appears twice",
         ),
     ],
 )

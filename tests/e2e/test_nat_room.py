@@ -160,7 +160,7 @@ def test_an_address_may_end_with_what_is_called(tmp_path, server, ends, called):
     [
         (["--endpoint-header", "no-colon"], "must be 'NAME: VALUE'"),
         (["--endpoint-header", "A: ${NOT_THERE}"], "${NOT_THERE} is not set in the environment"),
-        (["--endpoint-path", "/x"], "--endpoint-path goes with --endpoint"),
+        (["--endpoint-path", "/x"], "--endpoint-path needs --endpoint"),
     ],
 )
 def test_wrong_flags_are_said_without_values(tmp_path, flags, said):

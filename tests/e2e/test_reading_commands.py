@@ -170,7 +170,7 @@ def test_a_killed_run_is_cut_off_and_its_calls_are_named(hanging):
     process.wait()
     done = command("status", cwd=home)
     assert done.stdout.startswith("runs/slow: cut off\n")
-    assert "3 calls in flight when it was cut off, perhaps paid for: q1, q2, q3" in done.stdout
+    assert "3 calls in flight when it was cut off, possibly paid for: q1, q2, q3" in done.stdout
     assert "go on: run the same again" in done.stdout
 
 

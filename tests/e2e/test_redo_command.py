@@ -76,7 +76,7 @@ def test_a_wrong_name_ends_with_2_and_nothing_is_done(done):
     for flags, said in (
         (["--redo-step", "corect"], "did you mean 'correct'?"),
         (["--redo-item", "q55"], "did you mean 'q5'?"),
-        (["--redo", "--keep"], "--redo and --keep exclude each other"),
+        (["--redo", "--keep"], "--redo and --keep cannot be combined"),
         (["--redo", "--redo-item", "q1"], "leave out --redo-item"),
         (["--redo-item", "q5", "--limit", "2"], "is not among the 2 that are selected"),
     ):
@@ -107,9 +107,9 @@ def test_kill_9_in_a_redo_and_the_same_command_pays_for_nothing_twice(tmp_path):
         process.kill()
     status = run(tmp_path, "trial", command="status")
     assert "cut off" in status.stdout
-    assert "to run again: workflow; until then the earlier results stand" in status.stdout
+    assert "to run again: workflow; until then the earlier results are kept" in status.stdout
     assert re.search(r"^workflow +5/12", status.stdout, re.M)
-    assert "in flight when it was cut off, perhaps paid for: q5" in status.stdout
+    assert "in flight when it was cut off, possibly paid for: q5" in status.stdout
     shown = run(tmp_path, "trial", "--json", command="show")
     assert len(shown.stdout.splitlines()) == 12
     counted(tmp_path)
@@ -167,7 +167,9 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
     (done / "go").touch()
     failed = run(done, "--redo")
     assert failed.returncode == 1
-    assert "workflow failed when run again: permanent 1; the earlier results stand" in failed.stderr
+    assert (
+        "workflow failed when run again: permanent 1; the earlier results are kept" in failed.stderr
+    )
     assert summary(done)["evaluators"]["correct"]["mean"] == 1.0
     assert summary(done)["evaluators"]["correct"]["completed"] == 6
     shown = run(done, "trial", "--failed", command="show")
@@ -213,7 +215,7 @@ def test_a_limit_on_a_finished_run_is_told_as_a_selection_and_changes_no_report(
     before = [(done / "runs/trial" / name).read_bytes() for name in files]
     limited = run(done, "--limit", "3")
     assert limited.returncode == 0
-    assert "3 of 6 items (a selection of this session)" in limited.stderr
+    assert "3 of 6 items (selected in this session)" in limited.stderr
     assert re.search(r"^workflow +3/3", limited.stdout, re.M)
     assert [(done / "runs/trial" / name).read_bytes() for name in files] == before
     status = run(done, "trial", command="status").stdout

@@ -35,7 +35,7 @@ def test_piped_it_says_plain_lines_and_the_summary_is_all_of_stdout(tmp_path):
     ]
     talk = done.stderr.splitlines()
     assert talk[0] == "trial · runs/trial"
-    assert talk[-1] == "look at it: limpet show runs/trial"
+    assert talk[-1] == "see the results: limpet show runs/trial"
 
 
 def test_quiet_says_nothing_but_errors(tmp_path):
@@ -44,7 +44,7 @@ def test_quiet_says_nothing_but_errors(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     done = run(tmp_path, "--quiet", "--fail-under", "correct=1.5")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: correct is 1 and should be at least 1.5\n"
+    assert done.stderr == "error: correct is 1 below 1.5\n"
 
 
 def test_json_is_one_object_per_event_and_user_output_goes_to_stderr(tmp_path):
@@ -98,13 +98,13 @@ def test_a_mean_under_its_floor_ends_with_1(tmp_path):
     assert run(tmp_path, "--fail-under", "correct=1").returncode == 0
     done = run(tmp_path, "--fail-under", "correct=1.01")
     assert done.returncode == 1
-    assert "correct is 1 and should be at least 1.01" in done.stderr
+    assert "correct is 1 below 1.01" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("floor", "said"),
     [
-        ("corect=1", "no evaluator is called 'corect'; did you mean 'correct'?"),
+        ("corect=1", "unknown evaluator 'corect'; did you mean 'correct'?"),
         ("correct", "must be NAME=NUMBER, such as correct=0.9"),
         ("correct=high", "must be NAME=NUMBER, such as correct=0.9"),
     ],
@@ -121,7 +121,7 @@ def test_an_empty_account_ends_with_3_and_can_be_resumed(tmp_path):
     done = run(tmp_path, "eval.yml")
     assert done.returncode == 3
     assert "stopped: the account is empty" in done.stderr
-    assert done.stderr.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
+    assert done.stderr.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     assert answered(tmp_path) == [f"q{n}" for n in range(5)]
 
 
@@ -173,8 +173,8 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
         done.stderr
     )
     assert (
-        "hint: --redo runs the workflow anew: 101 workflow calls and up to 101 correct calls; "
-        "--keep keeps what it gave before: no calls\n"
+        "hint: --redo runs the workflow again: 101 workflow calls and up to 101 correct calls; "
+        "--keep keeps the existing answers: no calls\n"
     ) in done.stderr
     assert len(calls(tmp_path)) == 101
     kept = run(tmp_path, "--keep")
@@ -238,7 +238,7 @@ def test_relative_paths_are_relative_to_the_file(tmp_path):
     done = run(tmp_path, "home/eval.yml")
     assert done.returncode == 0
     assert len(answered(home)) == 20
-    assert done.stderr.splitlines()[-1] == "look at it: limpet show home/runs/trial"
+    assert done.stderr.splitlines()[-1] == "see the results: limpet show home/runs/trial"
 
 
 def test_eval_yml_is_the_default(tmp_path):
@@ -281,7 +281,7 @@ def test_each_command_explains_itself_as_the_list_says(name):
 def test_an_unknown_command_names_the_nearest():
     done = ready_limpet.run(["rnu"])
     assert done.returncode == 2
-    assert "there is no command 'rnu'; did you mean 'run'?" in done.stderr
+    assert "unknown command 'rnu'; did you mean 'run'?" in done.stderr
 
 
 def test_the_shell_can_complete_commands():

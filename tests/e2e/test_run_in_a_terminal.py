@@ -51,7 +51,7 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
     assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
     assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
-    assert lines[-1] == "look at it: limpet show runs/trial"
+    assert lines[-1] == "see the results: limpet show runs/trial"
     assert "\x1b[?25l" not in screen.transcript  # the cursor was never hidden
 
 
@@ -88,7 +88,7 @@ def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, te
     assert len(calls(tmp_path)) == asked == 9
     assert len(answered(tmp_path)) == 9
     assert re.search(r"^workflow +9/20 +11", screen.said, re.M)
-    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
+    assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     again = terminal()
     assert again.wait() == 0
     assert "9 kept, 11 new → 11 workflow calls" in again.said
@@ -104,7 +104,7 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
-    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
+    assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
 
 
 def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
@@ -113,7 +113,7 @@ def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
     screen.wait_for(r"3 in flight")
     os.kill(screen.process.pid, signal.SIGTERM)
     assert screen.wait() == 143
-    assert screen.said.splitlines()[-1] == f"go on with: {AGAIN} run eval.yml"
+    assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
 
 
 def test_after_kill_9_the_same_command_goes_on_and_asks_nothing_twice(tmp_path, terminal):
@@ -196,7 +196,7 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
     make(tmp_path)
     (tmp_path / "app.py").write_text(SLOW, encoding="utf-8")
     screen = terminal([*COMMAND, "run", "eval.yml", "--plan"])
-    screen.wait_for(r"looking at what is there … \d")
+    screen.wait_for(r"preparing the run … \d")
     (tmp_path / "go").touch()
     assert screen.wait() == 0
     assert screen.said.splitlines() == [
@@ -259,7 +259,7 @@ def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took
         screen = terminal()
         screen.wait_for(r"redo, keep or stop\?")
         assert "the workflow changed since the answers of 101 of 101 items were made" in screen.said
-        assert re.search(r"what is there took [\d.]+ s of calls", screen.said)
+        assert re.search(r"the existing results took [\d.]+ s of calls", screen.said)
         screen.press(answer + "\r")
         assert screen.wait() == code
         assert len(calls(tmp_path)) == made

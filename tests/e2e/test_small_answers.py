@@ -31,7 +31,7 @@ def test_the_question_says_what_keeping_costs_too(tmp_path):
     assert asked.returncode == 2
     assert (
         "anew: 101 workflow calls, up to 101 correct calls and up to 101 judge calls; "
-        "--keep keeps what it gave before: 101 judge calls\n"
+        "--keep keeps the existing answers: 101 judge calls\n"
     ) in asked.stderr
     told = json.loads(run(tmp_path, "--plan", "--keep", "--json").stdout)
     assert told["calls"] == 101
@@ -40,7 +40,7 @@ def test_the_question_says_what_keeping_costs_too(tmp_path):
 def test_what_is_no_command_is_named_as_what_it_is(tmp_path):
     said = run(tmp_path, command="plan")
     assert said.returncode == 2
-    assert "there is no command 'plan'; did you mean: limpet run --plan\n" in said.stderr
+    assert "unknown command 'plan'; did you mean: limpet run --plan\n" in said.stderr
 
 
 def test_a_fault_in_a_module_is_said_once_however_many_steps_import_it(tmp_path):

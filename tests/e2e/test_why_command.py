@@ -49,7 +49,7 @@ def test_it_says_what_counts_and_after_an_edit_the_very_lines(done):
     for target in ([], ["trial"], ["runs/trial"], ["eval.yml"]):
         said = why(done, *target)
         assert said.startswith(
-            "runs/trial · the code as it is now\n\nworkflow: as it ran; no change"
+            "runs/trial · compared with the current code\n\nworkflow: unchanged; no earlier version"
         )
         counts = "  covers 2 functions, 1 value, 1 library: --all lists them\n"
         assert said.count("\n") == 7
@@ -132,18 +132,18 @@ def test_what_was_set_on_the_command_line_is_set_again(done):
 def test_a_project_that_was_moved_is_found(done, tmp_path_factory):
     to = tmp_path_factory.mktemp("moved") / "here"
     done.rename(to)
-    assert "the code as it is now" in why(to)
+    assert "compared with the current code" in why(to)
 
 
 def test_where_the_code_cannot_be_looked_at_what_is_on_disk_is_told(done):
     edit(done, "import asyncio", "import asyncio, not_there_at_all")
     said = why(done)
     assert "what is on disk" in said
-    assert "note: the code as it is now cannot be looked at" in said
+    assert "note: the current code cannot be inspected" in said
     assert "functions" in said
     assert run(done, "eval.yml", command="why").returncode == 2
     (done / "eval.yml").unlink()
-    assert "note: eval.yml is not there any more" in why(done)
+    assert "note: eval.yml no longer exists" in why(done)
 
 
 def test_a_run_of_a_script_is_compared_with_itself(tmp_path):
@@ -156,8 +156,8 @@ def test_a_run_of_a_script_is_compared_with_itself(tmp_path):
     for word in ("one", "two"):
         subprocess.run([sys.executable, "script.py", word], cwd=tmp_path, check=True)
     said = why(tmp_path)
-    assert "what is on disk: its code cannot be seen" in said
-    assert "workflow: as it last ran; its last change, " in said
+    assert "records on disk only, without the code" in said
+    assert "workflow: unchanged since it last ran; its last change, " in said
     assert '    - "one"\n    + "two"\n' in said
     assert "answered by the code as it last ran" in why(tmp_path, "--item", "a")
     assert run(tmp_path, "--item", "b", command="why").returncode == 2
@@ -167,10 +167,10 @@ def test_a_file_of_nat_is_compared_block_by_block(tmp_path):
     with serving() as server:
         make_nat(tmp_path)
         assert go(tmp_path, server).returncode == 0
-        assert "workflow: as it ran; no change is known" in why(tmp_path, "out")
+        assert "workflow: unchanged; no earlier version recorded" in why(tmp_path, "out")
         edit(tmp_path, "temperature: 0.0", "temperature: 0.5, api_key: hunter2-deep", "config.yml")
         said = why(tmp_path, "out")
-    assert "the code as it is now" in said
+    assert "compared with the current code" in said
     assert "workflow: changed since its results were made, 1 difference\n  llms\n" in said
     assert re.search(r'-  +"temperature": 0.0,\n +\+  +"temperature": 0.5,\n', said)
     assert "hunter2" not in said

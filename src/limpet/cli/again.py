@@ -1,7 +1,7 @@
-"""What was typed, to be typed again?
+"""Which command resumes a run?
 
-The command is shown at the end of a run, and what is shown may be kept: in the log of a CI, in a
-terminal's history. So what is secret in it is not shown.
+A run ends by printing that command, which may end up in a CI log or a shell history. So secrets are
+masked in it.
 """
 
 import shlex
@@ -15,21 +15,20 @@ from limpet.secrets.masking import by_environment
 
 MASK = "…"
 _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
-"""The flags that may bring in a secret, and how many values each takes."""
+"""The flags whose values may be secret, and how many values each takes."""
 _REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
 """The flags that force something to run again, and how many values each takes."""
 
 
 def this_command() -> str:
-    """Return the command as it was typed, without secrets."""
+    """Return the command the user typed, without secrets."""
     return _shown_command(sys.argv[1:])
 
 
-def command_to_go_on() -> str:
-    """Return the command that goes on with a run that has begun, without secrets.
+def command_to_resume() -> str:
+    """Return the command that resumes a run, without secrets.
 
-    What was to be run again stands in the run by now: the flags would only begin it anew where it
-    is done.
+    The run already records what to run again: the flags would only repeat what is done.
     """
     return _shown_command(without_redo(sys.argv[1:]))
 
@@ -37,7 +36,7 @@ def command_to_go_on() -> str:
 def _shown_command(arguments: Sequence[str]) -> str:
     by_module = Path(sys.argv[0]).name == "__main__.py"
     start = [Path(sys.executable).name, "-m", "limpet"] if by_module else ["limpet"]
-    # Only what certainly is a secret: `limpet run postgres.yml` has to run again.
+    # Mask certain secrets only: `limpet run postgres.yml` has to stay usable.
     shown = map(by_environment().certain.text, without_secrets(arguments))
     return shlex.join([*start, *shown])
 
@@ -58,7 +57,7 @@ def without_redo(arguments: Sequence[str]) -> list[str]:
 
 
 def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
-    """Return arguments with what is secret in them masked."""
+    """Return arguments with their secrets masked."""
     left = iter(arguments)
     for argument in left:
         flag, equals, value = argument.partition("=")
@@ -74,10 +73,12 @@ def without_secrets(arguments: Sequence[str]) -> Iterator[str]:
 
 def _shown(name: str, values: list[str]) -> list[str]:
     if name == "--endpoint-header":
-        return [_header(one) for one in values]
+        return [_header(header) for header in values]
     if name == "--set":
-        return [_setting(one) for one in values]
-    return [_setting(values[0]), *(_value(values[0], one) for one in values[1:])] if values else []
+        return [_setting(setting) for setting in values]
+    return (
+        [_setting(values[0]), *(_value(values[0], value) for value in values[1:])] if values else []
+    )
 
 
 def _header(text: str) -> str:
@@ -95,7 +96,7 @@ def _value(path: str, value: str) -> str:
 
 
 def _hidden(value: str) -> str:
-    """Mask a value; a variable of the environment is no secret."""
+    """Mask a value; a `${VARIABLE}` stays readable."""
     return hidden(value, _mask)
 
 

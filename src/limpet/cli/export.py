@@ -1,4 +1,4 @@
-"""`limpet export`: the results, as a table for others."""
+"""`limpet export`: write the results as a table."""
 
 import sys
 from pathlib import Path
@@ -25,10 +25,10 @@ _LINES = {"csv": as_csv, "jsonl": as_jsonl}
 
 @click.command("export")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--to", "form", type=click.Choice(_FORMATS), required=True, help="Which format.")
+@click.option("--to", "form", type=click.Choice(_FORMATS), required=True, help="The format.")
 @click.option("--output", type=click.Path(path_type=Path), metavar="PATH",
-              help="A file, or for nat a directory. Without it: stdout.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Write over what is there.")
+              help="The file to write, or the directory for nat. Default: stdout.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(
     run: str | None,
     *,
@@ -36,9 +36,9 @@ def command(
     output: Path | None,
     force: bool,
 ) -> int:
-    """Write the results of RUN as a table: a row for each item in each trial.
+    """Export the results of RUN as a table with one row per item and trial.
 
-    Without RUN: the run in this directory, or else the latest in ./runs.
+    Default RUN: the run in this directory, or else the latest in ./runs.
     """
     with open_run(run) as reader:
         if output is None:
@@ -54,37 +54,35 @@ def command(
             with busy(f"writing {one_line(str(output))}"):
                 _write(reader, form, output)
         except OSError as error:
-            raise LimpetError(
-                f"{one_line(str(output))}: cannot be written: {error.strerror}"
-            ) from error
+            raise LimpetError(f"{one_line(str(output))}: cannot write: {error.strerror}") from error
         talk().print(Text(f"wrote {one_line(str(output))}"))
     return DONE
 
 
 def _for_terminal(form: str, encoded: bytes) -> bytes:
-    """Return a line with nothing that a terminal would obey: a model said it."""
+    """Return a line without control characters: a model may have written it."""
     line = encoded.decode("utf-8", "replace")
-    if form == "jsonl":  # it stays JSON, and means the same
+    if form == "jsonl":  # escaping keeps it the same JSON
         return f"{escaped(line[:-1])}\n".encode()
     return harmless(line).encode()
 
 
 def _check(reader: RunReader, form: str, output: Path, *, force: bool) -> None:
-    """Refuse what would be lost or cannot work, before anything is written."""
+    """Raise before writing if files would be lost or the target cannot work."""
     shown = one_line(str(output))
     if form == "nat":
         if output.exists() and not output.is_dir():
-            raise LimpetError(f"{shown}: this is a file", hint="--to nat writes a directory")
+            raise LimpetError(f"{shown}: is a file", hint="--to nat writes a directory")
         if output.resolve() == reader.layout.home:
-            raise LimpetError(f"{shown}: this is the run itself", hint="name another directory")
-        there = [name for name in names_of(reader) if (output / name).exists()]
+            raise LimpetError(f"{shown}: is the run itself", hint="name another directory")
+        existing = [name for name in names_of(reader) if (output / name).exists()]
     else:
         if output.is_dir():
-            raise LimpetError(f"{shown}: this is a directory", hint="name a file")
-        there = [output.name] if output.exists() else []
-    if there and not force:
+            raise LimpetError(f"{shown}: is a directory", hint="name a file")
+        existing = [output.name] if output.exists() else []
+    if existing and not force:
         raise LimpetError(
-            f"{shown}: {one_line(there[0])} is there already", hint="write over it with --force"
+            f"{shown}: {one_line(existing[0])} already exists", hint="overwrite it with --force"
         )
 
 

@@ -1,4 +1,4 @@
-"""`limpet import`: answers that are there already."""
+"""`limpet import`: reuse existing answers."""
 
 import functools
 import json
@@ -27,14 +27,14 @@ from limpet.text import harmless
 @click.command("import", context_settings=SPELLINGS)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--into", type=click.Path(path_type=Path), default=Path("eval.yml"),
-              show_default=True, metavar="CONFIG", help="Whose run takes them.")  # fmt: skip
+              show_default=True, metavar="CONFIG", help="Whose run receives them.")  # fmt: skip
 @endpoint_flags
 @identity_flags
 @click.option("--trials", "--reps", "trials", type=click.IntRange(min=1),
-              help="How often each item is asked.")  # fmt: skip
+              help="How many times to run each item.")  # fmt: skip
 @click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
-              help="Another value than the file's; may be repeated.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+              help="Override a value of the file; may be repeated.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(
     file: Path,
     *,
@@ -44,16 +44,14 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Take the answers of FILE, a workflow_output.json of nat eval or of Limpet, into a run.
+    """Import answers from FILE, a workflow_output.json written by nat eval or Limpet, into a run.
 
-    A row is taken if the dataset has an item of its id that asks the same, and if it holds an
-    answer. What is taken counts as answered by the workflow as it is now: `limpet run` goes on
-    from there.
+    A row is imported if it holds an answer and the dataset has an item with the same id and input.
+    Imported answers count as answers of the current workflow: `limpet run` continues from there.
     """
     if is_nat_file(into):
-        served = endpoint_of(given)
         flags = Flags(
-            **served,
+            **endpoint_of(given),
             dataset=given["dataset"],
             reps=trials,
             overrides=given["override"],
@@ -63,12 +61,12 @@ def command(
         done = _into_nat(file, into, flags)
     else:
         refuse_flags(given)
-        more = () if trials is None else (f"trials={trials}",)
+        settings = overrides if trials is None else (*overrides, f"trials={trials}")
         rows = list(rows_of_file(file))
-        done = import_rows(rows, file.name, _target(load_config(into, (*overrides, *more))))
+        done = import_rows(rows, file.name, _target(load_config(into, settings)))
     if as_json:
-        told = {"taken": done.taken, "there": done.there, "left_out": dict(done.left_out)}
-        click.echo(json.dumps({"file": str(file), **told}))
+        counts = {"taken": done.taken, "there": done.there, "left_out": dict(done.left_out)}
+        click.echo(json.dumps({"file": str(file), **counts}))
     else:
         talk().print(Text(harmless(str(done))), soft_wrap=True)
     return DONE if done.taken or done.there else FAILED

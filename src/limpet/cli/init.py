@@ -1,4 +1,4 @@
-"""`limpet init`: a small example that works."""
+"""`limpet init`: create a small working example."""
 
 import shlex
 from importlib.resources import files
@@ -16,11 +16,11 @@ _EXAMPLE = ("eval.yml", "questions.jsonl", "app.py", "README.md")
 @click.command("init")
 @click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
 def command(directory: Path) -> int:
-    """Make a small working example in DIRECTORY (default: here). It needs no network and no key."""
-    there = [name for name in _EXAMPLE if (directory / name).exists()]
-    if there:
+    """Create a small working example in DIRECTORY (default: here). It needs no network or key."""
+    existing = [name for name in _EXAMPLE if (directory / name).exists()]
+    if existing:
         raise LimpetError(
-            f"{one_line(str(directory / there[0]))} is there already; nothing was written",
+            f"{one_line(str(directory / existing[0]))} already exists; nothing was written",
             hint="choose an empty directory: limpet init first",
         )
     try:

@@ -17,21 +17,21 @@ from limpet.text import one_line
 
 @click.command("list")
 @click.argument("directory", type=click.Path(path_type=Path), default=RUNS, metavar="[DIR]")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object per run, on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run to stdout.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """List the runs in DIR, the one that was last worked on first. Without DIR: in ./runs."""
+    """List the runs in DIR (default: ./runs), the most recent first."""
     if not directory.is_dir():
         raise LimpetError(
-            f"{one_line(str(directory))}: there is no such directory",
+            f"{one_line(str(directory))}: no such directory",
             hint="name the directory that holds the runs, or make one: limpet run eval.yml",
         )
-    lines = [line_of(one) for one in ([directory] if is_run(directory) else runs_in(directory))]
-    lines.sort(key=lambda one: one.last_at, reverse=True)
+    lines = [line_of(path) for path in ([directory] if is_run(directory) else runs_in(directory))]
+    lines.sort(key=lambda line: line.last_at, reverse=True)
     if as_json:
         for line in lines:
             click.echo(json_line(line_data(line)))
     elif lines:
         put(runs_table(lines))
     else:
-        talk().print(Text(f"there are no runs in {one_line(str(directory))}"))
+        talk().print(Text(f"no runs in {one_line(str(directory))}"))
     return DONE

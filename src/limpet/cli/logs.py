@@ -13,7 +13,7 @@ from limpet.text import harmless
 
 class _TalkHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        # Through the console, so that a live table is not torn.
+        # Through the console, which redraws the live table below it.
         style = "red" if record.levelno >= logging.ERROR else "yellow"
         text = by_environment().certain.text(self.format(record))  # it may hold a traceback
         talk().print(Text(harmless(text), style=style))
@@ -21,10 +21,10 @@ class _TalkHandler(logging.Handler):
 
 @contextmanager
 def log_to_talk() -> Iterator[None]:
-    """Print warnings of the library on stderr meanwhile, and no retry or failure of an item."""
+    """Print the library's warnings to stderr, but no retries or failures of single items."""
     handler, logger = _TalkHandler(logging.WARNING), logging.getLogger("limpet")
-    # Each item that fails is counted in the table and told in failures.jsonl: a thousand of them
-    # must not scroll everything else away.
+    # The table counts failed items and failures.jsonl lists them: a thousand of them must not
+    # scroll everything else away.
     executors = logging.getLogger("limpet.executors")
     level, propagate = executors.level, logger.propagate
     executors.setLevel(logging.ERROR)

@@ -1,6 +1,7 @@
-"""Which file made a run, and with which flags: how is that noted, and found again?
+"""Which file made a run, and with which flags?
 
-Only what decides what the steps are. Headers and other secrets do not, and are left out.
+Recorded in `run.json`, so that `limpet why` can load the same configuration again. Headers and
+other secrets do not affect identity and are left out.
 """
 
 import os
@@ -24,7 +25,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 class MadeBy(NamedTuple):
-    """What `read_config` takes."""
+    """The arguments of `read_config`."""
 
     file: Path
     given: dict[str, Any]
@@ -33,51 +34,51 @@ class MadeBy(NamedTuple):
 
 
 def by_file(file: Path) -> MadeBy:
-    """Return a file without any flags."""
+    """Return the origin for a file without any flags."""
     return MadeBy(file, dict(_DEFAULTS))
 
 
 def noted(
     file: Path, run: Path, given: Mapping[str, Any], trials: int | None, settings: Sequence[str]
 ) -> dict[str, Any]:
-    """Return what is noted in `run.json`. Paths are relative to the run: both may be moved."""
-    told: dict[str, Any] = {"file": os.path.relpath(file, run)}
-    told |= {name: _masked(given[name])[0] for name in _PLAIN if given.get(name)}
+    """Return the record for `run.json`. Paths are relative to the run: both may move together."""
+    record: dict[str, Any] = {"file": os.path.relpath(file, run)}
+    record |= {name: _masked(given[name])[0] for name in _PLAIN if given.get(name)}
     if given.get("dataset") is not None:
-        told["dataset"] = os.path.relpath(given["dataset"], run)
+        record["dataset"] = os.path.relpath(given["dataset"], run)
     if given.get("override"):
-        told["override"] = [_masked("--override", *pair)[1:] for pair in given["override"]]
+        record["override"] = [_masked("--override", *pair)[1:] for pair in given["override"]]
     if trials is not None:
-        told["trials"] = trials
+        record["trials"] = trials
     if settings:
-        told["set"] = [_masked("--set", one)[1] for one in settings]
-    return told
+        record["set"] = [_masked("--set", setting)[1] for setting in settings]
+    return record
 
 
-def found(told: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
-    """Return what made a run; None if it was a script, or nobody knows.
+def found(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
+    """Return what made a run; None if a script did, or if it is unknown.
 
     Args:
-        told: What is noted in `run.json`.
+        record: The record in `run.json`.
         run: The run's directory.
     """
-    if told is None or not isinstance(told.get("file"), str):
+    if record is None or not isinstance(record.get("file"), str):
         return None
-    given = dict(_DEFAULTS) | {name: told[name] for name in _PLAIN if name in told}
-    given["override"] = tuple(tuple(map(str, one)) for one in _listed(told, "override"))
-    if isinstance(told.get("dataset"), str):
-        given["dataset"] = run / told["dataset"]
-    trials = told.get("trials")
+    given = dict(_DEFAULTS) | {name: record[name] for name in _PLAIN if name in record}
+    given["override"] = tuple(tuple(map(str, pair)) for pair in _listed(record, "override"))
+    if isinstance(record.get("dataset"), str):
+        given["dataset"] = run / record["dataset"]
+    trials = record.get("trials")
     return MadeBy(
-        Path(os.path.normpath(run / told["file"])),
+        Path(os.path.normpath(run / record["file"])),
         given,
         trials if isinstance(trials, int) else None,
-        tuple(map(str, _listed(told, "set"))),
+        tuple(map(str, _listed(record, "set"))),
     )
 
 
-def _listed(told: Mapping[str, Any], name: str) -> list[Any]:
-    return told[name] if isinstance(told.get(name), list) else []
+def _listed(record: Mapping[str, Any], name: str) -> list[Any]:
+    return record[name] if isinstance(record.get(name), list) else []
 
 
 def _masked(*arguments: Any) -> list[Any]:

@@ -1,9 +1,9 @@
-"""Which commands are there, and how do they end?
+"""Which commands exist, and how do they end?
 
-A command's module is imported when it is called, so that `--help` is there at once: the list below
-is all that it needs. A command returns its exit code:
+A command's module is imported when it is called: `--help` needs only the list below, and is fast. A
+command returns its exit code:
 
-0 all cells are done; 1 finished with failures, or under `--fail-under`; 2 bad usage or
+0 all cells are done; 1 finished with failures, or below `--fail-under`; 2 bad usage or
 configuration; 3 stopped early, and can be resumed; 130 and 143 on a signal.
 """
 
@@ -23,22 +23,22 @@ from limpet.cli.endings import ReaderGoneError, end_of
 from limpet.text import did_you_mean
 
 COMMANDS = {
-    "init": "Make a small working example.",
-    "run": "Run an evaluation, or go on with it.",
-    "import": "Take over the answers of a workflow_output.json.",
-    "status": "Say how far a run is, from its files alone.",
+    "init": "Create a small working example.",
+    "run": "Run an evaluation, or resume it.",
+    "import": "Import answers from a workflow_output.json.",
+    "status": "Show how far a run is.",
     "show": "Show the items of a run.",
-    "why": "Say what a run's steps are made of, and what changed.",
+    "why": "Explain what a run's steps depend on, and what changed.",
     "list": "List the runs in a directory.",
-    "export": "Write the results of a run as a table.",
-    "verify": "Check the files of a run; change nothing.",
-    "repair": "Mend the files of a run, with a backup.",
+    "export": "Export the results of a run as a table.",
+    "verify": "Check the files of a run.",
+    "repair": "Repair the files of a run, keeping a backup.",
     "schema": "Print the JSON schema of eval.yml, for editors.",
 }
 _MODULES = {"import": "importing", "run": "run_flags"}
 
-# What is asked for as a command, and is none.
-_ELSEWHERE = {
+# Commands that people try, and what does it instead.
+_INSTEAD = {
     "plan": "limpet run --plan",
     "redo": "limpet run --redo",
     "keep": "limpet run --keep",
@@ -47,20 +47,20 @@ _ELSEWHERE = {
 }
 
 _THREADS_S = 2.0
-"""How long threads that user code left behind may hold the terminal."""
+"""How long the process waits for threads that user code left running."""
 
 
 class _Commands(click.Group):
-    """Commands that are imported when they are called."""
+    """Imports a command when it is called."""
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            meant = _ELSEWHERE.get(cmd_name)
+            meant = _INSTEAD.get(cmd_name)
             near = f"; did you mean: {meant}" if meant else did_you_mean(cmd_name, COMMANDS)
-            ctx.fail(f"there is no command {cmd_name!r}{near}")
+            ctx.fail(f"unknown command {cmd_name!r}{near}")
         module = import_module(f"limpet.cli.{_MODULES.get(cmd_name, cmd_name)}")
         command: click.Command = module.command
         return command
@@ -93,36 +93,35 @@ def cli(ctx: click.Context) -> None:
 
 
 def main() -> NoReturn:
-    """Be the command `limpet`."""
+    """Run the `limpet` command."""
     _ready_streams()
     try:
         code: Any = cli(standalone_mode=False, prog_name="limpet")
         sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001 - each kind has its ending
+    except BaseException as error:  # noqa: BLE001 - `end_of` knows each kind
         code = end_of(error)
     _leave(code if isinstance(code, int) else 0)
 
 
 def _ready_streams() -> None:
-    """Have streams that can be written to, whatever they were started with."""
+    """Make sure that stdout and stderr can be written to."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed, as by `>&-`
+        if stream is None:  # closed with `>&-`
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         elif isinstance(stream, io.TextIOWrapper):
-            # A terminal that knows no × shows its number: better than a traceback.
+            # A terminal that cannot print × shows its code: better than a traceback.
             stream.reconfigure(errors="backslashreplace")
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process, also if user code left threads behind that never end."""
-    with contextlib.suppress(OSError, ValueError):  # whoever read it is gone
+    """End the process, even if user code left threads running."""
+    with contextlib.suppress(OSError, ValueError):  # the reader is gone
         sys.stdout.flush()
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     deadline = time.monotonic() + _THREADS_S
-    left = [one for one in threading.enumerate() if not one.daemon]
-    for thread in left:
+    for thread in [thread for thread in threading.enumerate() if not thread.daemon]:
         if thread is not threading.main_thread():
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():

@@ -1,4 +1,4 @@
-"""`limpet run`: one file, one command. Its flags are in `run_flags`, which is quick to import."""
+"""`limpet run`: run an evaluation. Its flags are in `run_flags`, which imports fast."""
 
 import gc
 import json
@@ -23,7 +23,7 @@ from limpet.cli.verdict import (
     EARLY_STOP_HINT,
     Floor,
     ending_of,
-    how_to_go_on,
+    next_steps,
     read_floors,
     shown_path,
 )
@@ -46,7 +46,7 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.run_file import OnChange
 from limpet.text import harmless
 
-_MOST_SAID = 5
+_MOST_ROWS = 5
 
 
 def run(
@@ -67,9 +67,9 @@ def run(
     floors: tuple[str, ...],
     **given: Any,
 ) -> int:
-    """Run an evaluation, or go on with it; the flags are those of `run_flags`."""
+    """Run an evaluation, or resume it; the flags are those of `run_flags`."""
     if quiet and as_json:
-        raise click.UsageError("--quiet and --json exclude each other")
+        raise click.UsageError("--quiet and --json cannot be combined")
     if redo:
         _check_redo(redo_items, keep=keep)
         redo_steps = ("workflow", *redo_steps)
@@ -95,7 +95,7 @@ def run(
                 _check_forced(prepared, redone)
         view = _view(out, quiet=quiet, as_json=as_json)
         try:
-            with kept_in():
+            with no_exit():
                 if only_plan:
                     with _busy(quiet=quiet, as_json=as_json):
                         plan = _plan(config, prepared)
@@ -103,11 +103,11 @@ def run(
                     ended = _run(config, prepared, view, least, here)
         except FunctionChangedError as changed:
             question = _choose(changed, file, _if_kept(config, prepared))
-            if quiet or as_json or isinstance(config, NatConfig) or not _is_there(sys.stdin):
+            if quiet or as_json or isinstance(config, NatConfig) or not _can_ask(sys.stdin):
                 raise question from changed
             prepared = prepared.told({"on_change": _answer_to(question)})
             view = _view(out, quiet=quiet, as_json=as_json)
-            with kept_in():
+            with no_exit():
                 ended = _run(config, prepared, view, least, here)
     if only_plan:
         return _say_plan(plan, file, as_json=as_json)
@@ -117,15 +117,15 @@ def run(
 def _flags(
     prepared: Prepared, *, keep: bool, failed: bool | None, early_stop: bool | None
 ) -> RunOptions:
-    """Return what the command line says and the file may say otherwise."""
-    said: RunOptions = {}
+    """Return the options that the command line sets, over those of the file."""
+    options: RunOptions = {}
     if keep:
-        said["on_change"] = "keep"
+        options["on_change"] = "keep"
     if failed is not None:
-        said["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
+        options["retry"] = replace(as_retry(prepared.options.get("retry")), failed=failed)
     if early_stop is not None:
-        said["early_stop"] = early_stop
-    return said
+        options["early_stop"] = early_stop
+    return options
 
 
 def _check_forced(prepared: Prepared, redo: Redo) -> None:
@@ -136,45 +136,45 @@ def _check_forced(prepared: Prepared, redo: Redo) -> None:
 
 def _check_redo(items: Sequence[str], *, keep: bool) -> None:
     if keep:
-        raise click.UsageError("--redo and --keep exclude each other")
+        raise click.UsageError("--redo and --keep cannot be combined")
     if items:
-        raise click.UsageError("--redo is for all items: leave it out, or leave out --redo-item")
+        raise click.UsageError("--redo runs every item: use --redo or --redo-item, not both")
 
 
 def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bool) -> None:
     if given.get("skip_workflow") and forces and (not steps or "workflow" in steps):
         raise click.UsageError(
-            "--skip-workflow calls no workflow: name the evaluators that are to run again with "
+            "--skip-workflow calls no workflow: name the evaluators to run again with "
             "--redo-step, or leave it out"
         )
 
 
 def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
-    """Import what the file names, and say what is left out of it, before anything is spent."""
+    """Import what the file names and report skipped rows, before any call is made."""
     notes = config.notes if isinstance(config, NatConfig) and not quiet else []
     for note in notes:
         _say(note)
-    with kept_in(), _busy(quiet=quiet, as_json=as_json):
+    with no_exit(), _busy(quiet=quiet, as_json=as_json):
         prepared = config.prepare()
     if isinstance(config, NatConfig) and not quiet:
-        _say_left_out(prepared.dataset.bad_rows)
+        _say_skipped(prepared.dataset.bad_rows)
     return prepared
 
 
 @contextmanager
-def kept_in() -> Iterator[None]:
-    """Take user code's wish to end the process for the fault it is."""
+def no_exit() -> Iterator[None]:
+    """Turn a `sys.exit` in user code into an error."""
     try:
         yield
     except SystemExit as error:
         raise LimpetError(
             f"user code called sys.exit({error.code!r})",
-            hint="a workflow, an evaluator or a dataset must not end the process: raise instead",
+            hint="a workflow, an evaluator or a dataset must not exit: raise an exception",
         ) from error
 
 
 def _busy(*, quiet: bool, as_json: bool) -> AbstractContextManager[None]:
-    return nullcontext() if quiet or as_json else busy("looking at what is there")
+    return nullcontext() if quiet or as_json else busy("preparing the run")
 
 
 def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
@@ -202,16 +202,16 @@ def _say_plan(plan: Plan, file: Path, *, as_json: bool) -> int:
     return DONE
 
 
-def _say_left_out(bad_rows: Sequence[object]) -> None:
-    """Say which rows are left out, before anything is spent."""
-    for one in bad_rows[:_MOST_SAID]:
-        _say(f"left out: {one}")
-    if len(bad_rows) > _MOST_SAID:
-        _say(f"left out: {len(bad_rows) - _MOST_SAID:,} more rows; summary.json lists them all")
+def _say_skipped(bad_rows: Sequence[object]) -> None:
+    """Report skipped rows, before any call is made."""
+    for row in bad_rows[:_MOST_ROWS]:
+        _say(f"skipped: {row}")
+    if len(bad_rows) > _MOST_ROWS:
+        _say(f"skipped: {len(bad_rows) - _MOST_ROWS:,} more rows; summary.json lists them all")
 
 
 class _Ended(NamedTuple):
-    """A run that has ended, and what is to be said of it."""
+    """How a run ended."""
 
     result: EvaluationResult
     code: int
@@ -228,8 +228,8 @@ def _run(
     here: Path,
 ) -> _Ended:
     began = time.monotonic()
-    # By default Python looks for garbage after 700 new objects: a quarter of the time of a run
-    # with a thousand calls in flight. This process is ours, so it may look less often.
+    # By default Python collects garbage after 700 new objects: a quarter of the time of a run
+    # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
     prepared = replace(prepared.told({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
@@ -237,11 +237,11 @@ def _run(
         talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
     well = True
     if isinstance(config, NatConfig):
-        config.begin(_say if isinstance(view, (TalkingView, EventView)) else _nothing)
+        config.begin(_say if isinstance(view, (TalkingView, EventView)) else _say_nothing)
 
         def finish(result: EvaluationResult) -> bool:
             nonlocal well
-            view.end()  # what scripts print must not be drawn over
+            view.end()  # do not draw over the output of scripts
             well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
             return well
 
@@ -251,17 +251,17 @@ def _run(
         code, why = ending_of(result, floors)
         if not well:
             code = max(code, FAILED)
-            why = why or "the results are there, and what follows them failed"
+            why = why or "the results are complete, but a script that runs after them failed"
         if isinstance(view, EventView):
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
-    return _Ended(result, code, why, time.monotonic() - began, how_to_go_on(result, run, code))
+    return _Ended(result, code, why, time.monotonic() - began, next_steps(result, run, code))
 
 
 def _say_ended(ended: _Ended, view: View) -> int:
     if isinstance(view, TalkingView):
         talk().print()
-        unsaid = _put_summary(ended.result)
+        unwritten = _put_summary(ended.result)
         talk().print()
         for line in remarks(ended.result.summary, ended.seconds):
             talk().print(Text(line, style="dim"))
@@ -269,10 +269,10 @@ def _say_ended(ended: _Ended, view: View) -> int:
             _say_early_stop(ended.result.stop_reason)
         elif ended.why:
             talk().print(Text(harmless(ended.why), style="yellow"))
-        for line in ended.next:  # whole lines, to be copied into a shell
+        for line in ended.next:  # not wrapped, to be copied into a shell
             talk().print(Text(harmless(line)), soft_wrap=True)
-        if unsaid is not None:
-            raise unsaid
+        if unwritten is not None:
+            raise unwritten
     elif isinstance(ended.result.stop_reason, EarlyStopError) and not isinstance(view, EventView):
         _say_early_stop(ended.result.stop_reason)
     elif ended.why and not isinstance(view, EventView):
@@ -285,7 +285,7 @@ def _say_early_stop(reason: EarlyStopError) -> None:
 
 
 def _put_summary(result: EvaluationResult) -> OSError | None:
-    """Print the summary; return why that failed, so that the rest is said all the same."""
+    """Print the summary; return the error if that failed, so that the rest is still printed."""
     try:
         put(summary_table(result.summary))
         sys.stdout.flush()
@@ -295,12 +295,12 @@ def _put_summary(result: EvaluationResult) -> OSError | None:
 
 
 def _changes(plan: Plan, file: Path) -> Iterator[str]:
-    """Yield what changed in each step, a few lines of each."""
+    """Yield what changed in each step, a few lines per step."""
     for step in (plan.workflow, *plan.evaluators):
-        told = few_lines(step.differences, _why(file))
-        if told:
+        lines = few_lines(step.differences, _why(file))
+        if lines:
             yield f"{step.name} changed:"
-            yield from (f"  {line}" for line in told)
+            yield from (f"  {line}" for line in lines)
 
 
 def _why(file: Path) -> str:
@@ -308,8 +308,8 @@ def _why(file: Path) -> str:
 
 
 def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
-    """Return what would be done if what is there was kept; None where nobody can tell."""
-    if isinstance(config, NatConfig):  # it has begun, and may have moved files
+    """Return the plan if the existing answers were kept; None if it cannot be made."""
+    if isinstance(config, NatConfig):  # it has started, and may have moved files
         return None
     with suppress(LimpetError):
         return _plan(config, prepared.told({"on_change": "keep"}))
@@ -317,17 +317,17 @@ def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
 
 
 def _choose(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
-    told = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
-    told += [f"what is there took {changed.took}"] if changed.took else []
-    told += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    redo, keep = "--redo runs the workflow anew", "--keep keeps what it gave before"
+    lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
+    lines += [f"the existing results took {changed.took}"] if changed.took else []
+    lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
+    redo, keep = "--redo runs the workflow again", "--keep keeps the existing answers"
     if isinstance(changed.plan, Plan) and kept is not None:
         redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
-    return LimpetError("\n".join(told), hint=f"{redo}; {keep}")
+    return LimpetError("\n".join(lines), hint=f"{redo}; {keep}")
 
 
-def _is_there(stdin: TextIO | None) -> bool:
-    """Tell whether somebody can be asked."""
+def _can_ask(stdin: TextIO | None) -> bool:
+    """Tell whether there is a person to ask."""
     return talk().is_terminal and stdin is not None and stdin.isatty()
 
 
@@ -335,7 +335,7 @@ def _answer_to(question: LimpetError) -> OnChange:
     """Ask what to do about a changed workflow.
 
     Raises:
-        LimpetError: Neither.
+        LimpetError: The user chose to stop.
     """
     talk().print(Text(harmless(str(question)), style="yellow"), soft_wrap=True)
     talk().print(Text(harmless(question.hint or "")), soft_wrap=True)
@@ -354,5 +354,5 @@ def _say(line: str) -> None:
     talk().print(Text(harmless(line), style="yellow"), soft_wrap=True)
 
 
-def _nothing(_: str) -> None:
-    """Say nothing."""
+def _say_nothing(_: str) -> None:
+    """Print nothing."""

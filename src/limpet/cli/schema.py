@@ -1,4 +1,4 @@
-"""`limpet schema`: for editors."""
+"""`limpet schema`: print the JSON schema of eval.yml."""
 
 import json
 
@@ -12,8 +12,8 @@ from limpet.config import json_schema
 def command() -> int:
     """Print the JSON schema of eval.yml.
 
-    In an editor with a YAML language server: limpet schema > eval.schema.json, and as the first
-    line of eval.yml: # yaml-language-server: $schema=eval.schema.json
+    For an editor with a YAML language server, run limpet schema > eval.schema.json and make this
+    the first line of eval.yml: # yaml-language-server: $schema=eval.schema.json
     """
     click.echo(json.dumps(json_schema(), indent=2))
     return DONE

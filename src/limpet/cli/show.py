@@ -1,4 +1,4 @@
-"""`limpet show`: what came out for the items?"""
+"""`limpet show`: what are the results of the items?"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
@@ -33,14 +33,14 @@ _MOST_IDS = 20_000
 
 @click.command("show")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--failed", is_flag=True, help="What failed, by what failures have in common.")
-@click.option("--item", "id_", metavar="ID", help="Everything about one item.")
-@click.option("--evaluator", metavar="NAME", help="One evaluator's scores, with their reasons.")
-@click.option("--below", type=float, metavar="X", help="Only items it scored lower than X.")
+@click.option("--failed", is_flag=True, help="Show failures, grouped by cause.")
+@click.option("--item", "id_", metavar="ID", help="Show everything about one item.")
+@click.option("--evaluator", metavar="NAME", help="Show one evaluator's scores and reasons.")
+@click.option("--below", type=float, metavar="X", help="Show only items that scored below X.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N",
-              help="At most N items, or N kinds of failures. On a terminal: 20.")  # fmt: skip
+              help="Show at most N items or groups. Default on a terminal: 20.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True,
-              help="One JSON object per item, or kind of failure, on stdout.")  # fmt: skip
+              help="Print one JSON object per item or group to stdout.")  # fmt: skip
 def command(
     run: str | None,
     *,
@@ -51,13 +51,13 @@ def command(
     limit: int | None,
     as_json: bool,
 ) -> int:
-    """Show the items of RUN, also while it is running.
+    """Show the items of RUN, even while it is running.
 
-    Without RUN: the run in this directory, or else the latest in ./runs.
+    Default RUN: the run in this directory, or else the latest in ./runs.
     """
     with open_run(run) as reader:
         if id_ is not None:
-            _show_one(reader, id_, as_json=as_json)
+            _show_item(reader, id_, as_json=as_json)
             return DONE
         evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
         items = _chosen(reader.items(), failed=failed, evaluator=evaluator, below=below)
@@ -65,19 +65,19 @@ def command(
             _show_failures(reader, items, evaluator, limit, as_json=as_json)
             return DONE
         if as_json:
-            for one in islice(items, limit):
-                click.echo(json_line(item_data(one)))
+            for item in islice(items, limit):
+                click.echo(json_line(item_data(item)))
             return DONE
         if limit is None and data().is_terminal:
             limit = _SCREENFUL
-        some = list(islice(items, limit))
-        if not some:
+        chosen = list(islice(items, limit))
+        if not chosen:
             _say_none(reader, below=below)
         elif evaluator is not None:
-            put(scores_table(some, evaluator))
+            put(scores_table(chosen, evaluator))
         else:
-            put(items_table(some, reader.evaluators))
-        _say_more(reader, items, len(some), filtered=below is not None)
+            put(items_table(chosen, reader.evaluators))
+        _say_more(reader, items, len(chosen), filtered=below is not None)
         for line in standing_lines(reader):
             talk().print(Text(line, style="dim"))
     return DONE
@@ -93,21 +93,21 @@ def _show_failures(
 ) -> None:
     groups = grouped(items, step)
     if as_json:
-        for one in groups[:limit]:
-            click.echo(json_line(group_data(one)))
+        for group in groups[:limit]:
+            click.echo(json_line(group_data(group)))
         return
     if not groups:
-        talk().print(Text("nothing failed" if len(reader) else "there are no items yet"))
+        talk().print(Text("nothing failed" if len(reader) else "no items yet"))
     if limit is None and data().is_terminal:
         limit = _SCREENFUL
-    for number, one in enumerate(groups[:limit]):
+    for number, group in enumerate(groups[:limit]):
         if number:
             put(Text(""))
-        for line in group_lines(one):
+        for line in group_lines(group):
             put(line)
     if limit is not None and len(groups) > limit:
         more = len(groups) - limit
-        talk().print(Text(f"… and {more:,} more kinds: --limit {len(groups)}", style="dim"))
+        talk().print(Text(f"… and {more:,} more groups: --limit {len(groups)}", style="dim"))
 
 
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
@@ -115,7 +115,7 @@ def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str |
     if name is not None and name not in known:
         near = get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise click.UsageError(f"--evaluator {one_line(name)}: there is {names}{hint}")
+        raise click.UsageError(f"--evaluator {one_line(name)}: unknown; known: {names}{hint}")
     if name is None and needed:
         if len(known) != 1:
             raise click.UsageError(f"--below needs --evaluator, one of: {names}")
@@ -126,41 +126,41 @@ def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str |
 def _chosen(
     items: Iterable[ItemResult], *, failed: bool, evaluator: str | None, below: float | None
 ) -> Iterator[ItemResult]:
-    for one in items:
-        if failed and not any(failures_of(one)):
+    for item in items:
+        if failed and not any(failures_of(item)):
             continue
         if below is not None and evaluator is not None:
-            score = lowest(one, evaluator)
+            score = lowest(item, evaluator)
             if score is None or score >= below:
                 continue
-        yield one
+        yield item
 
 
 def _say_none(reader: RunReader, *, below: float | None) -> None:
     if not len(reader):
-        what = "there are no items yet"
+        what = "no items yet"
     else:
-        what = f"no item is below {below:g}" if below is not None else "there are no items"
+        what = f"no item is below {below:g}" if below is not None else "no items"
     talk().print(Text(what))
 
 
 def _say_more(reader: RunReader, rest: Iterator[ItemResult], many: int, *, filtered: bool) -> None:
-    """Say how many there are besides; counting those that pass a filter means reading them."""
+    """Print how many more there are; with a filter, counting means reading them."""
     more = sum(1 for _ in rest) if filtered else len(reader) - many
     if more:
         talk().print(Text(f"… and {more:,} more: --limit {many + more}", style="dim"))
 
 
-def _show_one(reader: RunReader, id_: str, *, as_json: bool) -> None:
-    found = reader.item(id_)
-    if not found:
+def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
+    trials = reader.item(id_)
+    if not trials:
         near = get_close_matches(id_, list(islice(reader.ids(), _MOST_IDS)), n=3, cutoff=0.5)
         names = " or ".join(map(one_line, near))
         raise LimpetError(
             f"{one_line(str(reader.path))}: there is no item {one_line(id_)}",
             hint=f"did you mean {names}?" if near else "see the ids with: limpet show RUN",
         )
-    for number, whole in enumerate(found):
+    for number, whole in enumerate(trials):
         if as_json:
             click.echo(json_line(whole_data(whole)))
             continue

@@ -1,4 +1,4 @@
-"""`limpet status`: how far is it?"""
+"""`limpet status`: how far is a run?"""
 
 import time
 
@@ -19,12 +19,12 @@ _EVERY_S = 1.0
 
 @click.command("status")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--watch", is_flag=True, help="Look again each second, as long as it is running.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+@click.option("--watch", is_flag=True, help="Refresh every second while it is running.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str | None, *, watch: bool, as_json: bool) -> int:
-    """Say how far RUN is, from its files alone.
+    """Show how far RUN is. Only its files are read.
 
-    Without RUN: the run in this directory, or else the latest in ./runs.
+    Default RUN: the run in this directory, or else the latest in ./runs.
     """
     with open_run(run) as reader:
         if watch and not as_json and talk().is_terminal:
@@ -51,14 +51,14 @@ def _watch(reader: RunReader) -> None:
 
 
 def _log(reader: RunReader, *, as_json: bool) -> None:
-    """Print a line a second for machines; for logs, only when something has changed."""
-    said = ""
+    """Print a line per second as JSON; as text, only when something has changed."""
+    last = ""
     while True:
         if as_json:
             click.echo(json_line(status_data(reader)))
-        elif (line := status_line(reader, reader.snapshot())) != said:
+        elif (line := status_line(reader, reader.snapshot())) != last:
             talk().print(Text(line), soft_wrap=True)
-            said = line
+            last = line
         if not reader.is_running:
             return
         time.sleep(_EVERY_S)

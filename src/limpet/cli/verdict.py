@@ -1,4 +1,4 @@
-"""How did a run end: with which exit code, why, and what can be done next?"""
+"""How did a run end: with which exit code, why, and what comes next?"""
 
 import math
 import shlex
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import MASK, command_to_go_on
+from limpet.cli.again import MASK, command_to_resume
 from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
 from limpet.report.words import mean
@@ -18,11 +18,11 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
 
-EARLY_STOP_HINT = f"{MEND}; --no-early-stop goes on all the same"
+EARLY_STOP_HINT = f"{MEND}; --no-early-stop runs on regardless"
 
 
 class Floor(NamedTuple):
-    """What a mean has to reach: of an evaluator, or of one of its several scores."""
+    """The least that the mean of an evaluator, or of one of its scores, must reach."""
 
     name: str
     part: str | None
@@ -36,16 +36,20 @@ def read_floors(texts: Sequence[str], evaluators: Collection[str]) -> list[Floor
         whole, _, number = text.rpartition("=")
         name, _, part = whole.partition(".")
         if not whole:
-            raise click.UsageError(f"--fail-under {text}: must be NAME=NUMBER, such as {text}=0.9")
+            raise click.UsageError(
+                f"--fail-under {text}: must be NAME=NUMBER, for example {text}=0.9"
+            )
         if name not in evaluators:
             hint = did_you_mean(name, evaluators)
-            raise click.UsageError(f"--fail-under {text}: no evaluator is called {name!r}{hint}")
+            raise click.UsageError(f"--fail-under {text}: unknown evaluator {name!r}{hint}")
         try:
             least = float(number)
         except ValueError:
             least = math.nan
         if not math.isfinite(least):
-            raise click.UsageError(f"--fail-under {text}: must be NAME=NUMBER, such as {whole}=0.9")
+            raise click.UsageError(
+                f"--fail-under {text}: must be NAME=NUMBER, for example {whole}=0.9"
+            )
         floors.append(Floor(name, part or None, least))
     return floors
 
@@ -84,29 +88,29 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
     name = floor.name if floor.part is None else f"{floor.name}.{floor.part}"
     if value is None and floor.part is None and means:
         known = ", ".join(f"{floor.name}.{part}" for part in means)
-        return f"{name} has several scores: --fail-under takes one of {known}"
-    return f"{name} is {mean(value)} and should be at least {floor.least:g}"
+        return f"{name} has several scores: --fail-under needs one of {known}"
+    return f"{name} is {mean(value)}, below {floor.least:g}"
 
 
-def how_to_go_on(result: EvaluationResult, run: str, code: int) -> list[str]:
-    """Return what to do next, a line each: the last is the way to go on."""
-    again = command_to_go_on()
-    # Secrets are left out of it: run as it is, it would send what stands in their place.
-    fill = " (with your secret in the place of …)" if MASK in again else ""
+def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
+    """Return what to do next, a line each; the last is the main one."""
+    again = command_to_resume()
+    # Run unchanged, the command would send the mask in place of the secret.
+    fill = " (replace … with your secret)" if MASK in again else ""
     if code >= STOPPED:
-        return [f"go on with{fill}: {again}"]
+        return [f"resume with{fill}: {again}"]
     if any(step["failed"] or "redo" in step for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
         return [f"see why: limpet show {run} --failed", f"try again{fill}: {retry}"]
-    return [f"look at it: limpet show {run}"]
+    return [f"see the results: limpet show {run}"]
 
 
 def shown_path(path: Path, here: Path) -> str:
-    """Return a path as one would type it in a shell, from where the command was started."""
-    whole = path.resolve()
-    if whole.is_relative_to(here):
-        whole = whole.relative_to(here)
-    return shlex.quote(harmless(str(whole)))
+    """Return a path as typed in a shell, relative to where the command was started."""
+    shown = path.resolve()
+    if shown.is_relative_to(here):
+        shown = shown.relative_to(here)
+    return shlex.quote(harmless(str(shown)))
 
 
 def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:

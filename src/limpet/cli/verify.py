@@ -19,9 +19,9 @@ from limpet.text import one_line
 
 @click.command("verify")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str | None, *, as_json: bool) -> int:
-    """Read and check every line of RUN, and change nothing. Ends with 1 if something is wrong."""
+    """Check every line of RUN without changing it. Exits with 1 if something is wrong."""
     with open_run(run) as reader:
         path, is_running = reader.path, reader.is_running
     with busy("reading every line"):
@@ -33,13 +33,13 @@ def command(run: str | None, *, as_json: bool) -> int:
     if report.is_sound:
         return DONE
     if is_running:
-        talk().print(Text("it is running: what stands at the end may be half written just now"))
+        talk().print(Text("it is running: the last lines may be half written"))
     else:
         shown = shlex.quote(one_line(str(path)))
-        talk().print(Text("what is not sound counts for nothing, and its cells run again"))
-        # Only a column has an index. What else is wrong with a file, mending is enough for.
-        if any(one.bad_lines and one.index is not None for one in report.states):
-            talk().print(Text("run it again: it sets bad lines aside when their cells are done"))
+        talk().print(Text("bad lines are ignored, and their cells run again"))
+        # Only a column has an index. Repair fixes everything but its bad lines.
+        if any(state.bad_lines and state.index is not None for state in report.states):
+            talk().print(Text("run it again: it sets bad lines aside once their cells are done"))
         else:
-            talk().print(Text(f"mend it: limpet repair {shown}, or run it again"))
+            talk().print(Text(f"repair it: limpet repair {shown}, or run it again"))
     return FAILED

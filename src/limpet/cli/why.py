@@ -1,4 +1,4 @@
-"""`limpet why`: what does a step's identity cover, and what changed?"""
+"""`limpet why`: what do a run's steps depend on, and what changed?"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +9,7 @@ from limpet.cli.endings import DONE
 from limpet.cli.logs import log_to_talk
 from limpet.cli.made_by import MadeBy, by_file, found
 from limpet.cli.nat_flags import read_config
-from limpet.cli.run import kept_in
+from limpet.cli.run import no_exit
 from limpet.cli.verdict import shown_path
 from limpet.errors import LimpetError
 from limpet.report.jsonl import json_line
@@ -25,17 +25,17 @@ from limpet.text import one_line
 
 @click.command("why")
 @click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--item", "id_", metavar="ID", help="Why this item would be run again, or kept.")
-@click.option("--all", "everything", is_flag=True, help="Name all that each step covers.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object, on stdout.")
+@click.option("--item", "id_", metavar="ID", help="Explain why this item runs again or is kept.")
+@click.option("--all", "everything", is_flag=True, help="List everything each step depends on.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool) -> int:
-    """Say what the steps of RUN are made of, and what changed since its results were made.
+    """Explain what the steps of RUN depend on, and what changed since their results were made.
 
-    RUN is a run, or the file that describes it. Where the run was made from a file that is still
-    there, the code as it is now is looked at; nothing is run but its imports, and nothing is
-    written. Where it was made by a script, what is on disk is compared.
+    RUN is a run, or the file that describes it. If the run came from a file that still exists, the
+    current code is imported and compared; nothing else runs, and nothing is written. If it came
+    from a script, the records on disk are compared.
 
-    Without RUN: the run in this directory, or else the latest in ./runs.
+    Default RUN: the run in this directory, or else the latest in ./runs.
     """
     here = Path.cwd()
     file = None if run is None else Path(run).expanduser()
@@ -63,10 +63,10 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
             except LimpetError as error:
                 if _is_about(error, id_):
                     raise
-                remark = f"the code as it is now cannot be looked at: {error}"
+                remark = f"the current code cannot be inspected: {error}"
         elif made_by is not None:
             shown = shown_path(made_by.file, Path.cwd())
-            remark = f"{shown} is not there any more: its code cannot be looked at"
+            remark = f"{shown} no longer exists: its code cannot be inspected"
         why = why_on_disk(reader, id_)
     remarks = (*why.remarks, *((remark,) if remark else ()))
     return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), place
@@ -77,7 +77,7 @@ def _is_about(error: LimpetError, id_: str | None) -> bool:
 
 
 def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:
-    with stdout_for_data(), log_to_talk(), kept_in():
+    with stdout_for_data(), log_to_talk(), no_exit():
         config = read_config(
             made_by.file, made_by.given, made_by.trials, made_by.settings, goes_on=True
         )

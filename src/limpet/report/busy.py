@@ -1,4 +1,4 @@
-"""What is it doing, when it takes longer than a moment and there is nothing to count?"""
+"""What is a command doing when it takes long and has nothing to count?"""
 
 import time
 from collections.abc import Iterator
@@ -15,10 +15,10 @@ _MOMENT_S = 1.0
 
 
 class Waiting:
-    """A line that says what is being waited for, once that takes longer than a moment.
+    """A line that says what a command is doing, once that takes longer than a second.
 
     Args:
-        what: What is being done, for a person.
+        what: The activity, as shown to the user.
     """
 
     def __init__(self, what: str) -> None:
@@ -34,10 +34,10 @@ class Waiting:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Say on a terminal what takes its time; nothing is left of it.
+    """Show an activity on a terminal while it lasts.
 
     Args:
-        what: What is being done, for a person.
+        what: The activity, as shown to the user.
     """
     if not talk().is_terminal:
         yield

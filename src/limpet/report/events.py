@@ -19,10 +19,10 @@ from limpet.types import Cell, CellStatus, Outcome
 
 
 class EventView(View):
-    """One JSON object per event, and every two seconds how far it is.
+    """Writes one JSON object per event, and the progress every two seconds.
 
-    A thread of its own writes them: a reader that is slow must not hold the run, and one that has
-    gone must not end it.
+    A separate thread writes them: a slow reader must not block the run, and a closed pipe must not
+    end it.
     """
 
     def __init__(self, out: TextIO, every_s: float = 2.0) -> None:
@@ -63,10 +63,10 @@ class EventView(View):
         try:
             self._out.write(json_line(event) + "\n")
             self._out.flush()
-        except (OSError, ValueError):  # whoever read it is gone; the run goes on
+        except (OSError, ValueError):  # the reader is gone; the run continues
             self._out = None
 
-    # ---- told by the run ------------------------------------------------------------------------
+    # ---- called by the run ----------------------------------------------------------------------
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
@@ -87,8 +87,8 @@ class EventView(View):
         if outcome.status is CellStatus.FAILED and outcome.failure is not None:
             facts |= {"class": outcome.failure.kind, "message": outcome.failure.message}
         elif outcome.cell.step != WORKFLOW:
-            told = ("score", "scores", "label")
-            facts |= {name: outcome.record[name] for name in told if name in outcome.record}
+            names = ("score", "scores", "label")
+            facts |= {name: outcome.record[name] for name in names if name in outcome.record}
         self.say("finished", **_named(outcome.cell), **facts)
 
     def stopping(self, reason: Exception) -> None:

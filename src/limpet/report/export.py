@@ -1,6 +1,6 @@
-"""How do the results of a run become a table for others?
+"""How are the results of a run exported as a table?
 
-The columns are those of `EvaluationResult.to_dataframe`, one row for each item in each trial.
+The columns are those of `EvaluationResult.to_dataframe`, with one row per item and trial.
 """
 
 import csv
@@ -42,7 +42,7 @@ def _row(item: ItemResult, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def as_jsonl(reader: RunReader) -> Iterator[bytes]:
-    """Yield a JSON object for each item; values stay as they are."""
+    """Yield a JSON object for each item, with unchanged values."""
     columns = columns_of(reader)
     for item in reader.items():
         yield encode(_row(item, columns))[0] + b"\n"
@@ -58,7 +58,7 @@ def as_csv(reader: RunReader) -> Iterator[bytes]:
 
 def _csv_line(cells: Iterator[Any]) -> bytes:
     text = io.StringIO()
-    # With this line end, a cell that holds a lone \r is quoted too; the line itself ends in \n.
+    # This terminator makes csv quote a cell with a lone \r, too; the line itself ends in \n.
     csv.writer(text, lineterminator="\r\n").writerow(cells)
     return (text.getvalue()[:-2] + "\n").encode("utf-8", "backslashreplace")
 
@@ -69,12 +69,12 @@ def _csv_cell(value: Any) -> Any:
 
 
 def _safe(text: str) -> str:
-    # A spreadsheet takes such a text for a formula, and runs it: a model's answer must not.
+    # A spreadsheet would run such a cell as a formula.
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _flat(value: Any) -> Any:
-    """Return a value for one cell: numbers and texts as they are, the rest as JSON text."""
+    """Return a value for one cell: numbers and strings unchanged, the rest as JSON."""
     if isinstance(value, bool):
         return int(value)
     if value is None or isinstance(value, (str, int, float)):
@@ -83,10 +83,10 @@ def _flat(value: Any) -> Any:
 
 
 def write_parquet(reader: RunReader, path: Path) -> None:
-    """Write a Parquet file: scores are numbers, the rest text.
+    """Write a Parquet file: scores are numbers, the rest strings.
 
     Raises:
-        LimpetError: duckdb is not there, or refuses.
+        LimpetError: duckdb is not installed, or fails.
     """
     try:
         duckdb = import_module("duckdb")
@@ -104,17 +104,17 @@ def write_parquet(reader: RunReader, path: Path) -> None:
             with duckdb.connect(":memory:") as connection:
                 connection.execute(_copy_query(columns, types, longest, lines, table))
         except duckdb.Error as error:
-            raise LimpetError(f"{path}: duckdb could not write it: {error}") from error
+            raise LimpetError(f"{path}: duckdb failed: {error}") from error
         replace_file(path, _chunks(table))
 
 
 def _write_rows(reader: RunReader, columns: Sequence[str], types: Sequence[str], path: Path) -> int:
-    """Write what duckdb will read, and return the length of the longest line."""
+    """Write the rows for duckdb to read, and return the length of the longest line."""
     longest = 0
     with path.open("wb") as file:
         for item in reader.items():
             cells = map(_parquet_cell, types, _row(item, columns).values())
-            # By number: a column of the table may have any name, also one that comes twice.
+            # By number: a column may have any name, and names may repeat.
             line = encode({f"c{number}": cell for number, cell in enumerate(cells)})[0] + b"\n"
             longest = max(longest, len(line))
             file.write(line)
@@ -125,16 +125,18 @@ def _parquet_cell(kind: str, value: Any) -> Any:
     cell = _flat(value)
     if cell is None or kind != "VARCHAR":
         return cell
-    # Neither a lone surrogate nor a NUL can stand in a text of Parquet.
+    # A string in Parquet can hold neither a lone surrogate nor a NUL.
     return str(cell).encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _types(reader: RunReader, columns: Sequence[str]) -> list[str]:
-    """Return each column's type: scores are numbers, but where an evaluator gives labels."""
-    texts = {name for item in reader.items() for name, one in _row(item, columns).items()
-             if isinstance(one, str)}  # fmt: skip
+    """Return each column's type: scores are numbers, unless an evaluator returns labels."""
+    labels = {name for item in reader.items() for name, value in _row(item, columns).items()
+              if isinstance(value, str)}  # fmt: skip
     known = (_TYPES.get(name, "VARCHAR" if name in _FIRST else "DOUBLE") for name in columns)
-    return ["VARCHAR" if name in texts else kind for name, kind in zip(columns, known, strict=True)]
+    return [
+        "VARCHAR" if name in labels else kind for name, kind in zip(columns, known, strict=True)
+    ]
 
 
 def _copy_query(

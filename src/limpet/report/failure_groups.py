@@ -1,4 +1,4 @@
-"""Which failures have one cause, how many are there of each, and what does one look like?"""
+"""Which failures share a cause?"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,13 +18,13 @@ _MOST_TEXT = 20_000
 
 @dataclass(slots=True)
 class FailureGroup:
-    """Failures of one step that are alike.
+    """Failures of one step that share a cause.
 
     Attributes:
         step: The step.
-        error: The first of them, as `failures.jsonl` has it.
-        alike: What they have in common: class, type, and what they say without particulars.
-        ids: The items, in the order of the dataset; the first is the example.
+        error: The first of them, as in `failures.jsonl`.
+        alike: What they have in common: class, type, and message without particulars.
+        ids: The items in dataset order; the first is the example.
     """
 
     step: str
@@ -34,11 +34,11 @@ class FailureGroup:
 
 
 def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
-    """Return failures by what they have in common, the most frequent first.
+    """Group failures by cause, the most frequent first.
 
     Args:
         items: The items.
-        step: The only step that is asked about; None: all of them.
+        step: The only step to include; None for all.
     """
     groups: dict[tuple[str, str], FailureGroup] = {}
     for item in items:
@@ -47,17 +47,17 @@ def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[Failur
                 common = alike(*(str(error.get(part, "")) for part in ("class", "type", "message")))
                 group = groups.setdefault((name, common), FailureGroup(name, error, common))
                 group.ids.append(item.id)
-    return sorted(groups.values(), key=lambda one: -len(one.ids))
+    return sorted(groups.values(), key=lambda group: -len(group.ids))
 
 
 def group_lines(group: FailureGroup) -> Iterator[Any]:
-    """Yield what a person is shown of a group: its count, what it says, and one example."""
+    """Yield a group's count, message and example, line by line."""
     error = group.error
     what = f"{error.get('class', '')}, {error.get('type', '')}: {error.get('message', '')}"
     yield Text(f"{len(group.ids):,} × {one_line(group.step)}: ", style="bold") + Text(
         one_line(what), style="yellow"
     )
-    example, *others = (one_line(one) for one in group.ids[: _MOST_IDS + 1])
+    example, *others = (one_line(id_) for id_ in group.ids[: _MOST_IDS + 1])
     more = len(group.ids) - 1 - len(others)
     named = f"for example {example}" if others else f"item {example}"
     named += f"; also {', '.join(others)}" if others else ""
@@ -67,7 +67,7 @@ def group_lines(group: FailureGroup) -> Iterator[Any]:
 
 
 def group_data(group: FailureGroup) -> dict[str, Any]:
-    """Return a group for machines."""
+    """Return a group as JSON data."""
     return {
         "step": group.step,
         "class": group.error.get("class"),

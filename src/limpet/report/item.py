@@ -1,4 +1,4 @@
-"""What is there to say about one item?"""
+"""What is known about one item?"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ _MOST_EVENTS = 50
 
 
 class ItemScreen:
-    """One item, whole, below each other: texts as long as they are."""
+    """Everything about one item, with full texts."""
 
     def __init__(self, whole: WholeItem) -> None:
         self._whole = whole
@@ -67,37 +67,40 @@ class ItemScreen:
         attempts = self._whole.failed_attempts
         if attempts:
             yield Text("failed attempts", style="cyan")
-        for one in attempts:
-            when = f"{moment(str(one['at']))}  " if "at" in one else ""
-            what = f"{one.get('step', '')} {one.get('attempt', '')}  {one.get('class', '')}"
-            yield Indented(f"{when}{one_line(what)}: {_message(one)}")
+        for attempt in attempts:
+            when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
+            named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
+            what = f"{named}  {attempt.get('class', '')}"
+            yield Indented(f"{when}{one_line(what)}: {_message(attempt)}")
 
     def _earlier(self) -> Iterator[Any]:
         if self._whole.earlier:
-            yield Text("earlier answers, by other code or to another row", style="cyan")
-        for one in self._whole.earlier:
-            when = moment(str(one.entry.facts.get("at", "")))
+            yield Text("earlier answers, from other code or another row", style="cyan")
+        for earlier in self._whole.earlier:
+            when = moment(str(earlier.entry.facts.get("at", "")))
             scores = ", ".join(
                 f"{one_line(name)} {values_words(entry.record)}"
-                for name, entry in one.scores.items()
+                for name, entry in earlier.scores.items()
             )
-            said = f"{when}  {shown(_answer(one.entry))}" + (f"  ({scores})" if scores else "")
-            yield Indented(said)
+            answer = f"{when}  {shown(_answer(earlier.entry))}"
+            yield Indented(answer + (f"  ({scores})" if scores else ""))
 
 
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
-    said = [item.status.words]
-    said += ["by an earlier version"] if item.version else []
-    said += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
-    said += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
-    said += [count(item.attempts, "attempt")] if item.attempts else []
-    said += [duration(item.seconds)] if item.seconds else []
-    said += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
-    said += [moment(item.at)] if item.at else []
-    said += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
-    said += [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
-    return " · ".join(said)
+    parts = [item.status.words]
+    parts += ["by an earlier version"] if item.version else []
+    parts += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
+    parts += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
+    parts += [count(item.attempts, "attempt")] if item.attempts else []
+    parts += [duration(item.seconds)] if item.seconds else []
+    parts += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
+    parts += [moment(item.at)] if item.at else []
+    parts += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
+    parts += (
+        [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
+    )
+    return " · ".join(parts)
 
 
 def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
@@ -114,11 +117,11 @@ def _traceback(error: Mapping[str, Any]) -> Iterator[Any]:
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
     parts = record["scores"].items() if "scores" in record else [("", record)]
-    for part, one in parts:
+    for part, score in parts:
         for name in ("reasoning", "metadata"):
-            if one.get(name):
+            if score.get(name):
                 label = " ".join(filter(None, (one_line(part), name)))
-                text = one[name] if isinstance(one[name], str) else json_line(one[name])
+                text = score[name] if isinstance(score[name], str) else json_line(score[name])
                 yield f"{label}: {harmless(text[:_MOST_TEXT])}"
 
 
@@ -134,20 +137,20 @@ def _answer(entry: Entry) -> Any:
 
 
 def whole_data(whole: WholeItem) -> dict[str, Any]:
-    """Return all about one item, for machines."""
+    """Return everything about one item as JSON data."""
     return {
         **item_data(whole.item),
         "row": dict(whole.item.row),
         "trace": list(whole.item.trace),
         "metadata": whole.item.metadata,
         "in_flight": list(whole.in_flight),
-        "failed_attempts": [dict(one) for one in whole.failed_attempts],
+        "failed_attempts": [dict(attempt) for attempt in whole.failed_attempts],
         "earlier": [
             {
-                "at": one.entry.facts.get("at"),
-                "output": _answer(one.entry),
-                "scores": {name: entry.record for name, entry in one.scores.items()},
+                "at": earlier.entry.facts.get("at"),
+                "output": _answer(earlier.entry),
+                "scores": {name: entry.record for name, entry in earlier.scores.items()},
             }
-            for one in whole.earlier
+            for earlier in whole.earlier
         ],
     }

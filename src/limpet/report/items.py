@@ -1,4 +1,4 @@
-"""What came out for the items of a run, as a table for a person and as data for a machine?"""
+"""What are the results of a run's items? As tables and as data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,27 +14,27 @@ from limpet.text import one_line
 
 
 def shown(value: Any) -> str:
-    """Return any value on one line, with nothing a terminal would obey."""
+    """Return any value on one line, without control characters."""
     if value is None:
         return ""
     return one_line(value if isinstance(value, str) else json_line(value))
 
 
 def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
-    """Return items with what was asked, what came out, and each evaluator's score."""
+    """Return a table of items with input, output and each evaluator's score."""
     table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
-    for one in items:
-        scores = [cell(score_words(one, name)) for name in evaluators]
-        table.add_row(cell(one_line(one.id)), cell(shown(one.input)), _output(one), *scores)
+    for item in items:
+        scores = [cell(score_words(item, name)) for name in evaluators]
+        table.add_row(cell(one_line(item.id)), cell(shown(item.input)), _output(item), *scores)
     return table
 
 
 def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
-    """Return items with one evaluator's score and its reason."""
+    """Return a table of items with one evaluator's score and reason."""
     table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
-    for one in items:
-        cells = [cell(score_words(one, evaluator)), cell(reason_of(one, evaluator))]
-        table.add_row(cell(one_line(one.id)), _output(one), *cells)
+    for item in items:
+        cells = [cell(score_words(item, evaluator)), cell(reason_of(item, evaluator))]
+        table.add_row(cell(one_line(item.id)), _output(item), *cells)
     return table
 
 
@@ -95,12 +95,12 @@ def lowest(item: ItemResult, evaluator: str) -> float | None:
     score = item.scores.get(evaluator)
     if score is None:
         return None
-    numbers = [float(one) for _, one in values_of(score) if isinstance(one, (int, float))]
+    numbers = [float(value) for _, value in values_of(score) if isinstance(value, (int, float))]
     return min(numbers, default=None)
 
 
 def item_data(item: ItemResult) -> dict[str, Any]:
-    """Return an item for machines."""
+    """Return an item as JSON data."""
     return {
         "id": item.id,
         "trial": item.trial,

@@ -1,4 +1,4 @@
-"""How is a value printed as JSON, on one line that no terminal obeys?"""
+"""How is a value printed as one line of JSON that is safe on a terminal?"""
 
 import json
 from typing import Any
@@ -7,13 +7,13 @@ from limpet.json_values import encode
 
 
 def json_line(value: Any) -> str:
-    """Return a value as JSON. What a terminal would obey is escaped, as JSON may."""
+    """Return a value as one line of JSON, with control characters escaped."""
     return escaped(encode(value)[0].decode())
 
 
 def escaped(text: str) -> str:
-    """Return JSON that stands on one line with all escaped that a terminal would obey."""
+    """Return one line of JSON with all control characters escaped."""
     if text.isprintable():
         return text
-    # Outside of its texts, JSON on one line has only printable characters.
-    return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)
+    # Outside its strings, one line of JSON has only printable characters.
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

@@ -1,7 +1,7 @@
 """How does a person watch a run?
 
-Each way is a tally that also says what it counts: a live table on a terminal, a line a minute
-where there is none, and nothing at all. For machines there is `events`.
+Each view is a tally that shows what it counts: a live table on a terminal, a line per minute in a
+log, or nothing. `events` has the view for machines.
 """
 
 import signal
@@ -25,7 +25,7 @@ from limpet.text import harmless, text_of
 
 
 class View(Tally):
-    """Says nothing; and what all of them share."""
+    """Shows nothing; the base of all views."""
 
     def __enter__(self) -> Self:
         return self
@@ -34,11 +34,11 @@ class View(Tally):
         self.end()
 
     def end(self) -> None:
-        """Leave the terminal clean, and to others. More than once does no harm."""
+        """Clean up the terminal. May be called more than once."""
 
 
 class TalkingView(View):
-    """Says what is planned, and that it stops."""
+    """Prints the plan, and why a run stops."""
 
     def planned(self, plan: Plan) -> None:
         super().planned(plan)
@@ -53,8 +53,8 @@ class TalkingView(View):
             flying = count(self.snapshot().in_flight, "call")
             if reason.signum in (None, signal.SIGINT):
                 return f"{flying} in flight, press again to stop now"
-            return f"{flying} in flight, which have {STOP_GRACE_S:g} seconds"
-        if isinstance(reason, EarlyStopError):  # at the end it is said what to do
+            return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
+        if isinstance(reason, EarlyStopError):  # the hint follows at the end
             many = self.snapshot().in_flight
             wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
             return harmless(text_of(reason)) + wait
@@ -64,21 +64,21 @@ class TalkingView(View):
 
 
 class LiveView(TalkingView):
-    """A table that is drawn a few times a second, however much happens."""
+    """A table that is redrawn a few times a second."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._looking = Waiting("looking at what is there")
+        self._preparing = Waiting("preparing the run")
         self._writing: Waiting | None = None
         self._picture = Picture(self._draw)
 
     def _draw(self) -> RenderableType:
         if self.plan is None:
-            return self._looking()
+            return self._preparing()
         now = self.snapshot()
         if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
             return ProgressTable(now)
-        self._writing = self._writing or Waiting("reading it all back and writing the files")
+        self._writing = self._writing or Waiting("writing the result files")
         return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class LiveView(TalkingView):
 
 
 class LineView(TalkingView):
-    """A line now and then, for logs."""
+    """A line per minute, for logs."""
 
     def __init__(self, every_s: float = 60.0) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How do the results of a run become the files of `nat eval`?"""
+"""How are the results of a run exported as the files of `nat eval`?"""
 
 from pathlib import Path
 
@@ -9,12 +9,12 @@ from limpet.run.results.output_files import write_outputs
 
 
 def names_of(reader: RunReader) -> list[str]:
-    """Return which files will be written."""
+    """Return the names of the files to write."""
     return [f"{step}_output.json" for step in ("workflow", *reader.evaluators)] + ["summary.json"]
 
 
 def write_nat(reader: RunReader, directory: Path) -> None:
-    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`, each whole."""
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
     make_directory(directory)
     items, evaluators = reader.items(), reader.evaluators
     write_outputs(Layout(directory), items, evaluators, reader.trials, reader.summary)

@@ -1,8 +1,8 @@
-"""How is a picture drawn anew on a terminal, a few times a second, while others print?
+"""How is a live picture redrawn on a terminal while other threads print?
 
-Whoever prints wipes the picture away, prints, and draws it below. Rich works out what to wipe first
-and writes later: if somebody else draws in between, rows of an old picture stay for good. So here
-one thread draws, and drawing and printing wait for each other.
+Printing erases the picture, prints, and redraws it below. Rich computes what to erase first and
+writes later: if another thread draws in between, old rows stay on the screen. So one thread draws,
+and drawing and printing share a lock.
 """
 
 import threading
@@ -17,11 +17,11 @@ _FRAMES_PER_S = 5
 
 
 class Picture:
-    """Something that is drawn again and again; nothing is left of it.
+    """Something redrawn a few times a second, and erased in the end.
 
     Args:
-        draw: Returns it as it is now.
-        redirect: Whether what others write to stdout and stderr is printed above it.
+        draw: Returns its current content.
+        redirect: Whether to print other output to stdout and stderr above it.
     """
 
     def __init__(self, draw: Callable[[], RenderableType], *, redirect: bool = True) -> None:
@@ -38,13 +38,13 @@ class Picture:
         self._thread = threading.Thread(target=self._draw, name="limpet-picture", daemon=True)
 
     def begin(self) -> None:
-        """Draw it from now on."""
+        """Start drawing."""
         with talking:
             self._live.start()
         self._thread.start()
 
     def end(self) -> None:
-        """Wipe it away. More than once does no harm."""
+        """Erase it. May be called more than once."""
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -1,4 +1,4 @@
-"""What does a run under way look like on a terminal?"""
+"""What does a run in progress look like on a terminal?"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,25 +17,25 @@ _OLD_S = 10.0
 
 
 class ProgressTable:
-    """A snapshot, drawn for whatever width there is when it is drawn."""
+    """A snapshot, drawn to fit the width of the terminal."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        said = notes(self._snapshot, tell_flight=width < _ROOMY)
+        lines = notes(self._snapshot, tell_flight=width < _ROOMY)
         steps = self._snapshot.steps
         if width < _WIDE and not self._snapshot.stopping:
             paced = [step for step in steps if step.pace and step.left]
-            said += [f"{one_line(step.name)}: {step.pace}" for step in paced]
-        # One line less than there is: a table that fills the screen cannot be wiped away.
-        room = max(1, console.height - len(said) - 1)
+            lines += [f"{one_line(step.name)}: {step.pace}" for step in paced]
+        # One line less than the screen: a table that fills it cannot be erased.
+        room = max(1, console.height - len(lines) - 1)
         if len(steps) > room:
-            said.insert(0, f"… {len(steps) - room + 1} more steps")
+            lines.insert(0, f"… {len(steps) - room + 1} more steps")
             steps = steps[: room - 1]
         parts: list[RenderableType] = [_steps(self._snapshot, steps, width)]
-        for line in said[: max(1, console.height - 1 - len(steps))]:
+        for line in lines[: max(1, console.height - 1 - len(steps))]:
             parts.append(Text(line, style="dim", overflow="ellipsis", no_wrap=True))  # noqa: PERF401
         yield Group(*parts)
 
@@ -70,7 +70,7 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
 
 
 def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
-    """Return how far a step is; None for `width`: as wide as its column."""
+    """Return a step's progress bar; without `width`, as wide as its column."""
     style = "yellow" if step.failed else "green"
     return ProgressBar(
         max(step.total, 1), step.ended, width=width, complete_style=style, finished_style=style
@@ -78,18 +78,18 @@ def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
 
 
 def rate_of(step: StepSnapshot) -> str:
-    """Return how many end per second; empty if there is nothing to tell."""
+    """Return how many calls end per second; empty if none are left."""
     if not step.left or not step.rate:
         return ""
     return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
 
 
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
-    """Return what else there is to say, a line each.
+    """Return remarks on a snapshot, a line each.
 
     Args:
-        snapshot: How the run stands.
-        tell_flight: Say how many calls are in flight, too.
+        snapshot: The state of the run.
+        tell_flight: Whether to include the number of calls in flight.
     """
     retries = sum(step.retries for step in snapshot.steps)
     said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
@@ -129,7 +129,7 @@ def progress_line(snapshot: Snapshot) -> str:
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:
-    """Return a snapshot for machines."""
+    """Return a snapshot as JSON data."""
     return {
         "seconds": round(snapshot.seconds, 3),
         "left_s": None if snapshot.left_s is None else round(snapshot.left_s, 1),

@@ -1,4 +1,4 @@
-"""Which runs are there, and how do they stand?"""
+"""Which runs exist, and what is their state?"""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,14 +23,14 @@ class RunLine:
 
     Attributes:
         path: Where it is.
-        state: How it stands.
+        state: Its state.
         done: How many items have an answer.
-        total: How many there are.
-        failed: How many cells failed, at any step.
-        means: Each evaluator's mean, as it was when a session last ended.
-        by_current_version: How many of the answers behind them are by the present workflow, and of
-            how many; None: all are by one version.
-        last_at: When it was last worked on; empty: nobody knows.
+        total: How many items there are.
+        failed: How many cells failed, over all steps.
+        means: Each evaluator's mean when a session last ended.
+        by_current_version: How many answers are by the current workflow, and of how many; None if
+            all are by one version.
+        last_at: When it was last active; empty if unknown.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class RunLine:
 
 
 def line_of(path: Path) -> RunLine:
-    """Read what a line says of a run: never its answers, as there may be a hundred runs."""
+    """Summarise a run without reading its answers: there may be a hundred runs."""
     try:
         with RunReader(path) as reader:
             steps = reader.counts.steps
@@ -66,32 +66,32 @@ def line_of(path: Path) -> RunLine:
 
 def _means(reader: RunReader) -> dict[str, float | None]:
     if reader.state not in ("finished", "stopped"):
-        return {}  # those on disk are of an earlier session
+        return {}  # the ones on disk are from an earlier session
     try:
         summary = json.loads(read_whole(reader.layout.home / "summary.json"))
-        return {name: one.get("mean") for name, one in summary["evaluators"].items()}
+        return {name: numbers.get("mean") for name, numbers in summary["evaluators"].items()}
     except (OSError, LimpetError, ValueError, KeyError, AttributeError, TypeError):
         return {}
 
 
 def runs_table(lines: Sequence[RunLine]) -> Table:
-    """Return runs below each other."""
-    with_failed = any(one.failed for one in lines)
+    """Return a table of runs."""
+    with_failed = any(line.failed for line in lines)
     failed = ["failed"] if with_failed else []
-    names = ["run", "state", "done", *failed, "means", "worked on"]
+    names = ["run", "state", "done", *failed, "means", "last active"]
     table = plain_table(*names, fixed=["run", "state"], numbers=["done", *failed])
-    for one in lines:
-        means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in one.means.items())
-        if one.by_current_version is not None:
-            means = f"{means} ({by_current(*one.by_current_version)})".strip()
-        cells = [one_line(str(one.path)), one.state, f"{one.done:,}/{one.total:,}"]
-        cells += [f"{one.failed:,}" if one.failed else ""] if with_failed else []
-        table.add_row(*map(cell, (*cells, means, ago(one.last_at))))
+    for line in lines:
+        means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
+        if line.by_current_version is not None:
+            means = f"{means} ({by_current(*line.by_current_version)})".strip()
+        cells = [one_line(str(line.path)), line.state, f"{line.done:,}/{line.total:,}"]
+        cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []
+        table.add_row(*map(cell, (*cells, means, ago(line.last_at))))
     return table
 
 
 def line_data(line: RunLine) -> dict[str, Any]:
-    """Return a line for machines."""
+    """Return a run as JSON data."""
     return {
         "run": str(line.path),
         "state": line.state,

@@ -1,4 +1,4 @@
-"""Are the files of a run sound, said to a person and to a machine?"""
+"""Are the files of a run sound? As a table and as data."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,45 +17,45 @@ _MOST_LINES = 10
 def soundness_table(report: Report) -> Table:
     """Return each file with what is wrong with it."""
     table = plain_table("file", "lines", "records", "state", numbers=["lines", "records"])
-    for one in report.states:
-        flaws = "; ".join(flaws_of(one))
-        state = cell(flaws, style="yellow") if flaws else cell("sound", style="green")
-        # The story has lines, and no records.
-        records = f"{one.records:,}" if one.records or not one.lines else ""
-        table.add_row(cell(one_line(one.path.name)), f"{one.lines:,}", records, state)
+    for state in report.states:
+        flaws = "; ".join(flaws_of(state))
+        verdict = cell(flaws, style="yellow") if flaws else cell("sound", style="green")
+        # The event log has lines, but no records.
+        records = f"{state.records:,}" if state.records or not state.lines else ""
+        table.add_row(cell(one_line(state.path.name)), f"{state.lines:,}", records, verdict)
     return table
 
 
 def flaws_of(state: ColumnState) -> Iterator[str]:
-    """Yield what is wrong with a file, or only slow, in words."""
+    """Yield what is wrong with a file, in words."""
     if state.bad_lines:
         numbers = ", ".join(map(str, state.bad_lines[:_MOST_LINES]))
         more = ", …" if len(state.bad_lines) > _MOST_LINES else ""
         yield f"{count(len(state.bad_lines), 'bad line')} ({numbers}{more})"
     if state.lacked_line_end:
-        yield "the last line lacks its line end"
+        yield "the last line has no line end"
     elif state.torn_bytes:
-        yield f"{count(state.torn_bytes, 'torn byte')} at its end"
+        yield f"{count(state.torn_bytes, 'torn byte')} at the end"
     if state.index not in (None, "good", "rebuilt"):
-        yield f"its index is {state.index}, which is only slow"
+        yield f"its index is {state.index} (slower, but safe)"
 
 
 def soundness_data(report: Report) -> dict[str, Any]:
-    """Return a report for machines."""
+    """Return a report as JSON data."""
     return {
         "sound": report.is_sound,
         "files": [
             {
-                "file": str(one.path),
-                "sound": one.is_sound,
-                "lines": one.lines,
-                "records": one.records,
-                "bad_lines": one.bad_lines,
-                "torn_bytes": one.torn_bytes,
-                "torn_to": None if one.torn_to is None else str(one.torn_to),
-                "lacked_line_end": one.lacked_line_end,
-                "index": one.index,
+                "file": str(state.path),
+                "sound": state.is_sound,
+                "lines": state.lines,
+                "records": state.records,
+                "bad_lines": state.bad_lines,
+                "torn_bytes": state.torn_bytes,
+                "torn_to": None if state.torn_to is None else str(state.torn_to),
+                "lacked_line_end": state.lacked_line_end,
+                "index": state.index,
             }
-            for one in report.states
+            for state in report.states
         ],
     }

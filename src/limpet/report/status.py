@@ -1,4 +1,4 @@
-"""How far is a run, said to a person and to a machine?"""
+"""How far is a run? As a screen, a line and data."""
 
 import shlex
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _ROOMY = 80
 
 
 class StatusScreen:
-    """A run as it stands, drawn for whatever width there is."""
+    """The state of a run, drawn to fit the width of the terminal."""
 
     def __init__(self, reader: RunReader) -> None:
         self._reader = reader
@@ -44,7 +44,7 @@ class StatusScreen:
 
 
 def state_words(reader: RunReader, snapshot: Snapshot) -> str:
-    """Return how a run stands, in a few words."""
+    """Return the state of a run in a few words."""
     failed = sum(sum(step.failed.values()) for step in snapshot.steps)
     state = reader.state
     return f"{state}, {failed:,} failed" if failed else state
@@ -82,10 +82,10 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         yield from _oldest(step)
     yield from standing_lines(reader)
     if cut_off:
-        ids = ", ".join(one_line(one.id) for one in cut_off[:_MOST_CALLS])
+        ids = ", ".join(one_line(call.id) for call in cut_off[:_MOST_CALLS])
         more = f" and {len(cut_off) - _MOST_CALLS:,} more" if len(cut_off) > _MOST_CALLS else ""
         what = f"{count(len(cut_off), 'call')} in flight when it was cut off"
-        yield f"{what}, perhaps paid for: {ids}{more}"
+        yield f"{what}, possibly paid for: {ids}{more}"
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
@@ -94,19 +94,19 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     if reader.is_running and reader.holder is not None:
         who = reader.holder
         where = f"process {who.pid} on {one_line(who.host)}"
-        yield f"worked on by {where}, started {moment(who.started)}"
+        yield f"running in {where}, started {moment(who.started)}"
     yield from map(one_line, reader.remarks)
-    yield _how_to_go_on(reader, snapshot)
+    yield _next_step(reader, snapshot)
 
 
 def standing_lines(reader: RunReader) -> Iterator[str]:
-    """Say of results that not all are what they should be, and of items that not all are asked."""
+    """Yield remarks on outdated results, steps to run again, and a selection of items."""
     if reader.by_current_version is not None:
         yield by_current(*reader.by_current_version)
     for redo in reader.redos.noted:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
-        yield f"to run again: {steps}{items}; until then the earlier results stand"
+        yield f"to run again: {steps}{items}; until then the earlier results are kept"
     selected, of = reader.session.selected, reader.session.of
     if selected is not None and of is not None:
         yield f"the last session selected {selected:,} of {count(of, 'item')}"
@@ -125,49 +125,49 @@ def _oldest(step: StepSnapshot) -> Iterator[str]:
 
 def _times(reader: RunReader, snapshot: Snapshot) -> str:
     number = len(reader.run_file.sessions)
-    session = f"session {number}" if number else "no session is known"
-    said = [session]
+    session = f"session {number}" if number else "no session recorded"
+    parts = [session]
     if reader.began_at:
-        said.append(f"began {moment(reader.began_at)}")
+        parts.append(f"began {moment(reader.began_at)}")
     if reader.is_running:
-        said.append(f"{duration(snapshot.seconds)} so far")
+        parts.append(f"{duration(snapshot.seconds)} so far")
         if snapshot.left_s and not snapshot.stopping:
-            said.append(f"about {duration(snapshot.left_s)} left")
+            parts.append(f"about {duration(snapshot.left_s)} left")
     elif reader.last_at:
-        said.append(f"last worked on {ago(reader.last_at)}, after {duration(snapshot.seconds)}")
-    return " · ".join(said)
+        parts.append(f"last active {ago(reader.last_at)}, after {duration(snapshot.seconds)}")
+    return " · ".join(parts)
 
 
-def _how_to_go_on(reader: RunReader, snapshot: Snapshot) -> str:
+def _next_step(reader: RunReader, snapshot: Snapshot) -> str:
     run = shlex.quote(harmless(str(reader.path)))
     if snapshot.stopping:
-        return "it is stopping: calls in flight may end"
+        return "stopping: waiting for the calls in flight"
     if reader.state == "running":
         return f"watch it: limpet status {run} --watch"
     if reader.state in ("stopped", "cut off"):
-        return "go on: run the same again; what is done is kept"
+        return "to resume, run the same command again: finished results are kept"
     if any(step.failed for step in snapshot.steps):
-        return f"see why: limpet show {run} --failed; to try again, run the same again"
-    return f"look at it: limpet show {run}"
+        return f"see why: limpet show {run} --failed; to retry, run the same command again"
+    return f"see the results: limpet show {run}"
 
 
 def status_line(reader: RunReader, snapshot: Snapshot) -> str:
-    """Return a run in one line, for a log. It changes only when something has happened."""
+    """Return a run in one line, for a log. It changes only when something happens."""
     steps = [
         f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
     ]
-    said = [f"{reader.state}: {', '.join(steps)}"]
-    said += [
+    parts = [f"{reader.state}: {', '.join(steps)}"]
+    parts += [
         f"{one_line(step.name)} failed: {by_class(step.failed)}"
         for step in snapshot.steps
         if step.failed
     ]
-    said += [f"{snapshot.in_flight:,} in flight"] if snapshot.in_flight else []
-    return " · ".join(said)
+    parts += [f"{snapshot.in_flight:,} in flight"] if snapshot.in_flight else []
+    return " · ".join(parts)
 
 
 def status_data(reader: RunReader) -> dict[str, Any]:
-    """Return a run as it stands, for machines."""
+    """Return the state of a run as JSON data."""
     who = reader.holder
     return {
         "run": str(reader.path),
@@ -181,8 +181,8 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         else {"pid": who.pid, "host": who.host, "started": who.started, "alive": who.is_alive},
         **as_data(reader.snapshot()),
         "cut_off_calls": [
-            {"step": one.step, "id": one.id, "attempt": one.attempt, "at": one.at}
-            for one in reader.cut_off_calls()
+            {"step": call.step, "id": call.id, "attempt": call.attempt, "at": call.at}
+            for call in reader.cut_off_calls()
         ],
         "selected": reader.session.selected,
         "redo": [plain(redo) for redo in reader.redos.noted],

@@ -1,4 +1,4 @@
-"""What came out of a run, for a person at a terminal?"""
+"""What are the results of a run, on a terminal?"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,13 +14,13 @@ _HEADS = ("done", "failed", "not run", "mean", "note")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Return the steps of a run with what became of their cells, and the means."""
+    """Return the steps of a run with the counts of their cells, and the means."""
     rows = list(_rows(summary))
-    # What is empty in every row is left out: narrow terminals need the room.
-    told = [name for name in _HEADS if any(row[name] for _, row in rows)]
-    table = plain_table("step", *told, numbers=[name for name in told if name != "note"])
+    # Leave out empty columns: narrow terminals need the space.
+    shown = [name for name in _HEADS if any(row[name] for _, row in rows)]
+    table = plain_table("step", *shown, numbers=[name for name in shown if name != "note"])
     for step, row in rows:
-        table.add_row(Text(step), *(row[name] for name in told))
+        table.add_row(Text(step), *(row[name] for name in shown))
     return table
 
 
@@ -45,32 +45,34 @@ def _counts(numbers: Mapping[str, Any], asked: int) -> dict[str, str]:
 
 
 def note_of(numbers: Mapping[str, Any]) -> str:
-    """Return what has to be said beside the numbers of a step; empty where there is nothing."""
-    said = []
+    """Return a note on a step's numbers, or an empty string."""
+    notes = []
     if "by_current_version" in numbers:
-        said.append(by_current(numbers["by_current_version"], numbers["completed"]))
+        notes.append(by_current(numbers["by_current_version"], numbers["completed"]))
     if left := sum(numbers.get("redo", {}).values()):
-        said.append(f"{left:,} still to run again")
-    return ", ".join(said)
+        notes.append(f"{left:,} still to run again")
+    return ", ".join(notes)
 
 
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
-    """Return what else there is to say of a run that has ended, a line each."""
-    said = [f"took {duration(seconds)}"]
+    """Return remarks on a run that has ended, a line each."""
+    parts = [f"took {duration(seconds)}"]
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     used = [step.get("usage", {}) for step in steps.values()]
     if tokens := sum(usage.get("total_tokens", 0) for usage in used):
-        said.append(count(tokens, "token"))
+        parts.append(count(tokens, "token"))
     if cost := sum(usage.get("cost", 0) for usage in used):
-        said.append(f"cost {cost:,.4g}")
-    lines = [" · ".join(said)]
+        parts.append(f"cost {cost:,.4g}")
+    lines = [" · ".join(parts)]
     models = summary["workflow"].get("models", {})
     if len(models) > 1:
-        each = (f"{one_line(name)} {one.get('total_tokens', 0):,}" for name, one in models.items())
+        each = (
+            f"{one_line(name)} {used.get('total_tokens', 0):,}" for name, used in models.items()
+        )
         lines.append(f"tokens by model: {', '.join(each)}")
     if selection := summary.get("selection"):
         whole = count(selection["of"], "item")
-        lines.append(f"{selection['items']:,} of {whole} (a selection of this session)")
+        lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
     lines += masked_words(summary)
@@ -79,17 +81,17 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
             lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")
         redo = {kind: n for kind, n in numbers.get("redo", {}).items() if kind != "pending"}
         if redo:
-            stand = "the earlier results stand"
-            lines.append(f"{one_line(name)} failed when run again: {by_class(redo)}; {stand}")
+            kept = "the earlier results are kept"
+            lines.append(f"{one_line(name)} failed when run again: {by_class(redo)}; {kept}")
     return lines
 
 
 def masked_words(summary: Mapping[str, Any]) -> list[str]:
-    """Return what is to be said of secrets that were masked on disk, a line each."""
-    said = []
+    """Return remarks on secrets that were masked on disk, a line each."""
+    lines = []
     if masked := summary.get("masked"):
-        said.append(f"secrets are masked in {count(masked, 'line')} on disk")
+        lines.append(f"secrets are masked in {count(masked, 'line')} on disk")
     for name, numbers in summary.get("evaluators", {}).items():
         if saw := numbers.get("saw_masked"):
-            said.append(f"{one_line(name)} scored {count(saw, 'answer')} with secrets masked")
-    return said
+            lines.append(f"{one_line(name)} scored {count(saw, 'answer')} with secrets masked")
+    return lines

@@ -15,16 +15,16 @@ from rich.text import Text
 from limpet.report.terminal import data
 
 _WIDE = 2_000
-"""Where nobody looks, nothing is cut for want of room."""
+"""In a pipe, nothing is cut."""
 
 
 def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str] = ()) -> Table:
-    """Return a table with a calm head.
+    """Return an empty table.
 
     Args:
-        columns: Their names.
-        fixed: Which of them keep their width where there is not enough room for all.
-        numbers: Which of them stand on the right, and keep their width.
+        columns: The names of the columns.
+        fixed: The columns that keep their width when space is short.
+        numbers: The columns that are right-aligned and keep their width.
     """
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0),
@@ -32,7 +32,7 @@ def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str]
     )  # fmt: skip
     for name in columns:
         is_number = name in numbers
-        # Those that may wrap are narrowed first; their cells do not wrap, but end in "…".
+        # Rich narrows columns that may wrap first; their cells end in "…" instead of wrapping.
         table.add_column(
             cell(name),
             justify="right" if is_number else "left",
@@ -42,12 +42,12 @@ def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str]
 
 
 def cell(text: str, style: str = "") -> Text:
-    """Return what stands in a table: one line, cut where there is no room."""
+    """Return a table cell: one line, cut where space is short."""
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
 
 
 class Indented:
-    """A text under its heading: it wraps where somebody looks, and stays as it is in a pipe."""
+    """Text under a heading: wrapped on a terminal, unchanged in a pipe."""
 
     def __init__(self, text: str, style: str = "") -> None:
         self._text = text
@@ -61,12 +61,12 @@ class Indented:
 
 
 def put(renderable: RenderableType) -> None:
-    """Print on stdout: as wide as the terminal, or as it needs where there is none."""
+    """Print to stdout: as wide as the terminal, or as wide as needed without one."""
     console = data()
     if console.is_terminal:
         console.print(renderable, soft_wrap=False)
         return
-    # The console of stdout is 80 wide where there is no terminal, and cannot be told otherwise.
+    # Without a terminal, the console of stdout is always 80 wide.
     text = io.StringIO()
     width = console.width if "COLUMNS" in os.environ else _WIDE
     Console(file=text, width=width, highlight=False, markup=False, emoji=False).print(renderable)

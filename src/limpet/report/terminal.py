@@ -1,10 +1,11 @@
-"""Where does a command talk, and where does its data go?
+"""Where do messages go, and where does data go?
 
-stdout is data, stderr is talk. Nothing from a dataset or a model is taken for markup, and nothing
-in it is obeyed by the terminal: whoever prints passes it through `limpet.text` first. Colours
-are left out where nobody sees them, and where NO_COLOR asks for it.
+stdout is for data, stderr for messages. Text from a dataset or a model is never read as markup, and
+it passes through `limpet.text` first, so that the terminal executes no control characters. Colours
+are off without a terminal, and with NO_COLOR.
 
-Talk that nobody hears, because the terminal is gone or the log is full, must not end a run.
+A message that cannot be written, because the terminal is gone or the disk is full, must not end a
+run.
 """
 
 import contextlib
@@ -18,8 +19,8 @@ from typing import Any, TextIO, cast
 from rich.console import Console
 
 
-class _Unheard:
-    """A stream that goes on when nobody can hear it any more."""
+class _IgnoringErrors:
+    """A stream that ignores errors: its reader may be gone."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
@@ -43,13 +44,13 @@ class _Unheard:
 
 
 talking = threading.RLock()
-"""Held by whoever writes on the terminal."""
-if hasattr(os, "register_at_fork"):  # in a child, nobody is left who would let go of it
+"""Held while writing to the terminal."""
+if hasattr(os, "register_at_fork"):  # in a child, no thread is left to release it
     os.register_at_fork(after_in_child=talking._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as Python's own modules do
 
 
 class _Talk(Console):
-    """A console that never hides the cursor: after kill -9 or Ctrl-Z nobody could show it again."""
+    """A console that never hides the cursor: after kill -9 or Ctrl-Z it would stay hidden."""
 
     def print(self, *objects: Any, **how: Any) -> None:
         with talking:
@@ -62,14 +63,14 @@ class _Talk(Console):
 @functools.cache
 def talk() -> Console:
     """Return the console on stderr, for people."""
-    heard = _Unheard(sys.stderr)
-    # In a log, a line is a line, however long.
+    stream = _IgnoringErrors(sys.stderr)
+    # Do not wrap lines in a log.
     return _Talk(
-        file=cast("TextIO", heard),
+        file=cast("TextIO", stream),
         highlight=False,
         markup=False,
         emoji=False,
-        soft_wrap=not heard.isatty(),
+        soft_wrap=not stream.isatty(),
     )
 
 
@@ -81,26 +82,25 @@ def data() -> Console:
 
 @contextlib.contextmanager
 def stdout_for_data() -> Iterator[TextIO]:
-    """Keep stdout for ourselves: what user code writes to it goes to stderr meanwhile.
+    """Reserve stdout for our data: user code that writes to it writes to stderr meanwhile.
 
-    Also what its child processes write, and what is written past Python. Yields the stream that
-    leads to the true stdout.
+    This includes its child processes and C extensions. Yields a stream to the real stdout.
     """
     sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        saved = os.dup(1)
         os.dup2(2, 1)
-    except OSError:  # one of them is closed: there is nothing to keep apart
+    except OSError:  # one of them is closed: nothing to separate
         with contextlib.redirect_stdout(sys.stderr):
             yield cast("TextIO", sys.__stdout__)
         return
-    with os.fdopen(os.dup(kept), "w", encoding="utf-8", errors="backslashreplace") as ours:
+    with os.fdopen(os.dup(saved), "w", encoding="utf-8", errors="backslashreplace") as ours:
         try:
             with contextlib.redirect_stdout(sys.stderr):
                 yield ours
         finally:
-            with contextlib.suppress(OSError, ValueError):  # of a reader that has gone
+            with contextlib.suppress(OSError, ValueError):  # the reader is gone
                 ours.flush()
-            with contextlib.suppress(OSError):  # user code may have closed all it could
-                os.dup2(kept, 1)
-                os.close(kept)
+            with contextlib.suppress(OSError):  # user code may have closed it
+                os.dup2(saved, 1)
+                os.close(saved)

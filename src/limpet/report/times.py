@@ -1,4 +1,4 @@
-"""How is a moment said to a person?"""
+"""How is a time shown to a person?"""
 
 import time
 
@@ -9,13 +9,13 @@ _DAY_S = 86_400
 
 
 def moment(text: str) -> str:
-    """Return a time of our files in this place's own: `2026-11-14 10:00:00`; a dash if none."""
+    """Return a timestamp in local time: `2026-11-14 10:00:00`; a dash if there is none."""
     at = seconds_of(text)
     return "–" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def ago(text: str) -> str:
-    """Return how long ago a time was: `12 min ago`; a dash if nobody knows."""
+    """Return how long ago a time was: `12 min ago`; a dash if unknown."""
     seconds = age_s(text)
     if seconds is None:
         return "–"

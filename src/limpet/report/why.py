@@ -1,4 +1,4 @@
-"""What is there to say of what a run's steps are made of, and of what changed?"""
+"""What do a run's steps depend on, and what changed? As text and as data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -38,14 +38,16 @@ _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
-    """Yield it line by line.
+    """Yield the explanation line by line.
 
     Args:
-        why: What is to be said.
-        shown: What the run is called.
-        everything: Whether all that a step covers is named; else it is counted.
+        why: The explanation.
+        shown: The run's path, for the title.
+        everything: Whether to list what a step covers instead of counting it.
     """
-    how = "the code as it is now" if why.looked else "what is on disk: its code cannot be seen"
+    how = (
+        "compared with the current code" if why.looked else "records on disk only, without the code"
+    )
     yield Text(one_line(shown), "bold") + Text(f" · {how}", "not bold")
     for remark in why.remarks:
         yield Text(f"note: {one_line(remark)}", "yellow")
@@ -58,7 +60,7 @@ def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Tex
             yield from _step(step, covers=not why.item, everything=everything)
     if not why.steps:
         yield Text("")
-        yield Text("nothing is known of its steps", "dim")
+        yield Text("no steps recorded", "dim")
 
 
 def _step(step: StepWhy, *, covers: bool, everything: bool) -> Iterator[Text]:
@@ -75,31 +77,31 @@ def _in_short(step: StepWhy) -> str:
     if step.compared == "asked":
         return f"changed since its results were made, {many}; you were asked about it"
     if step.compared == "before":
-        return f"as it last ran; its last change, {many}"
-    return "as it ran; no change is known" if step.covers.version else "never run"
+        return f"unchanged since it last ran; its last change: {many}"
+    return "unchanged; no earlier version recorded" if step.covers.version else "never run"
 
 
-def _differences(found: Sequence[Difference]) -> Iterator[Text]:
+def _differences(differences: Sequence[Difference]) -> Iterator[Text]:
     left = _MOST_LINES
-    for number, one in enumerate(found):
+    for number, difference in enumerate(differences):
         if left <= 0 or number >= _MOST_DIFFERENCES:
-            yield Text(f"  … and {len(found) - number:,} more: --json", "dim")
+            yield Text(f"  … and {len(differences) - number:,} more: --json", "dim")
             return
-        yield Text(f"  {one_line(heading(one))}", "cyan")
-        for line in one.lines[:left]:
+        yield Text(f"  {one_line(heading(difference))}", "cyan")
+        for line in difference.lines[:left]:
             yield Text(f"    {harmless(line)}", _STYLES.get(line[:1], ""))
-        if len(one.lines) > left:
-            yield Text(f"    … {len(one.lines) - left:,} more lines: --json", "dim")
-        left -= max(len(one.lines), 1)
+        if len(difference.lines) > left:
+            yield Text(f"    … {len(difference.lines) - left:,} more lines: --json", "dim")
+        left -= max(len(difference.lines), 1)
 
 
 def _groups(step: StepWhy) -> dict[str, list[str]]:
-    """Return the names of what a step covers, by their kinds."""
+    """Return the names of what a step covers, by kind."""
     groups: dict[str, list[str]] = {}
     for name in step.covers.parts:
         shown = step.covers.shown.get(name, Shown("value"))
         if shown.kind in _GROUPS and name not in step.state:
-            # In a list, without a comma of its own.
+            # No comma inside an entry of a comma-separated list.
             called = shown.called.replace(", closed over by ", " in ")
             called = called or _bare(own_name(name, step.covers.parts))
             groups.setdefault(shown.kind, []).append(called)
@@ -112,11 +114,11 @@ def _counts(step: StepWhy) -> Iterator[Text]:
         count(len(groups[kind]), kind, plural) for kind, plural in _GROUPS.items() if kind in groups
     ]
     counts += [f"{count(len(step.files), 'file')} read"] if step.files else []
-    told = [f"covers {', '.join(counts)}"] if counts else []
-    told += [f"left out {len(step.covers.left_out):,}"] if step.covers.left_out else []
-    told += [f"state {len(step.state):,}"] if step.state else []
-    if told:
-        for line in wrap(f"{'; '.join(told)}: --all lists them", _WIDE - 2):
+    parts = [f"covers {', '.join(counts)}"] if counts else []
+    parts += [f"left out {len(step.covers.left_out):,}"] if step.covers.left_out else []
+    parts += [f"state {len(step.state):,}"] if step.state else []
+    if parts:
+        for line in wrap(f"{'; '.join(parts)}: --all lists them", _WIDE - 2):
             yield Text(f"  {line}", "dim")
 
 
@@ -133,14 +135,14 @@ def _covers(step: StepWhy) -> Iterator[Text]:
         yield Text("  left out", "cyan")
         yield from _left_out(step)
     if step.state:
-        yield Text("  state: changes while it runs, and counts by its first value", "cyan")
+        yield Text("  state: changes while it runs; only the first value counts", "cyan")
         yield from _listed("", list(step.state))
     if step.covers.cut:
-        yield Text("  what is long was cut when it was noted", "dim")
+        yield Text("  long values were shortened when recorded", "dim")
 
 
 def _bare(name: str) -> str:
-    begin = next((one for one in _PREFIXES if name.startswith(one)), "")
+    begin = next((prefix for prefix in _PREFIXES if name.startswith(prefix)), "")
     words = in_words(name).removeprefix("the docstring of ") if not begin else ""
     return words or name.removeprefix(begin)
 
@@ -170,11 +172,11 @@ def _left_out(step: StepWhy) -> Iterator[Text]:
 
 def _story(story: ItemStory) -> Iterator[Text]:
     yield Text(one_line(story.id), "bold")
-    told: dict[tuple[str, str, str], list[str]] = {}
+    steps_by: dict[tuple[str, str, str], list[str]] = {}
     for fact in story.facts:
-        told.setdefault((fact.verdict, fact.why, fact.at), []).append(one_line(fact.step))
-    width = min(max(len(", ".join(steps)) for steps in told.values()), _WIDE // 3)
-    for (verdict, why, at), steps in told.items():
+        steps_by.setdefault((fact.verdict, fact.why, fact.at), []).append(one_line(fact.step))
+    width = min(max(len(", ".join(steps)) for steps in steps_by.values()), _WIDE // 3)
+    for (verdict, why, at), steps in steps_by.items():
         begin = f"  {', '.join(steps):<{width}}  "
         yield Text(begin) + Text(verdict, _VERDICTS.get(verdict, ""))
         when = f" ({moment(at)})" if at else ""
@@ -183,13 +185,13 @@ def _story(story: ItemStory) -> Iterator[Text]:
 
 
 def why_data(why: Why, shown: str) -> dict[str, Any]:
-    """Return all of it for machines."""
+    """Return the explanation as JSON data."""
     return {
         "run": shown,
         "looked": "now" if why.looked else "disk",
         "remarks": list(why.remarks),
         "steps": {step.name: _step_data(step) for step in why.steps},
-        "item": [asdict(one) for one in why.item],
+        "item": [asdict(story) for story in why.item],
     }
 
 
@@ -198,7 +200,7 @@ def _step_data(step: StepWhy) -> dict[str, Any]:
     return {
         "version": covers.version,
         "compared": step.compared,
-        "differences": [asdict(one) for one in step.differences],
+        "differences": [asdict(difference) for difference in step.differences],
         "parts": {
             name: {"digest": digest, "kind": covers.shown[name].kind}
             for name, digest in covers.parts.items()

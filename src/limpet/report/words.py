@@ -1,4 +1,4 @@
-"""How are numbers said to a person?"""
+"""How are numbers shown to a person?"""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ _MINUTE, _HOUR = 60, 3600
 
 def duration(seconds: float) -> str:
     """Return a length of time: `4.2 s`, `2:05 min`, `1:02:05 h`."""
-    if seconds < 10:  # noqa: PLR2004 - from here on, nobody asks for tenths
+    if seconds < 10:  # noqa: PLR2004 - tenths matter only below
         return f"{seconds:.1f} s"
     whole = round(seconds)
     if whole < _MINUTE:
@@ -26,7 +26,7 @@ def count(number: float, noun: str, plural: str | None = None) -> str:
 
 def by_class(failed: Mapping[str, int]) -> str:
     """Return failures by their class, the most frequent first: `timeout 12, permanent 3`."""
-    ranked = sorted(failed.items(), key=lambda one: (-one[1], one[0]))
+    ranked = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{one_line(kind)} {number:,}" for kind, number in ranked)
 
 
@@ -36,5 +36,5 @@ def mean(value: float | None) -> str:
 
 
 def by_current(current: int, of: int) -> str:
-    """Return how many results are by the present version: `11 of 240 by the current version`."""
+    """Return how many results are by the current version: `11 of 240 by the current version`."""
     return f"{current:,} of {of:,} by the current version"

@@ -15,7 +15,7 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, to_its_end
 from limpet.fingerprints.declared import as_declared
-from limpet.run.executing.session import Evaluation
+from limpet.run.executing.session import EvaluationSession
 from limpet.run.options import (
     Run,
     RunOptions,
@@ -182,7 +182,7 @@ def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
 
 async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationResult:
     threads = Threads()
-    evaluation = Evaluation(_request(prepared, view))
+    evaluation = EvaluationSession(_request(prepared, view))
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
         with evaluation.hearing_signals():
@@ -198,15 +198,15 @@ async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationRes
         threads.close()
 
 
-def _ended(evaluation: Evaluation) -> EvaluationResult:
+def _ended(evaluation: EvaluationSession) -> EvaluationResult:
     result = evaluation.finish()
     evaluation.hand_over(result)
     return result
 
 
 @contextmanager
-def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[Evaluation]:
-    evaluation = Evaluation(_request(prepared, view))
+def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[EvaluationSession]:
+    evaluation = EvaluationSession(_request(prepared, view))
     try:
         yield evaluation
     finally:

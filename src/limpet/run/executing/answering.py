@@ -24,9 +24,9 @@ from limpet.run.executing.cells import (
     cell_status,
     digests_of,
 )
+from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.taking import Remarks, taken_output
-from limpet.run.executing.tracebacks import told_safely
+from limpet.run.executing.tracebacks import safe_traceback
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.evaluation_result import ItemResult
@@ -39,7 +39,7 @@ from limpet.workflows.protocol import Workflow
 logger = logging.getLogger("limpet.run")
 
 
-class Answering:
+class AnsweringStep:
     """The workflow's step.
 
     Args:
@@ -105,7 +105,7 @@ class Answering:
         return await run_cell(self.who, self.target.call, item, self._taken)
 
     def _taken(self, returned: Any) -> Output:
-        return taken_output(returned, self._remarks)
+        return read_output(returned, self._remarks)
 
     async def _completed(self, finished: Finished[Call, Output]) -> None:
         lost = self._lost.get(finished.index)
@@ -134,19 +134,19 @@ class Answering:
         return facts | (usage_facts(output, self._prices) or {})
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
-        asked, output = finished.input[0], output_of(finished)
+        work_item, output = finished.input[0], output_of(finished)
         if output is None:
-            return {"id": asked.item.id}
+            return {"id": work_item.item.id}
         trace = kept_events(output.trace, self._trace_filter)
-        item = asked.item
+        item = work_item.item
         return answer_record(item.id, item.row, output.value, trace, output.metadata)
 
 
 def item_told(finished: Finished[Call, Output]) -> ItemResult:
     """Return an item that is done, as the results will have it, without scores yet."""
-    asked, _ = finished.input
-    own = own_copy(asked.item)
-    item = ItemResult(asked.item.id, asked.trial, own.input, own.expected)
+    work_item, _ = finished.input
+    own = own_copy(work_item.item)
+    item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if output := output_of(finished):
         item.status, item.output = cell_status(finished), own_copy(output.value)
@@ -166,4 +166,4 @@ async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
             await told
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
-        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
+        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets

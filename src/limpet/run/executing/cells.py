@@ -9,7 +9,7 @@ from limpet.executors.attempts import Finished
 from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form, plain_size
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.secrets.masking import Mask
 from limpet.types import Cell, CellStatus, Score
 
@@ -27,7 +27,7 @@ MASKED = "masked"
 OUTPUT = "output"
 """Our fact about an answer: its digests as it was returned, alone and with its trace. By them a
 reader finds its scores without reading it, also if it is masked on disk."""
-Call = tuple[Asked, Cell]
+Call = tuple[WorkItem, Cell]
 """An item in a trial, and the cell of its answer."""
 
 
@@ -38,29 +38,34 @@ class Scoring(NamedTuple):
     """One output for one evaluator to score.
 
     Attributes:
-        asked: The item, in a trial.
+        work_item: The item, in a trial.
         cell: The cell of the score.
         output: What is scored.
         trace: What happened on the way to it.
         facts: Of which output the score is, and by which evaluator.
     """
 
-    asked: Asked
+    work_item: WorkItem
     cell: Cell
     output: Any
     trace: Any
     facts: dict[str, Any]
 
 
-def scoring_of(asked: Asked, entry: Entry, evaluator: Evaluator, fingerprint: str) -> Scoring:
+def scoring_of(
+    work_item: WorkItem, entry: Entry, evaluator: Evaluator, fingerprint: str
+) -> Scoring:
     """Return what an evaluator has to do about an output that is on disk."""
-    output, seen = output_digest(entry, evaluator.reads), seen_digest(asked.item, evaluator.reads)
-    key = score_key(output, seen, fingerprint, asked.trial, asked.identity)
-    cell = Cell(evaluator.name, asked.item.id, asked.trial, key)
+    output, seen = (
+        output_digest(entry, evaluator.reads),
+        seen_digest(work_item.item, evaluator.reads),
+    )
+    key = score_key(output, seen, fingerprint, work_item.trial, work_item.identity)
+    cell = Cell(evaluator.name, work_item.item.id, work_item.trial, key)
     facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
-    return Scoring(asked, cell, entry.record[ANSWER], entry.record[TRACE], facts)
+    return Scoring(work_item, cell, entry.record[ANSWER], entry.record[TRACE], facts)
 
 
 def output_digest(entry: Entry, reads: Collection[str]) -> str:
@@ -79,9 +84,9 @@ def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
     return {OUTPUT: [digest(answer), digest(answer, trace)]}
 
 
-def score_record(asked: Asked, scores: Scores | None) -> dict[str, Any]:
+def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
     """Return the public record of what an evaluator gave, in the peer's shape; None: nothing."""
-    record: dict[str, Any] = {"id": asked.item.id}
+    record: dict[str, Any] = {"id": work_item.item.id}
     if scores is None:
         return record
     if list(scores) == ["score"]:

@@ -20,7 +20,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
-from limpet.run.executing.answering import Answering
+from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.cells import SAW_MASKED, Call, Scoring
 from limpet.run.executing.guards import (
@@ -29,14 +29,14 @@ from limpet.run.executing.guards import (
     Repetition,
     Spent,
 )
+from limpet.run.executing.opened_step import OpenedStep
+from limpet.run.executing.returned_values import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
-from limpet.run.executing.step_task import HeldOpen
 from limpet.run.executing.stopping import Stopping
-from limpet.run.executing.taking import Remarks
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices
@@ -111,7 +111,7 @@ class Pipeline:
             early_stop=watched,
         )
         remarks = Remarks(journal, self._masking)
-        self._answering = Answering(
+        self._answering = AnsweringStep(
             runner,
             workflow,
             remarks,
@@ -125,7 +125,7 @@ class Pipeline:
             ScoringStep(runner, one, fingerprint, remarks, self._is_left, prices)
             for one, fingerprint in evaluators
         ]
-        self._held: list[HeldOpen] = []
+        self._held: list[OpenedStep] = []
 
     @property
     def redos(self) -> Redos:
@@ -181,7 +181,7 @@ class Pipeline:
         Args:
             asks: Whether the workflow is asked anything.
         """
-        steps: list[Answering | ScoringStep] = [self._answering] if asks else []
+        steps: list[AnsweringStep | ScoringStep] = [self._answering] if asks else []
         for step in (*steps, *self._scoring):
             if not await self._open(step):
                 return False
@@ -189,8 +189,8 @@ class Pipeline:
         self._masking.look_again(secrets_of(self._workflow, *self._evaluators))
         return self.stop_reason is None
 
-    async def _open(self, step: Answering | ScoringStep) -> bool:
-        held = HeldOpen(step.target, step.who, functools.partial(self._break_off, step))
+    async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
+        held = OpenedStep(step.target, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
             with nullcontext() if self._files is None else self._files.setting_up(step.name):
@@ -204,7 +204,7 @@ class Pipeline:
         self._held.append(held)
         return self.stop_reason is None  # or it was interrupted meanwhile
 
-    def _break_off(self, step: Answering | ScoringStep) -> None:
+    def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
         """Call a step no more: it broke down. The others may go on with what there is."""
         reason = LimpetError(
             f"{step.who} broke down: something that its set-up started has failed",
@@ -239,7 +239,7 @@ class Pipeline:
                 group.create_task(self._pass_on_kept(kept))
         finally:
             for step in self._scoring:
-                await step.belt.end()
+                await step.queue.end()
 
     async def _pass_on(self, call: Call, entry: Entry | None) -> None:
         """Put on the belts what was just answered, for those who have not scored it as it is."""
@@ -267,24 +267,26 @@ class Pipeline:
 
     async def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> None:
         for step, scoring in scorings:
-            await step.belt.put(scoring)
+            await step.queue.put(scoring)
 
     def _missing_of(self, calls: Sequence[Call]) -> list[tuple[ScoringStep, Scoring]]:
         if not self._scoring:
             return []
-        by_key = {cell.key: asked for asked, cell in calls}
+        by_key = {cell.key: work_item for work_item, cell in calls}
         return [
             one
             for key, entry in self._answers.read_many(by_key)
             for one in self._missing(by_key[key], entry)
         ]
 
-    def _missing(self, asked: Asked, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.missing(asked, entry)) for step in self._scoring)
+    def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
+        found = ((step, step.missing(work_item, entry)) for step in self._scoring)
         return [(step, scoring) for step, scoring in found if scoring is not None]
 
-    def _scored_masked(self, asked: Asked, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.scored_masked(asked, entry)) for step in self._scoring)
+    def _scored_masked(
+        self, work_item: WorkItem, entry: Entry
+    ) -> list[tuple[ScoringStep, Scoring]]:
+        found = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
         return [(step, scoring) for step, scoring in found if scoring is not None]
 
 

@@ -24,7 +24,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import MASKED, cell_status, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.tracebacks import told_safely, user_traceback
+from limpet.run.executing.tracebacks import safe_traceback, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Mask
@@ -34,7 +34,7 @@ from limpet.types import Cell, CellStatus, Failure, Outcome
 logger = logging.getLogger("limpet.run")
 
 
-class Keeping:
+class Recorder:
     """Stands between an executor and a column: appends what finishes, tells the story.
 
     A full disk pauses the executor until there is room; a broken disk stops it.
@@ -294,7 +294,7 @@ def _told(hook: Callable[..., Any], *news: Any) -> Any:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
         end_if_forked(home, error)
         name = getattr(hook, "__qualname__", type(hook).__name__)
-        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
+        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets
         return None
 
 

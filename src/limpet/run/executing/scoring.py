@@ -15,15 +15,15 @@ from limpet.run.executing.cells import (
     score_record,
     scoring_of,
 )
-from limpet.run.executing.step_queue import Belt
+from limpet.run.executing.returned_values import Remarks, read_scores
+from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.taking import Remarks, taken_scores
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.text import one_line
 from limpet.types import Output
 
-_BELT = 256
+_QUEUE_SIZE = 256
 
 
 class ScoringStep:
@@ -57,7 +57,7 @@ class ScoringStep:
     ) -> None:
         self.name = evaluator.name
         self.who = f"the evaluator {one_line(evaluator.name)}"
-        self.belt: Belt[Scoring] = Belt(_BELT)
+        self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
         self.target = evaluator
@@ -67,18 +67,18 @@ class ScoringStep:
         self._prices = prices
         self._column = runner.journal.column(evaluator.name)
 
-    def missing(self, asked: Asked, entry: Entry) -> Scoring | None:
+    def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
         """Return what is to be done about an answer; None: nothing."""
-        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         key = scoring.cell.key
-        needed = self._runner.redos.needed(self.name, asked.item.id, key)
+        needed = self._runner.redos.needed(self.name, work_item.item.id, key)
         if self._is_left(self.name, key, needed) or self._column.reaches(key, needed):
             return None
         return scoring
 
-    def scored_masked(self, asked: Asked, entry: Entry) -> Scoring | None:
+    def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
         """Return what is to be scored again: its score is of masked text, here is the original."""
-        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         lines: Iterable[tuple[str, Entry]] = self._column.read_many([scoring.cell.key])
         return scoring if any(one.facts.get(SAW_MASKED) for _, one in lines) else None
 
@@ -87,7 +87,7 @@ class ScoringStep:
         recorder = self._runner.recorder(
             self.name,
             lambda scoring: scoring.cell,
-            lambda scoring: scoring.asked,
+            lambda scoring: scoring.work_item,
             _record_of,
             permanent="evaluator",
             facts_of=self._facts_of,
@@ -97,17 +97,17 @@ class ScoringStep:
         endpoint = self.target.endpoint
         self.executor = self._runner.executor(recorder, self._score, endpoint)
         try:
-            await self._runner.run(recorder, self.executor, self.belt)
+            await self._runner.run(recorder, self.executor, self.queue)
         finally:
-            self.belt.stop()
+            self.queue.stop()
 
     async def _score(self, scoring: Scoring) -> Output:
         reads = self.target.reads
-        scored = given(scoring.asked.item, scoring.output, scoring.trace, reads)
+        scored = given(scoring.work_item.item, scoring.output, scoring.trace, reads)
         return await run_cell("the evaluator", self.target.call, scored, self._taken)
 
     def _taken(self, returned: Any) -> Output:
-        return taken_scores(returned, self.name, self._remarks)
+        return read_scores(returned, self.name, self._remarks)
 
     def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
         used = usage_facts(output_of(done), self._prices)
@@ -116,4 +116,4 @@ class ScoringStep:
 
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
     output = output_of(done)
-    return score_record(done.input.asked, None if output is None else output.value)
+    return score_record(done.input.work_item, None if output is None else output.value)

@@ -43,7 +43,7 @@ from limpet.text import text_of
 logger = logging.getLogger("limpet.run")
 
 
-class Evaluation:
+class EvaluationSession:
     """One session of a run, from opening its journal to reading back its results.
 
     `open` and `finish` read and write files; `conduct` runs on an event loop.
@@ -91,8 +91,12 @@ class Evaluation:
             path = Path(self._temporary.name) / "run"
         self._layout = layout = directory_at(path)
         self._planner = planner = Planner(request, layout)
-        self._steps, self._looks, self._masking = [*planner.steps], planner.looks, planner.masking
-        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+        self._steps, self._identities, self._masking = (
+            [*planner.steps],
+            planner.identities,
+            planner.masking,
+        )
+        self._scores = [(one, self._identities.version(one.name)) for one in request.evaluators]
         self._journal = journal = Journal(layout, durability=request.durability)
         run_file = RunFile.load(layout)
         there = self._make_plan(journal, run_file)
@@ -101,7 +105,7 @@ class Evaluation:
         planner.note_steps(run_file)
         if self._lookup is not None:
             self._note_items(self._lookup)
-        self._looks.write(journal, planner.clean)
+        self._identities.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
         begin_session(journal, run_file, "evaluation", self.plan, columns, items=items, there=there)
@@ -145,7 +149,7 @@ class Evaluation:
             planner.steps,
             planner.project,
             FilesRead(self._layout).last,
-            self._looks.identity,
+            self._identities.identity,
             planner.clean,
         )
         self._watched.begin()
@@ -346,7 +350,7 @@ class Evaluation:
         """Look at the steps as the run left them, once, and note what they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._looks.end(self._run_file, watched, self._planner.certain)
+            self._identities.end(self._run_file, watched, self._planner.certain)
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Belt(Generic[T]):
+class StepQueue(Generic[T]):
     """A bounded queue with an end on both sides.
 
     Whoever puts waits while it is full. When the taker has stopped, what is put falls off: its

@@ -20,11 +20,11 @@ from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
 from limpet.run.executing.pace_events import fixed_pace, tell_pace
-from limpet.run.executing.recorder import Keeping
+from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.progress.watcher import Watcher
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
@@ -89,10 +89,10 @@ class StepRunner:
         self,
         step: str,
         cell_of: Callable[[Any], Cell],
-        asked_of: Callable[[Any], Asked],
+        work_item_of: Callable[[Any], WorkItem],
         record_of: Callable[[Any], dict[str, Any]],
         **more: Any,
-    ) -> Keeping:
+    ) -> Recorder:
         """Return what records the outcomes of a step.
 
         Args:
@@ -100,9 +100,9 @@ class StepRunner:
             cell_of: Returns the cell of an input.
             asked_of: Returns the item of an input, in its trial.
             record_of: Makes the public record of what finished.
-            more: For `Keeping`.
+            more: For `Recorder`.
         """
-        return Keeping(
+        return Recorder(
             self.journal,
             step,
             lambda _, given: cell_of(given),
@@ -110,20 +110,20 @@ class StepRunner:
             mask=self._masking.results,
             watcher=self._watcher,
             guards=self._guards,
-            generation_of=lambda cell, given: self._generation(cell, asked_of(given)),
+            generation_of=lambda cell, given: self._generation(cell, work_item_of(given)),
             files=self._files,
-            call_of=lambda given: (cell_of(given).key, _row(asked_of(given))),
+            call_of=lambda given: (cell_of(given).key, _row(work_item_of(given))),
             **more,
         )
 
-    def _generation(self, cell: Cell, asked: Asked) -> int:
+    def _generation(self, cell: Cell, work_item: WorkItem) -> int:
         """Return the generation of a cell's next record: it wins over whatever was there."""
-        needed = self.redos.needed(cell.step, asked.item.id, cell.key)
+        needed = self.redos.needed(cell.step, work_item.item.id, cell.key)
         return max(needed, self.journal.column(cell.step).next_generation(cell.key))
 
     def executor(
         self,
-        recorder: Keeping,
+        recorder: Recorder,
         function: Callable[[Any], Awaitable[Any]],
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
@@ -159,7 +159,7 @@ class StepRunner:
 
     async def run(
         self,
-        recorder: Keeping,
+        recorder: Recorder,
         executor: AsyncExecutor[Any, Any],
         inputs: Iterable[Any] | AsyncIterable[Any],
     ) -> None:
@@ -219,6 +219,6 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
     return output if finished.error is None and isinstance(output, Output) else None
 
 
-def _row(asked: Asked) -> tuple[Any, ...]:
-    item = asked.item
+def _row(work_item: WorkItem) -> tuple[Any, ...]:
+    item = work_item.item
     return item.id, item.input, item.row

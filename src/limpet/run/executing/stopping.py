@@ -10,7 +10,7 @@ from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.executing.step_task import HeldOpen
+from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -40,7 +40,7 @@ class Stopping:
         self.reason: Exception | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.executors: list[AsyncExecutor[Any, Any]] = []
-        self.opening: HeldOpen | None = None
+        self.opening: OpenedStep | None = None
         self._journal = journal
         self._masking = masking
         self._watcher = watcher

@@ -48,7 +48,7 @@ _LITERALS = (
 )
 
 
-def told_safely(error: BaseException) -> str:
+def safe_traceback(error: BaseException) -> str:
     """Return what an exception of the user's says, with its traceback and without secrets.
 
     For a log: what `logging` itself writes of an exception nobody has masked.

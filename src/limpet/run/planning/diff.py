@@ -16,7 +16,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.run.executing.cells import Call, scoring_of
-from limpet.run.planning.cells import Calls, Keys
+from limpet.run.planning.calls import Calls, Keys
 from limpet.run.planning.code_change import (
     Fingerprint,
     settle_change,
@@ -25,11 +25,11 @@ from limpet.run.planning.code_change import (
 )
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import EARLIER_FILES, Standing
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Anew, Plan, StepPlan
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale import StaleRecords
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
@@ -42,7 +42,7 @@ class Lookup:
 
     Args:
         request: What is asked.
-        looks: What each step is.
+        identities: What each step is.
         columns: The column of each step.
         layout: Where the failures lie.
         run_file: What earlier sessions left; brought up to date. Which items are reported of, and
@@ -69,24 +69,24 @@ class Lookup:
     def __init__(
         self,
         request: Request,
-        looks: Looks,
+        identities: StepIdentities,
         columns: Mapping[str, ColumnReader],
         layout: Layout,
         run_file: RunFile,
         project: Project,
     ) -> None:
         self._request = request
-        self._looks = looks
+        self._identities = identities
         self._columns = columns
         self._answers = columns[WORKFLOW]
-        self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
+        self._scores = [(one, identities.version(one.name)) for one in request.evaluators]
         self._changed: tuple[str, ...] = ()
         self._anew: Anew | None = None
         self._in_question: list[str] = []
         places = run_file.reported(request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
-        self.asked = AskedItems(request.items, request.trials, request.workflow, places)
+        self.asked = WorkItems(request.items, request.trials, request.workflow, places)
         self._layout, self._project, self._run_file = layout, project, run_file
         self._stale = self._look_for_stale(request.on_change)
         self.redos = Redos(run_file.redo, self._stale.needed(read_redone(layout)))
@@ -176,8 +176,8 @@ class Lookup:
 
     def _settle(self, run_file: RunFile) -> None:
         """Find the cells, and the answers of other versions that count in place of some."""
-        parts = self._looks.parts(WORKFLOW)
-        now = Fingerprint(self._looks.version(WORKFLOW), parts)
+        parts = self._identities.parts(WORKFLOW)
+        now = Fingerprint(self._identities.version(WORKFLOW), parts)
         latest = next(reversed(run_file.functions.items()), None)
         if latest is not None and latest[0] != now.whole:
             self._changed = tuple(changed_parts(latest[1], parts))
@@ -301,7 +301,7 @@ class Lookup:
         missing.extend(place for place in answered.values() if self.is_selected(place))
 
     def _lacks_score(
-        self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
+        self, asked: WorkItem, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
     ) -> bool:
         name, column = evaluator.name, self._columns[evaluator.name]
         key = scoring_of(asked, entry, evaluator, fp).cell.key
@@ -342,7 +342,9 @@ class Lookup:
         for one in request.evaluators:
             before = run_file.evaluators.get(one.name)
             changed = (
-                () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
+                ()
+                if before is None
+                else tuple(changed_parts(before, self._identities.parts(one.name)))
             )
             changed = (*changed, *sorted(self._files_changed[one.name]))
             missing, forced = self._lacking[one.name], self._scores_forced[one.name]

@@ -13,18 +13,18 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, kept_step, note_asked, read_identity
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.run_file import RunFile
 
 MOST_LINES = 8
 
 
-class Explaining:
+class Explainer:
     """Tells what differs between the steps as they are and what a run has of them.
 
     Args:
-        looks: The steps as they are.
+        identities: The steps as they are.
         layout: Where the run is.
         run_file: What the run knows of them.
         clean: Takes secrets out.
@@ -33,13 +33,13 @@ class Explaining:
 
     def __init__(
         self,
-        looks: Looks,
+        identities: StepIdentities,
         layout: Layout,
         run_file: RunFile,
         clean: Callable[[Any], Any],
         project: Project,
     ) -> None:
-        self._looks = looks
+        self._identities = identities
         self._run_file = run_file
         self._clean = clean
         self._kept = read_identity(layout)
@@ -49,7 +49,7 @@ class Explaining:
 
     def now(self, step: str) -> KeptStep:
         """Return a step as it is."""
-        version, identity = self._looks.identities[step]
+        version, identity = self._identities.identities[step]
         return kept_step(version, identity, self._clean)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
@@ -81,7 +81,7 @@ class Explaining:
         """Add to a question what it is about, and note it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self._looks.identities[step], self._clean)
+                note_asked(journal, step, *self._identities.identities[step], self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         place = self._layout.single or self._layout.home
         told = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")

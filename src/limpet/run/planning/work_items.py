@@ -9,7 +9,7 @@ from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 
 
-class Asked(NamedTuple):
+class WorkItem(NamedTuple):
     """One item in one trial.
 
     Attributes:
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
         return output_key(self.seen, fingerprint, self.trial, self.occurrence)
 
 
-class AskedItems(Sequence[Asked]):
+class WorkItems(Sequence[WorkItem]):
     """All that is asked, trial by trial, in the order of the dataset; each made when it is wanted.
 
     Args:
@@ -69,17 +69,17 @@ class AskedItems(Sequence[Asked]):
         return len(self._places) * self._trials
 
     @overload
-    def __getitem__(self, at: int) -> Asked: ...
+    def __getitem__(self, at: int) -> WorkItem: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[Asked]: ...
+    def __getitem__(self, at: slice) -> list[WorkItem]: ...
 
-    def __getitem__(self, at: int | slice) -> Asked | list[Asked]:
+    def __getitem__(self, at: int | slice) -> WorkItem | list[WorkItem]:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
         trial, at = divmod(range(len(self))[at], len(self._places))
         item = self._items[place := self._places[at]]
-        return Asked(item, trial, *self.contents[place])
+        return WorkItem(item, trial, *self.contents[place])
 
     def place(self, at: int) -> tuple[int, int]:
         """Return where in the dataset the item is that stands at a place here, and its trial."""

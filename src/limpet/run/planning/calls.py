@@ -6,7 +6,7 @@ from typing import overload
 
 from limpet.journal.index import KEY_BYTES
 from limpet.run.executing.cells import Call
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.types import Cell
 
 
@@ -50,7 +50,7 @@ class Calls(Sequence[Call]):
     """
 
     def __init__(
-        self, step: str, asked: AskedItems, keys: Keys, places: "range | array[int]"
+        self, step: str, asked: WorkItems, keys: Keys, places: "range | array[int]"
     ) -> None:
         self._step = step
         self._asked = asked
@@ -75,5 +75,5 @@ class Calls(Sequence[Call]):
         return map(self._made, self._places)
 
     def _made(self, place: int) -> Call:
-        one: Asked = self._asked[place]
+        one: WorkItem = self._asked[place]
         return one, Cell(self._step, one.item.id, one.trial, self._keys[place])

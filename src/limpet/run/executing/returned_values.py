@@ -52,7 +52,7 @@ class Remarks:
             logger.debug("the story could not be told", exc_info=True)
 
 
-def taken_output(returned: Any, remarks: Remarks) -> Output:
+def read_output(returned: Any, remarks: Remarks) -> Output:
     """Return an answer with its usage, trace and metadata, whatever shape they had."""
     usage: Any = None
     trace: Any = None
@@ -60,19 +60,19 @@ def taken_output(returned: Any, remarks: Remarks) -> Output:
     for _ in range(_MOST_NESTED):  # an Output whose value is one: a wrapper around a workflow
         if not issubclass(type(returned), Output):
             break
-        usage = _beside(returned, "usage", remarks) if usage is None else usage
-        trace = _beside(returned, "trace", remarks) if _is_empty(trace) else trace
-        metadata = _beside(returned, "metadata", remarks) if metadata is None else metadata
+        usage = _attribute(returned, "usage", remarks) if usage is None else usage
+        trace = _attribute(returned, "trace", remarks) if _is_empty(trace) else trace
+        metadata = _attribute(returned, "metadata", remarks) if metadata is None else metadata
         returned = returned.value
     return Output(
-        _taken_value(returned),
-        _taken_usage(usage, remarks, "the workflow's usage"),
-        _taken_trace(trace, remarks),
-        _taken_part(metadata, "workflow's metadata", remarks),
+        _read_value(returned),
+        _read_usage(usage, remarks, "the workflow's usage"),
+        _read_trace(trace, remarks),
+        _read_part(metadata, "workflow's metadata", remarks),
     )
 
 
-def taken_scores(returned: Any, name: str, remarks: Remarks) -> Output:
+def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
     """Return scores, and what the call used; of what has no JSON form, what can be shown.
 
     Raises:
@@ -81,14 +81,14 @@ def taken_scores(returned: Any, name: str, remarks: Remarks) -> Output:
     scores: Any = as_scores(returned, name)
     usage = None
     if issubclass(type(scores), Output):
-        usage = _taken_usage(scores.usage, remarks, f"the usage of {name}")
+        usage = _read_usage(scores.usage, remarks, f"the usage of {name}")
         if not (_is_empty(scores.trace) and scores.metadata is None):
             remarks.say(f"the trace and metadata of {name}", "of its Output, only the usage counts")
         scores = scores.value
-    return Output({part: _taken_score(one, name, remarks) for part, one in scores.items()}, usage)
+    return Output({part: _read_score(one, name, remarks) for part, one in scores.items()}, usage)
 
 
-def _beside(output: Output, part: str, remarks: Remarks) -> Any:
+def _attribute(output: Output, part: str, remarks: Remarks) -> Any:
     try:
         return getattr(output, part)
     except BaseException as error:  # noqa: BLE001 - a property of a subclass may raise anything
@@ -96,7 +96,7 @@ def _beside(output: Output, part: str, remarks: Remarks) -> Any:
         return None
 
 
-def _taken_value(value: Any) -> Any:
+def _read_value(value: Any) -> Any:
     if type(value) in _ATOMS:
         return value
     try:
@@ -105,7 +105,7 @@ def _taken_value(value: Any) -> Any:
         return value
 
 
-def _taken_usage(said: Any, remarks: Remarks, what: str) -> Usage | None:
+def _read_usage(said: Any, remarks: Remarks, what: str) -> Usage | None:
     if said is None:
         return None
     try:
@@ -117,7 +117,7 @@ def _taken_usage(said: Any, remarks: Remarks, what: str) -> Usage | None:
     return usage
 
 
-def _taken_trace(trace: Any, remarks: Remarks) -> list[Any]:
+def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
     if _is_empty(trace):
         return []
     try:
@@ -128,7 +128,7 @@ def _taken_trace(trace: Any, remarks: Remarks) -> list[Any]:
     except BaseException as error:  # noqa: BLE001 - as above
         remarks.say("the workflow's trace", f"reading it raised {type(error).__name__}")
         return []
-    return list(_taken_part(trace, "workflow's trace", remarks))
+    return list(_read_part(trace, "workflow's trace", remarks))
 
 
 def _is_empty(trace: Any) -> bool:
@@ -136,7 +136,7 @@ def _is_empty(trace: Any) -> bool:
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 
-def _taken_part(told: Any, what: str, remarks: Remarks) -> Any:
+def _read_part(told: Any, what: str, remarks: Remarks) -> Any:
     if type(told) in _ATOMS:
         return told
     kept, odd = _readable(told)
@@ -145,13 +145,13 @@ def _taken_part(told: Any, what: str, remarks: Remarks) -> Any:
     return kept
 
 
-def _taken_score(score: Score, name: str, remarks: Remarks) -> Score:
+def _read_score(score: Score, name: str, remarks: Remarks) -> Score:
     if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
         return score
     return replace(
         score,
-        explanation=_taken_part(score.explanation, f"explanation of {name}", remarks),
-        metadata=_taken_part(score.metadata, f"metadata of {name}", remarks),
+        explanation=_read_part(score.explanation, f"explanation of {name}", remarks),
+        metadata=_read_part(score.metadata, f"metadata of {name}", remarks),
     )
 
 

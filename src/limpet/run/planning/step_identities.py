@@ -19,7 +19,7 @@ _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
 
 
-class Looks:
+class StepIdentities:
     """The steps of one run.
 
     Args:

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 from limpet.errors import LimpetError, SetupError
 from limpet.evaluators.protocol import Evaluator
-from limpet.run.executing.tracebacks import told_safely
+from limpet.run.executing.tracebacks import safe_traceback
 from limpet.text import one_line, text_of
 from limpet.workflows.protocol import Workflow
 
 logger = logging.getLogger("limpet.run")
 
 
-class HeldOpen:
+class OpenedStep:
     """A workflow or an evaluator, and the task that it belongs to from opening to closing.
 
     Args:
@@ -120,7 +120,7 @@ class HeldOpen:
 
     def _say_unclosed(self, error: BaseException) -> None:
         said = "%s failed as it was closed; what is finished stays: %s"
-        logger.error(said, self._who, told_safely(error))
+        logger.error(said, self._who, safe_traceback(error))
 
 
 def _is_cancelled() -> bool:

@@ -593,7 +593,7 @@ def test_an_evaluation_waits_for_room_on_a_full_disk(small_disk):
         evaluation.open()
         evaluation._journal.listeners.append(make_room)
         fill(small_disk)
-        await evaluation.conduct()
+        await evaluation.execute()
         return evaluation
 
     evaluation = asyncio.run(main())

@@ -154,14 +154,14 @@ def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
     """Do what `evaluate` does."""
     with _notebook_view(prepared) as view, _evaluation(prepared, view) as evaluation:
         evaluation.open()
-        with evaluation.hearing_signals():
+        with evaluation.handling_signals():
             if running_loop() is None:
-                run_here(evaluation.conduct(), given_up=list)
+                run_here(evaluation.execute(), given_up=list)
             else:  # a notebook
-                work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
+                work = lambda: run_here(evaluation.execute(), given_up=list)  # noqa: E731 - a thread's
                 run_in_thread(work, on_interrupt=evaluation.stop)
             result = evaluation.finish()
-        evaluation.hand_over(result)
+        evaluation.publish(result)
         return result
 
 
@@ -185,9 +185,9 @@ async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationRes
     evaluation = EvaluationSession(_request(prepared, view))
     try:
         await to_its_end(threads.run(lambda _: evaluation.open(), None))
-        with evaluation.hearing_signals():
+        with evaluation.handling_signals():
             try:
-                await evaluation.conduct()
+                await evaluation.execute()
             except asyncio.CancelledError:
                 # Stopped is not lost: what is finished is in the files all the same.
                 await to_its_end(threads.run(lambda _: _ended(evaluation), None))
@@ -200,7 +200,7 @@ async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationRes
 
 def _ended(evaluation: EvaluationSession) -> EvaluationResult:
     result = evaluation.finish()
-    evaluation.hand_over(result)
+    evaluation.publish(result)
     return result
 
 

@@ -163,7 +163,7 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
     assert read(run / "summary.json")["workflow"]["completed"] == 6
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "limpet.run")
-    assert "failed as it was closed" in record.message
+    assert "failed while closing" in record.message
     assert type(error).__name__ in record.message
 
 

@@ -1,7 +1,8 @@
-"""What is taken of what a workflow or an evaluator returned, the moment it returns?
+"""What is recorded of the value that a workflow or an evaluator returned?
 
-The answer is what was paid for. It is taken as it will be read back, so that nobody can change it
-any more; whatever is wrong beside it costs that part and a remark, and never the answer.
+The answer is what was paid for. It is copied at once, in the form in which it will be read back, so
+that later changes to the object do not reach it. If usage, trace or metadata are unusable, that
+part is dropped with a warning, and the answer is kept.
 """
 
 import logging
@@ -27,11 +28,11 @@ logger = logging.getLogger("limpet.run")
 
 
 class Remarks:
-    """Says what was left out of results, once for each kind, in the log and in the story.
+    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`.
 
     Args:
-        journal: Whose story it is.
-        masking: Takes secrets out of a text.
+        journal: The run's journal.
+        masking: Removes secrets from text.
     """
 
     def __init__(self, journal: Journal, masking: Masking) -> None:
@@ -40,24 +41,24 @@ class Remarks:
         self._said: set[str] = set()
 
     def say(self, what: str, why: str) -> None:
-        """Say that something is left out, and why, unless that was said before."""
+        """Report that something was left out, and why, unless it was reported before."""
         if what in self._said:
             return
         self._said.add(what)
         why = self._masking.ours.text(why)
-        logger.warning("%s: left out, and the result kept: %s. Said once", what, why)
+        logger.warning("left out %s, kept the result: %s (reported once)", what, why)
         try:
             self._journal.tell("left_out", what=what, why=why)
-        except JournalError:  # the disk: whoever waits for a record hears of it
-            logger.debug("the story could not be told", exc_info=True)
+        except JournalError:  # appending the record reports the disk's failure
+            logger.debug("could not write to events.jsonl", exc_info=True)
 
 
 def read_output(returned: Any, remarks: Remarks) -> Output:
-    """Return an answer with its usage, trace and metadata, whatever shape they had."""
+    """Return the answer with its usage, trace and metadata, in any supported form."""
     usage: Any = None
     trace: Any = None
     metadata: Any = None
-    for _ in range(_MOST_NESTED):  # an Output whose value is one: a wrapper around a workflow
+    for _ in range(_MOST_NESTED):  # an Output inside an Output: a wrapper around a workflow
         if not issubclass(type(returned), Output):
             break
         usage = _attribute(returned, "usage", remarks) if usage is None else usage
@@ -73,19 +74,20 @@ def read_output(returned: Any, remarks: Remarks) -> Output:
 
 
 def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
-    """Return scores, and what the call used; of what has no JSON form, what can be shown.
+    """Return the scores and the usage of the call; parts without a JSON form become text.
 
     Raises:
-        PermanentError: What was returned is no score.
+        PermanentError: The returned value is not a score.
     """
     scores: Any = as_scores(returned, name)
     usage = None
     if issubclass(type(scores), Output):
         usage = _read_usage(scores.usage, remarks, f"the usage of {name}")
         if not (_is_empty(scores.trace) and scores.metadata is None):
-            remarks.say(f"the trace and metadata of {name}", "of its Output, only the usage counts")
+            remarks.say(f"the trace and metadata of {name}", "an evaluator's Output has only usage")
         scores = scores.value
-    return Output({part: _read_score(one, name, remarks) for part, one in scores.items()}, usage)
+    read = {part: _read_score(score, name, remarks) for part, score in scores.items()}
+    return Output(read, usage)
 
 
 def _attribute(output: Output, part: str, remarks: Remarks) -> Any:
@@ -101,15 +103,15 @@ def _read_value(value: Any) -> Any:
         return value
     try:
         return kept_form(value)
-    except BaseException:  # noqa: BLE001 - whoever writes it down says why it cannot be kept
+    except BaseException:  # noqa: BLE001 - appending the record reports why it cannot be kept
         return value
 
 
-def _read_usage(said: Any, remarks: Remarks, what: str) -> Usage | None:
-    if said is None:
+def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
+    if value is None:
         return None
     try:
-        usage, wrong = usage_told(said)
+        usage, wrong = usage_told(value)
     except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
         usage, wrong = None, [f"reading it raised {type(error).__name__}"]
     if wrong:
@@ -122,7 +124,7 @@ def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
         return []
     try:
         if isinstance(trace, (str, bytes, bytearray)) or not isinstance(trace, Sequence):
-            remarks.say("the workflow's trace", f"of type {type(trace).__name__}, it is no list")
+            remarks.say("the workflow's trace", f"must be a list, not {type(trace).__name__}")
             return []
         trace = list(trace)
     except BaseException as error:  # noqa: BLE001 - as above
@@ -132,16 +134,16 @@ def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
 
 
 def _is_empty(trace: Any) -> bool:
-    # Not by its truth: that of an array raises.
+    # Not `not trace`: the truth of an array raises.
     return trace is None or (type(trace) in (list, tuple) and not trace)
 
 
-def _read_part(told: Any, what: str, remarks: Remarks) -> Any:
-    if type(told) in _ATOMS:
-        return told
-    kept, odd = _readable(told)
-    if odd:
-        remarks.say(f"what has no JSON form in the {what}", odd)
+def _read_part(value: Any, what: str, remarks: Remarks) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    kept, problem = _readable(value)
+    if problem:
+        remarks.say(f"parts without a JSON form in the {what}", problem)
     return kept
 
 
@@ -156,9 +158,9 @@ def _read_score(score: Score, name: str, remarks: Remarks) -> Score:
 
 
 def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:
-    """Return a value as it will be read back; where a part has no JSON form, that part as text.
+    """Return a value as it will be read back, with parts that have no JSON form as text.
 
-    Also why, if there was such a part.
+    The second value says why, and is empty if every part has a JSON form.
     """
     try:
         return kept_form(value), ""
@@ -168,7 +170,7 @@ def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:
     if len(within) < _DEEPEST and id(value) not in within:
         below = (*within, id(value))
         if kind is list or kind is tuple:
-            return [_readable(one, below)[0] for one in value], why
+            return [_readable(element, below)[0] for element in value], why
         if kind is dict:
-            return {one_line(key): _readable(one, below)[0] for key, one in value.items()}, why
+            return {one_line(key): _readable(part, below)[0] for key, part in value.items()}, why
     return one_line(value), why

@@ -35,7 +35,7 @@ from limpet.errors import DiskFullError, JournalError
 from limpet.executors.threads import Threads
 from limpet.journal import Cell, CellStatus, ColumnReader, Journal, Outcome, verify
 from limpet.run.api import Prepared, _request
-from limpet.run.executing.session import Evaluation
+from limpet.run.executing.session import EvaluationSession
 
 FILLER = "filler"
 
@@ -589,11 +589,11 @@ def test_an_evaluation_waits_for_room_on_a_full_disk(small_disk):
     async def main():
         rows = [{"id": str(n), "question": str(n % 10)} for n in range(40)]
         asked = Prepared(rows, answer, run=small_disk / "run", options={"pace": 4})
-        evaluation = Evaluation(_request(asked, Threads(), None))
+        evaluation = EvaluationSession(_request(asked, Threads(), None))
         evaluation.open()
         evaluation._journal.listeners.append(make_room)
         fill(small_disk)
-        await evaluation.conduct()
+        await evaluation.execute()
         return evaluation
 
     evaluation = asyncio.run(main())

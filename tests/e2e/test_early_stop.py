@@ -43,7 +43,7 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
         .index('    return {"error": "\\x1b[31mno\\x1b[0m"}["choices"]')
     )
     at = lines.index("Traceback (most recent call last):")
-    assert lines[at - 1].startswith("the first failure, of q")
+    assert lines[at - 1].startswith("the first failure, for q")
     assert lines[at + 1 : at + 4] == [
         f'  File "app.py", line {number + 1}, in slip',
         '    return {"error": "\\x1b[31mno\\x1b[0m"}["choices"]',
@@ -53,8 +53,8 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
         "error: the workflow failed the same way 5 times, and none of its 500 cells is done: "
         f"KeyError: 'choices'; spent so far: {calls} calls"
     ) in lines
-    assert lines[-2].startswith("hint: mend it and run again")
-    assert "--no-early-stop goes on all the same" in lines[-2]
+    assert lines[-2].startswith("hint: fix it and run again")
+    assert "--no-early-stop continues anyway" in lines[-2]
     assert lines[-1] == f"resume with: {AGAIN} run"
 
 
@@ -77,7 +77,7 @@ def test_quiet_says_the_same_in_short(tmp_path):
     done = run(broken(tmp_path), "--quiet")
     assert (done.returncode, done.stdout) == (3, "")
     assert "KeyError: 'choices'\nerror: the workflow failed the same way 5 times" in done.stderr
-    assert "\n\nhint: mend it and run again" in done.stderr
+    assert "\n\nhint: fix it and run again" in done.stderr
 
 
 def test_machines_are_told_as_well(tmp_path):

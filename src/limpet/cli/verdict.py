@@ -18,7 +18,7 @@ from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
 
-EARLY_STOP_HINT = f"{MEND}; --no-early-stop runs on regardless"
+EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):

@@ -15,7 +15,7 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
-from limpet.run.executing.session import Evaluation
+from limpet.run.executing.session import EvaluationSession
 from limpet.run.options import (
     Run,
     RunOptions,
@@ -154,14 +154,14 @@ def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
     """Do what `evaluate` does."""
     with _notebook_view(prepared) as view, _evaluation(prepared, view) as evaluation:
         evaluation.open()
-        with evaluation.hearing_signals():
+        with evaluation.handling_signals():
             if running_loop() is None:
-                run_here(evaluation.conduct(), given_up=list)
+                run_here(evaluation.execute(), given_up=list)
             else:  # a notebook
-                work = lambda: run_here(evaluation.conduct(), given_up=list)  # noqa: E731 - a thread's
+                work = lambda: run_here(evaluation.execute(), given_up=list)  # noqa: E731 - a thread's
                 run_in_thread(work, on_interrupt=evaluation.stop)
             result = evaluation.finish()
-        evaluation.hand_over(result)
+        evaluation.publish(result)
         return result
 
 
@@ -182,12 +182,12 @@ def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
 
 async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationResult:
     threads = Threads()
-    evaluation = Evaluation(_request(prepared, view))
+    evaluation = EvaluationSession(_request(prepared, view))
     try:
         await uninterrupted(threads.run(lambda _: evaluation.open(), None))
-        with evaluation.hearing_signals():
+        with evaluation.handling_signals():
             try:
-                await evaluation.conduct()
+                await evaluation.execute()
             except asyncio.CancelledError:
                 # Stopped is not lost: what is finished is in the files all the same.
                 await uninterrupted(threads.run(lambda _: _ended(evaluation), None))
@@ -198,15 +198,15 @@ async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationRes
         threads.close()
 
 
-def _ended(evaluation: Evaluation) -> EvaluationResult:
+def _ended(evaluation: EvaluationSession) -> EvaluationResult:
     result = evaluation.finish()
-    evaluation.hand_over(result)
+    evaluation.publish(result)
     return result
 
 
 @contextmanager
-def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[Evaluation]:
-    evaluation = Evaluation(_request(prepared, view))
+def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[EvaluationSession]:
+    evaluation = EvaluationSession(_request(prepared, view))
     try:
         yield evaluation
     finally:

@@ -16,18 +16,18 @@ from limpet.fingerprints.steps import OwnCode
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.json_values import encode
-from limpet.run.executing.recorder import Keeping
+from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles, project_of
 from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.plain_map import Mapping, on_its_own
 from limpet.run.planning.code_change import Fingerprint, settle_change
-from limpet.run.planning.explanation import Explaining
+from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.input_identity import Identity, identify
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.stale import StaleRecords
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
@@ -68,8 +68,8 @@ class KeptMapping(Mapping):
     def open(self) -> None:
         self._identities = identify(self._all, self._identify_by)
         step = OwnCode(self._fn, self._version, self._depends_on)
-        self._looks = Looks({STEP: step}, secrets=self._secrets)
-        now = Fingerprint(self._looks.version(STEP), self._looks.parts(STEP))
+        self._step_identities = StepIdentities({STEP: step}, secrets=self._secrets)
+        now = Fingerprint(self._step_identities.version(STEP), self._step_identities.parts(STEP))
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
         run_file = RunFile.load(journal.layout)
@@ -85,7 +85,7 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
-        self._looks.write(journal, self._clean_text)
+        self._step_identities.write(journal, self._clean_text)
         begin_session(journal, run_file, "map", plan, {STEP: column.path})
         self._run_file = run_file
         self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
@@ -95,10 +95,15 @@ class KeptMapping(Mapping):
             for index in self._missing
         }
         self._watched = WatchedFiles(
-            journal, {STEP: step}, project, read.last, self._looks.identity, self._clean_text
+            journal,
+            {STEP: step},
+            project,
+            read.last,
+            self._step_identities.identity,
+            self._clean_text,
         )
         self._watched.begin()
-        self._keeping = Keeping(
+        self._recorder = Recorder(
             journal,
             STEP,
             lambda index, _: cells[index],
@@ -112,7 +117,7 @@ class KeptMapping(Mapping):
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
-        self.executor = self._keeping.executor(self._call, options)
+        self.executor = self._recorder.executor(self._call, options)
 
     def _settle(self, run_file: RunFile, now: Fingerprint, stale: StaleRecords) -> list[str]:
         def done_under(whole: str) -> set[int]:
@@ -132,7 +137,9 @@ class KeptMapping(Mapping):
         except FunctionChangedError as error:
             assert self._journal is not None
             layout = self._journal.layout
-            explaining = Explaining(self._looks, layout, run_file, self._clean_text, stale.project)
+            explaining = Explainer(
+                self._step_identities, layout, run_file, self._clean_text, stale.project
+            )
             explaining.question(error, STEP, self._journal)
             raise
 
@@ -191,13 +198,13 @@ class KeptMapping(Mapping):
                 result.outputs[index] = read[index].record["output"]
             else:
                 self._note_failure(result, index)
-        if self._keeping.error is not None:
-            raise self._keeping.error
+        if self._recorder.error is not None:
+            raise self._recorder.error
         return result
 
     def _note_failure(self, result: MapResult[Any, Any], index: int) -> None:
         details = result.details[index]
-        lost = self._keeping.lost.get(index)
+        lost = self._recorder.lost.get(index)
         if lost is not None and details.status is not ExecutionStatus.FAILED:
             details.log_exception(lost)
             details.fail()
@@ -211,7 +218,7 @@ class KeptMapping(Mapping):
     def _end_watch(self) -> None:
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._looks.end(self._run_file, watched, self._clean)
+            self._step_identities.end(self._run_file, watched, self._clean)
 
     def _close_journal(self) -> None:
         if self._journal is None:

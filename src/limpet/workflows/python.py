@@ -76,7 +76,7 @@ def _imported(reference: str) -> Any:
         why = f"{type(error).__name__}: {one_line(text_of(error))}"
         raise SetupError(
             f"workflow={reference!r}: importing {module} raised {why}",
-            hint="the traceback says where; what is finished stays",
+            hint="the traceback says where; finished results are kept",
         ) from error
     try:
         for part in name.split("."):
@@ -191,8 +191,8 @@ class ClassWorkflow(OwnCode, Workflow):
         except BaseException as error:  # noqa: BLE001 - the answer is there, and paid for
             if not self._has_said:
                 why = by_environment().certain.text(f"{type(error).__name__}: {text_of(error)}")
-                said = "%s.teardown failed; its answers stay: %s. Said once"
-                logger.error(said, self.name, why)  # noqa: TRY400 - without secrets
+                message = "%s.teardown failed; its answers are kept: %s (reported once)"
+                logger.error(message, self.name, why)  # noqa: TRY400 - without secrets
             self._has_said = True
 
     async def close(self) -> None:

@@ -75,7 +75,7 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
 def test_the_traceback_is_logged_when_it_stops(tmp_path, caplog):
     evaluated(tmp_path, lambda question: {}["choices"])
     (said,) = [one.message for one in caplog.records if one.levelname == "ERROR"]
-    assert said.startswith("the first failure, of q")
+    assert said.startswith("the first failure, for q")
     assert said.endswith("KeyError: 'choices'")
 
 

@@ -108,13 +108,13 @@ def test_a_key_says_who_an_input_is(tmp_path):
 
 
 def test_two_inputs_with_one_key_are_an_error_that_names_both(tmp_path):
-    with pytest.raises(ValueError, match="key= gave 'a' for inputs 0 and 2"):
+    with pytest.raises(ValueError, match="key= returned 'a' for inputs 0 and 2"):
         Counting().map([1, 2, 3], tmp_path / "out.jsonl", key=lambda x: "ab"[x % 2 == 0])
 
 
 def test_an_input_without_a_json_form_needs_a_key(tmp_path):
     path, things = tmp_path / "out.jsonl", [object(), object()]
-    with pytest.raises(TypeError, match="input 0 .* give key="):
+    with pytest.raises(TypeError, match="input 0 .* pass key="):
         limpet.map(id, things, journal=path)
     result = limpet.map(lambda _: 1, things, journal=path, key=things.index)
     assert result.outputs == [1, 1]

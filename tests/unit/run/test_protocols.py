@@ -221,7 +221,7 @@ def test_every_evaluator_is_closed_when_the_run_is_cancelled(tmp_path):
 def test_a_closing_that_fails_is_logged_and_costs_nothing(tmp_path, caplog):
     result = evaluate(tmp_path / "run", [Judge(closing=fail)])
     assert result.summary["evaluators"]["judge"]["mean"] == 1.0
-    assert "the evaluator judge failed as it was closed" in caplog.text
+    assert "the evaluator judge failed while closing" in caplog.text
 
 
 # ---- usage --------------------------------------------------------------------------------------

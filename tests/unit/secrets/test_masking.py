@@ -281,7 +281,7 @@ def test_evaluators_see_the_original_and_the_disk_does_not(tmp_path, monkeypatch
     assert score["_limpet"]["of"] == answer["_limpet"]["output"][1]  # it reads the trace, too
     assert result.summary["masked"] == 2
     assert json.loads((tmp_path / "run" / "summary.json").read_bytes())["masked"] == 2
-    assert "workflow: what came out for a holds a secret" in caplog.text
+    assert "workflow: the result for a contains a secret" in caplog.text
 
 
 def test_a_masked_answer_is_not_scored_again_and_a_plan_knows_that(tmp_path, monkeypatch):
@@ -320,7 +320,7 @@ def test_an_evaluator_that_comes_later_sees_the_masked_text_and_that_is_said(
     with caplog.at_level(logging.WARNING, "limpet"):
         result = evaluate(None, run, [late])
     assert seen == [f"it is {MASK}"]
-    assert "late scores 1 answers as they are on disk, where secrets are masked" in caplog.text
+    assert "late scores 1 answers with their secrets masked" in caplog.text
     assert result.summary["evaluators"]["late"]["saw_masked"] == 1
     assert result.items[0].saw_masked == ("late",)
 

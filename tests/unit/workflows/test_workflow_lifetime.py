@@ -9,7 +9,7 @@ import signal
 import pytest
 
 import limpet
-from limpet.run.executing.step_task import HeldOpen
+from limpet.run.executing.opened_step import OpenedStep
 from limpet.workflows.python import FunctionWorkflow
 
 ROWS = [{"id": str(n), "question": f"q{n}"} for n in range(6)]
@@ -133,12 +133,12 @@ def test_an_opening_is_given_up_and_a_closing_is_not():
                 await asyncio.sleep(0.01)
 
         workflow = Echo(wait, give_up_again)
-        held = HeldOpen(workflow, "the workflow", lambda: pytest.fail("nothing broke"))
+        held = OpenedStep(workflow, "the workflow", lambda: pytest.fail("nothing broke"))
         asyncio.get_running_loop().call_later(0.01, held.give_up_opening)
         with pytest.raises(asyncio.CancelledError):
             await held.open()
         assert workflow.story == ["closed"]
-        early = HeldOpen(workflow, "the workflow", lambda: pytest.fail("nothing broke"))
+        early = OpenedStep(workflow, "the workflow", lambda: pytest.fail("nothing broke"))
         asyncio.get_running_loop().call_soon(early.give_up_opening)
         with pytest.raises(asyncio.CancelledError):
             await early.open()  # given up before its first step
@@ -163,7 +163,7 @@ def test_a_closing_that_raises_is_logged_and_costs_no_result(tmp_path, caplog, e
     assert read(run / "summary.json")["workflow"]["completed"] == 6
     (record,) = caplog.records
     assert (record.levelno, record.name) == (logging.ERROR, "limpet.run")
-    assert "failed as it was closed" in record.message
+    assert "failed while closing" in record.message
     assert type(error).__name__ in record.message
 
 

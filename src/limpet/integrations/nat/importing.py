@@ -27,7 +27,7 @@ from limpet.run.executing.cells import (
     masked_record,
 )
 from limpet.run.planning.items_file import write_items
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
@@ -127,7 +127,7 @@ def import_rows(
         column = journal.column(WORKFLOW)
         parts = dict(target.workflow.fingerprint)
         whole = digest(parts)
-        chosen: dict[str, tuple[Asked, Mapping[str, Any]]] = {}
+        chosen: dict[str, tuple[WorkItem, Mapping[str, Any]]] = {}
         for asked, row in matched:
             key = asked.key(whole)
             if key in column:
@@ -142,7 +142,7 @@ def import_rows(
             run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
             run_file.write(journal)
             if not journal.layout.items.exists():  # of a run that goes on, a session writes it
-                contents = AskedItems(target.items, target.trials, target.workflow).contents
+                contents = WorkItems(target.items, target.trials, target.workflow).contents
                 write_items(journal.layout, target.items, contents, {})
             asyncio.run(_append(column, chosen, name, target))
         if source is not None:
@@ -153,9 +153,9 @@ def import_rows(
 
 def _matched(
     rows: Iterable[Mapping[str, Any]], target: Target, report: Imported
-) -> Iterable[tuple[Asked, Mapping[str, Any]]]:
-    by_id: dict[str, Asked] = {}
-    for one in AskedItems(target.items, target.trials, target.workflow):
+) -> Iterable[tuple[WorkItem, Mapping[str, Any]]]:
+    by_id: dict[str, WorkItem] = {}
+    for one in WorkItems(target.items, target.trials, target.workflow):
         by_id[f"{one.item.id}_rep{one.trial}"] = one
         if one.trial == 0:
             by_id.setdefault(one.item.id, one)
@@ -194,7 +194,7 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
 
 async def _append(
     column: Column,
-    chosen: Mapping[str, tuple[Asked, Mapping[str, Any]]],
+    chosen: Mapping[str, tuple[WorkItem, Mapping[str, Any]]],
     name: str,
     target: Target,
 ) -> None:

@@ -1,4 +1,4 @@
-"""How is each item answered, and who hears of it?"""
+"""How is each item answered, recorded and passed on to the evaluators?"""
 
 import logging
 import os
@@ -24,9 +24,9 @@ from limpet.run.executing.cells import (
     cell_status,
     digests_of,
 )
+from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.taking import Remarks, taken_output
-from limpet.run.executing.tracebacks import told_safely
+from limpet.run.executing.tracebacks import safe_traceback
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.evaluation_result import ItemResult
@@ -39,25 +39,25 @@ from limpet.workflows.protocol import Workflow
 logger = logging.getLogger("limpet.run")
 
 
-class Answering:
+class AnsweringStep:
     """The workflow's step.
 
     Args:
-        runner: Runs it.
-        workflow: What answers.
-        remarks: Says what was left out.
-        pass_on: Called with each call and its answer as it is, not yet masked, when that is on
-            disk; with None if it has none. None: nobody scores it.
+        runner: Runs the step.
+        workflow: The workflow.
+        remarks: Reports what was left out.
+        pass_on: Called with each call and its unmasked answer, or None if it failed, once that is
+            on disk. None if there are no evaluators.
         trace_filter: Which types of events are kept; None: all.
         prices: What a million tokens cost, by model.
-        on_complete: Told of each call that is done, when it is on disk.
-        on_item_complete: Told of each item, then.
+        on_complete: Called with each finished call once it is on disk.
+        on_item_complete: Called with each item after that.
 
     Attributes:
-        name: The step's.
-        who: What messages call it.
+        name: The step's name.
+        who: The step's name in messages.
         target: The workflow.
-        executor: What runs it; None before.
+        executor: The step's executor; None before `run`.
     """
 
     name, who = WORKFLOW, "the workflow"
@@ -87,7 +87,7 @@ class Answering:
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, calls: Sequence[Call]) -> None:
-        """Answer them all."""
+        """Answer every call."""
         recorder = self._runner.recorder(
             WORKFLOW,
             lambda call: call[1],
@@ -101,52 +101,51 @@ class Answering:
         await self._runner.run(recorder, self.executor, calls)
 
     async def _answer(self, call: Call) -> Output:
-        item = own_copy(call[0].item)  # its own: the next attempt sees none of what it changes
-        return await run_cell(self.who, self.target.call, item, self._taken)
+        item = own_copy(call[0].item)  # a copy: the next attempt must not see its changes
+        return await run_cell(self.who, self.target.call, item, self._read_returned)
 
-    def _taken(self, returned: Any) -> Output:
-        return taken_output(returned, self._remarks)
+    def _read_returned(self, returned: Any) -> Output:
+        return read_output(returned, self._remarks)
 
     async def _completed(self, finished: Finished[Call, Output]) -> None:
         lost = self._lost.get(finished.index)
         entry = None
         if finished.error is None and lost is None and self._pass_on is not None:
-            # As it is, not yet masked; and before anybody else sees it: what they do to it is not
-            # scored.
+            # Unmasked, and before the hooks see it: what they change must not be scored.
             record = kept_form(self._record_of(finished))
             entry = Entry(self._digests.pop(finished.index, {}), record)
         if self._on_complete is not None:
-            await _told("on_complete", self._on_complete, finished)
+            await _notify("on_complete", self._on_complete, finished)
         if self._on_item_complete is not None:
-            told = item_told(finished if lost is None else replace(finished, error=lost))
-            await _told("watcher", self._on_item_complete, told)
+            item = item_result(finished if lost is None else replace(finished, error=lost))
+            await _notify("watcher", self._on_item_complete, item)
         if self._pass_on is not None:
             await self._pass_on(finished.input, entry)
 
     def _facts_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
-        """Return the digests of an answer, by which its scores are found, and what it used."""
+        """Return an answer's usage, and its digests, by which readers find its scores."""
         output = output_of(finished)
         facts: dict[str, Any] = {}
         if output is not None:
-            with suppress(NotPlainError):  # then it is not recorded, and its failure is
+            with suppress(NotPlainError):  # the cell is then recorded as a failure
                 facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
                 self._digests[finished.index] = facts
         return facts | (usage_facts(output, self._prices) or {})
 
     def _record_of(self, finished: Finished[Call, Output]) -> dict[str, Any]:
-        asked, output = finished.input[0], output_of(finished)
+        work_item, output = finished.input[0], output_of(finished)
         if output is None:
-            return {"id": asked.item.id}
+            return {"id": work_item.item.id}
         trace = kept_events(output.trace, self._trace_filter)
-        item = asked.item
+        item = work_item.item
         return answer_record(item.id, item.row, output.value, trace, output.metadata)
 
 
-def item_told(finished: Finished[Call, Output]) -> ItemResult:
-    """Return an item that is done, as the results will have it, without scores yet."""
-    asked, _ = finished.input
-    own = own_copy(asked.item)
-    item = ItemResult(asked.item.id, asked.trial, own.input, own.expected)
+def item_result(finished: Finished[Call, Output]) -> ItemResult:
+    """Return a finished item as the results will show it, still without scores."""
+    work_item, _ = finished.input
+    own = own_copy(work_item.item)
+    item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
     if output := output_of(finished):
         item.status, item.output = cell_status(finished), own_copy(output.value)
@@ -158,12 +157,12 @@ def item_told(finished: Finished[Call, Output]) -> ItemResult:
     return item
 
 
-async def _told(name: str, hook: Callable[[Any], Any], news: Any) -> None:
-    """Call a user's hook: whoever looks on must not keep the item from its scores."""
+async def _notify(name: str, hook: Callable[[Any], Any], news: Any) -> None:
+    """Call a user's hook. An exception in it must not keep the item from its scores."""
     home = os.getpid()
     try:
-        if isawaitable(told := hook(news)):
-            await told
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
+        if isawaitable(returned := hook(news)):
+            await returned
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
         end_if_forked(home, error)
-        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
+        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets

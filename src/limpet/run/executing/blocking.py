@@ -1,16 +1,16 @@
-"""Which async function holds the event loop, so that no other call moves meanwhile?
+"""Which async function blocks the event loop?
 
 An `async def` that calls a blocking client stops everything: other calls, time-outs, the table on
-the screen. asyncio's debug mode would find it and costs too much. So a thread asks the loop for a
-sign of life, and while it waits for one looks at the stack of the loop's thread.
+the screen. asyncio's debug mode would find it but costs too much. So a thread pings the loop, and
+while it waits for a reply samples the stack of the loop's thread.
 
-What could be mistaken for that, and is not:
+Cases that look alike and are not reported:
 
-- The machine sleeps, or is busy: then our own thread wakes late, too, and what it sees does not
-  count. Where the system tells, neither does the time that the loop waited for a processor.
-- Garbage is collected, or C code holds the interpreter: nor can our thread run meanwhile.
-- Code of ours is slow: then no function of the user's is at work in the stack.
-- Many short steps follow each other: it has to be one and the same call, seen several times.
+- The machine sleeps or is busy: our thread then wakes late, too, and its sample does not count.
+  Nor does the time the loop waited for a processor, where the system reports it.
+- Garbage collection, or C code that holds the interpreter: our thread cannot run either.
+- Slow code of Limpet: no function of the user is on the stack.
+- Many short steps in a row: it must be the same call in several samples.
 """
 
 import asyncio
@@ -39,17 +39,17 @@ logger = logging.getLogger("limpet.run")
 
 
 class Blocker(NamedTuple):
-    """A call of an async function that is at work: its frame, and where in the user's code."""
+    """A running call of an async function: its frame, and the line in the user's code."""
 
     frame: FrameType
     place: str
 
 
 class LoopWatch:
-    """Watches the running event loop, and says once which function blocks it.
+    """Watches the running event loop, and reports once which function blocks it.
 
     Args:
-        journal: Whose story it is told in.
+        journal: The run's journal.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -64,13 +64,13 @@ class LoopWatch:
         self._thread = threading.Thread(target=self._watch, name="limpet-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin, on the loop."""
+        """Start watching; call it on the loop."""
         self._loop = asyncio.get_running_loop()
         self._ident, self._native = threading.get_ident(), threading.get_native_id()
         self._thread.start()
 
     def stop(self) -> None:
-        """End; nothing is left behind."""
+        """Stop watching and end the thread."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -101,7 +101,7 @@ class LoopWatch:
             self._forget()
             return
         if self._seen is None or self._seen.frame is not found.frame:
-            # Held until the next look: so no other call can be taken for this one.
+            # The frame is kept until the next sample, so no other call can have the same id.
             self._seen, self._looks, self._is_noted = found, 0, False
             self._since = time.monotonic()
             self._waited_before = waited_for_processor_s(self._native)
@@ -116,15 +116,15 @@ class LoopWatch:
         code = found.frame.f_code
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
-            self._over.set()  # once is enough
+            self._over.set()  # reported once
             self._say(code.co_qualname.rpartition("<locals>.")[2], found.place)
 
     def _say(self, name: str, place: str) -> None:
-        # From this thread: the loop is blocked, and a hundred calls may be in line to block it.
+        # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
         logger.warning(
-            "%s blocks the event loop, again and again for over 0.1 s, at %s: no other call moves "
-            "meanwhile. Make it a plain def, which runs in threads, or use asyncio.to_thread or an "
-            "async client. Said once",
+            "%s blocks the event loop repeatedly for more than 0.1 s, at %s: no other call "
+            "progresses meanwhile. Make it a plain def, which runs in threads, or use "
+            "asyncio.to_thread or an async client (reported once)",
             name,
             place,
         )
@@ -133,7 +133,7 @@ class LoopWatch:
 
 
 def at_work(frame: FrameType | None) -> Blocker | None:
-    """Return which async function of the user's is at work; None: none is.
+    """Return the user's async function that is running; None if there is none.
 
     Args:
         frame: The innermost of a thread's frames.
@@ -145,7 +145,7 @@ def at_work(frame: FrameType | None) -> Blocker | None:
             innermost, outermost = innermost or frame, frame
         frame = frame.f_back
     if frame is None or innermost is None or outermost is None:
-        return None  # nothing of ours has called it, or nothing of the user's is called
+        return None  # not called by Limpet, or no code of the user
     if not outermost.f_code.co_flags & _ASYNC:
         return None
     return Blocker(outermost, f"{_shown(innermost.f_code.co_filename)}:{innermost.f_lineno}")
@@ -162,9 +162,9 @@ def _shown(file: str) -> str:
 
 
 def waited_for_processor_s(native_id: int) -> float:
-    """Return how long a thread was ready to run and did not; 0 where the system does not tell."""
+    """Return how long a thread waited for a processor; 0 where the system does not report it."""
     try:
-        told = Path(f"/proc/self/task/{native_id}/schedstat").read_text(encoding="ascii").split()
-        return int(told[1]) / 1e9
+        stat = Path(f"/proc/self/task/{native_id}/schedstat").read_text(encoding="ascii").split()
+        return int(stat[1]) / 1e9
     except (OSError, ValueError, IndexError):
         return 0.0

@@ -1,16 +1,13 @@
-"""Is a failure a mistake of the code, and which failures have the same cause?
+"""Is a failure a mistake in the code, and which failures have the same cause?
 
-Python's own exceptions of that kind, in a workflow, an evaluator or a function that is mapped, are
-tried once more and no further: a `KeyError: 'choices'` may be due to one odd response, but not ten
-times. What a provider's client raised is judged as ever, and so is a mistake that came about while
-such a failure was handled: with the failure it passes.
+Python's own exceptions for mistakes, such as `KeyError`, are retried once: a `KeyError: 'choices'`
+may come from an odd response once, but not ten times. Exceptions of a provider's client keep their
+usual kind, and so does a mistake raised while handling one: it goes away with its cause.
 
-A `ValueError` is none of them. It is what parsers raise, and the next answer of a model may well
-be one that can be parsed.
+`ValueError` is not a mistake. Parsers raise it, and the model's next answer may well parse.
 
-Two failures are alike when they are of one class and one type, and say the same once the numbers
-and the quoted parts are left out: ids, amounts and answers differ from item to item where the
-mistake does not.
+Two failures are alike when they have the same class and type, and the same message without numbers
+and quoted parts: ids, amounts and answers differ between items that fail for the same reason.
 """
 
 import functools
@@ -28,20 +25,20 @@ MISTAKES = (
     AssertionError,
     NotImplementedError,
     RecursionError,
-    # A file that is not there, or not ours to read, is not there a second later either.
+    # A file that is missing or not readable is still so a second later.
     FileNotFoundError,
     IsADirectoryError,
     NotADirectoryError,
     PermissionError,
 )
-"""Beside those that are permanent anyway: NameError, SyntaxError, ImportError."""
+"""In addition to those that are permanent: NameError, SyntaxError, ImportError."""
 _PASSING = (FailureKind.TRANSIENT, FailureKind.RATE_LIMIT)
-_MOST_CONTEXTS, _DEEPEST = 20, 20  # beyond, somebody means harm
+_MOST_CONTEXTS, _DEEPEST = 20, 20  # deeper chains are not genuine
 _MOST_READ = 2_000  # what failures.jsonl keeps of a message
 _MOST_KEPT = 300
 _LEFT_OUT = "…"
-# A quote opens where no word goes on before it and closes where none goes on after it, so that
-# "can't" and "users' data" are no quotes. One that is cut off before its end reaches to the end.
+# A quote opens after a non-word character and closes before one, so that "can't" and "users' data"
+# are not quotes. An unclosed quote reaches to the end.
 _QUOTED = re.compile(
     r"""(?<!\w)[bBfFrRuU]{0,2}(['"`])(?:\\.|(?!\1(?!\w)).)*(?:\1|\Z)"""
     r"|“[^”]*(?:”|\Z)|„[^“”]*(?:[“”]|\Z)|‘(?:[^’]|’(?=\w))*(?:’|\Z)|«[^»]*(?:»|\Z)",
@@ -54,21 +51,21 @@ _DEPTH = 8
 
 
 def mistakes_once(classify: Any) -> Classify | None:
-    """Return a `classify` that has mistakes tried once more at most; the user's own goes first.
+    """Return a `classify` that retries mistakes at most once; the user's own goes first.
 
     Args:
-        classify: The user's own say; what it leaves to us is judged here.
+        classify: The user's own `classify`; where it returns None, ours decides.
     """
     if classify is None:
         return _kind_of
     if not callable(classify):
-        refused: Classify = classify  # by the executor
+        refused: Classify = classify  # the executor rejects it
         return refused
 
     @functools.wraps(classify)
     def either(error: BaseException) -> Signal | FailureKind | str | None:
-        said: Signal | FailureKind | str | None = classify(error)
-        return _kind_of(error) if said is None else said
+        kind: Signal | FailureKind | str | None = classify(error)
+        return _kind_of(error) if kind is None else kind
 
     return either
 
@@ -78,38 +75,37 @@ def _kind_of(error: BaseException) -> FailureKind | None:
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Tell whether an exception is a mistake of the code, and of nobody else."""
+    """Tell whether an exception is a mistake in the code."""
     if not _is_of_code(error, _DEEPEST) or recognised(error) is not None:
         return False
     signals = map(recognised, _contexts(error))
-    return not any(one is not None and one.kind in _PASSING for one in signals)
+    return not any(signal is not None and signal.kind in _PASSING for signal in signals)
 
 
 def _is_of_code(error: BaseException, levels: int) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return levels > 0 and all(_is_of_code(one, levels - 1) for one in error.exceptions)
+        return levels > 0 and all(_is_of_code(inner, levels - 1) for inner in error.exceptions)
     return isinstance(error, MISTAKES)
 
 
 def _contexts(error: BaseException) -> list[BaseException]:
-    """Return the exceptions that were being handled when it was raised, the latest first."""
-    found: list[BaseException] = []
-    one: BaseException = error
-    while len(found) < _MOST_CONTEXTS and not one.__suppress_context__:
-        if one.__context__ is None:
+    """Return the exceptions that were being handled when this was raised, latest first."""
+    contexts: list[BaseException] = []
+    while len(contexts) < _MOST_CONTEXTS and not error.__suppress_context__:
+        if error.__context__ is None:
             break
-        one = one.__context__
-        found.append(one)
-    return found
+        error = error.__context__
+        contexts.append(error)
+    return contexts
 
 
 def alike(kind: str, type_name: str, message: str) -> str:
-    """Return the same text for failures that are alike.
+    """Return a text that is the same for failures that are alike.
 
     Args:
         kind: The class of the failure.
         type_name: The name of its exception.
-        message: What it said; as it was recorded, or longer.
+        message: Its message, as recorded or longer.
     """
     return f"{kind} {type_name}: {without_particulars(message)}"
 
@@ -118,7 +114,7 @@ def without_particulars(message: str) -> str:
     """Return a message without its numbers and its quoted parts, on one line of bounded length."""
     text = _QUOTED.sub(_LEFT_OUT, message[:_MOST_READ])
     text = _WORD.sub(_without_number, " ".join(text.split()))
-    for _ in range(_DEPTH):  # a list is a list, whether it has two elements or three
+    for _ in range(_DEPTH):  # lists of different lengths are alike
         before = text
         text = _IN_BRACKETS.sub(_LEFT_OUT, _SEVERAL.sub(_LEFT_OUT, text))
         if text == before:
@@ -127,5 +123,5 @@ def without_particulars(message: str) -> str:
 
 
 def _without_number(word: re.Match[str]) -> str:
-    """Leave out a word that holds a digit: a number, an id, an address."""
+    """Replace a word that contains a digit: a number, an id, an address."""
     return _LEFT_OUT if any(map(str.isdigit, word[0])) else word[0]

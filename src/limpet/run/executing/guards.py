@@ -1,7 +1,7 @@
-"""Should the run go on, now that this outcome is on disk?
+"""Should the run continue, now that this outcome is on disk?
 
-A guard sees each outcome once it is durable, on the event loop of the run, and may stop the run by
-saying why. All steps stop then, in good order: what is in flight may end, what is done stays.
+A guard sees each outcome once it is durable, on the run's event loop, and may stop the run by
+returning a reason. All steps then stop in order: calls in flight may finish, and results are kept.
 """
 
 import logging
@@ -16,25 +16,25 @@ from limpet.text import harmless, one_line
 from limpet.types import CellStatus, Failure, Outcome
 
 FIRST_FAILURES = 5
-"""So many failures that are alike, with nothing through, stop the run."""
+"""This many alike failures without a success stop the run."""
 FIRST_CALLS, FIRST_CALLS_S = 16, 10.0
-"""So many cells of a step are begun with, until one is through or so many seconds have passed."""
-MEND = "mend it and run again: what is done is kept"
+"""A step starts with this many cells, until one succeeds or this many seconds have passed."""
+MEND = "fix it and run again: finished results are kept"
 FAILURES_IN_A_ROW = 50
-"""So many that are alike, one after the other, are said aloud."""
+"""This many alike failures in a row are logged."""
 
 logger = logging.getLogger("limpet.run")
 
 
 class Guard(Protocol):
-    """Looks on, and may stop the run: a budget, an early stop, a mistake that repeats itself."""
+    """Sees each outcome and may stop the run, for example a budget or an early stop."""
 
     def see(self, outcome: Outcome) -> LimpetError | None:
-        """Return why the run has to stop; None: it goes on.
+        """Return why the run must stop; None: it continues.
 
         Args:
-            outcome: What is on disk now: which cell of which step, how it ended, how long it took,
-                and among its facts the `usage` with its `cost`, where that is known.
+            outcome: The outcome now on disk: its cell, status and seconds, and among its facts the
+                `usage` with its `cost`, where known.
         """
 
 
@@ -42,7 +42,7 @@ class Spent:
     """What a session has spent so far.
 
     Attributes:
-        calls: Attempts that were started, of all steps that may cost something.
+        calls: How many attempts were started, of all steps that may cost money.
     """
 
     def __init__(self) -> None:
@@ -50,26 +50,26 @@ class Spent:
         self._usage: Counter[str] = Counter()
 
     def see(self, outcome: Outcome) -> None:
-        """Add what an outcome used."""
+        """Add the usage of an outcome."""
         if outcome.facts and failure_of(outcome) is None and "usage" in outcome.facts:
             self._usage.update(outcome.facts["usage"])
 
     def __str__(self) -> str:
-        said = [f"{self.calls:,} {'call' if self.calls == 1 else 'calls'}"]
+        parts = [f"{self.calls:,} {'call' if self.calls == 1 else 'calls'}"]
         if tokens := self._usage["total_tokens"]:
-            said.append(f"{tokens:,} tokens")
+            parts.append(f"{tokens:,} tokens")
         if cost := self._usage["cost"]:
-            said.append(f"cost {cost:,.4g}")
-        return ", ".join(said)
+            parts.append(f"cost {cost:,.4g}")
+        return ", ".join(parts)
 
 
 class Guards:
     """All guards of a session, and what it spends.
 
     Args:
-        guards: Asked in this order.
-        spent: Kept up to date.
-        stop: Called with the first reason to stop that a guard gives.
+        guards: The guards, in the order in which they see an outcome.
+        spent: What the session spends; updated with each outcome.
+        stop: Called with each reason to stop that a guard returns.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Guards:
         self._stop = stop
 
     def started(self) -> None:
-        """A call that may cost something has started."""
+        """Count a call that may cost money."""
         self._spent.calls += 1
 
     def see(self, outcome: Outcome) -> None:
-        """An outcome is on disk."""
+        """Show an outcome on disk to every guard."""
         self._spent.see(outcome)
         for guard in self._guards:
             reason = guard.see(outcome)
@@ -93,11 +93,11 @@ class Guards:
 
 
 class EarlyStop:
-    """Stops the run when the first cells of a step fail alike, and none is through.
+    """Stops the run when the first cells of a step fail alike and none succeeds.
 
     Args:
-        cells: How many cells each step has to do; one that is not named is not watched.
-        spent: Asked for what to say.
+        cells: The number of cells of each step to watch.
+        spent: What the session has spent, for the message.
     """
 
     def __init__(self, cells: Mapping[str, int], spent: Spent) -> None:
@@ -118,30 +118,30 @@ class EarlyStop:
         same = by_kind.setdefault(_alike(failure), [])
         same.append(outcome)
         if len(same) != FIRST_FAILURES or sum(map(len, by_kind.values())) >= self._cells[step]:
-            return None  # or nothing is left that it could save
+            return None  # too few so far, or no cells left to save
         return self._reason(same[0], failure_of(same[0]) or failure)
 
     def _reason(self, first: Outcome, failure: Failure) -> EarlyStopError:
         step, many = first.cell.step, self._cells[first.cell.step]
         where = "the workflow" if step == "workflow" else f"the evaluator {one_line(step)}"
-        said = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
+        reason = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
         error = EarlyStopError(
             f"{where} failed the same way {FIRST_FAILURES} times, and none of its {many:,} cells "
-            f"is done: {said}; spent so far: {self._spent}",
-            hint=f"{MEND}; early_stop=False goes on all the same",
+            f"is done: {reason}; spent so far: {self._spent}",
+            hint=f"{MEND}; early_stop=False continues anyway",
         )
         error.step, error.id, error.traceback = step, first.cell.id, failure.traceback
         if failure.traceback:
             traceback = harmless(failure.traceback)
-            logger.error("the first failure, of %s:\n%s", one_line(first.cell.id), traceback)
+            logger.error("the first failure, for %s:\n%s", one_line(first.cell.id), traceback)
         return error
 
 
 class Repetition:
-    """Says aloud that a step fails alike again and again; once for each such row.
+    """Warns when a step fails alike many times in a row; once per series.
 
     Args:
-        journal: Where it is told.
+        journal: The run's journal.
     """
 
     def __init__(self, journal: Journal) -> None:
@@ -158,13 +158,13 @@ class Repetition:
         many = many + 1 if before == kind else 1
         self._rows[step] = kind, many
         if many == FAILURES_IN_A_ROW:
-            said = one_line(f"{failure.type}: {failure.message}")
+            reason = one_line(f"{failure.type}: {failure.message}")
             self._journal.tell("repeating", step=step, failures=many, alike=kind)
             logger.warning(
                 "%s: %s cells in a row failed the same way: %s",
                 one_line(step),
                 many,
-                one_line(said),
+                reason,
             )
 
 

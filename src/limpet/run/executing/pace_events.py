@@ -1,4 +1,4 @@
-"""How does the story tell at what pace a run went?"""
+"""Writes the pace of each step to `events.jsonl`."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _EVERY_S = 2.0
 
 
 def fixed_pace(executor: AsyncExecutor[Any, Any]) -> str:
-    """Say what holds the pace of an executor that has no pacer."""
+    """Describe the pace of an executor without a pacer."""
     most = f"{executor.concurrency} at a time"
     return f"at most {most}" if executor.enable_dynamic_concurrency else most
 
@@ -21,15 +21,15 @@ def fixed_pace(executor: AsyncExecutor[Any, Any]) -> str:
 def tell_pace(
     journal: Journal, step: str, pace: Pacer | str, safe: Callable[[str], str]
 ) -> Callable[[], None]:
-    """Write what holds the pace into the story, now and when it changes; returns how to end it.
+    """Write the pace as an event, now and when it changes; return a function that stops this.
 
-    Not every change is told, but the last one always is.
+    Changes in quick succession are written once, with the latest state.
 
     Args:
-        journal: Where the story is.
-        step: Whose pace it is.
-        pace: What holds it: a pacer, or words for what does.
-        safe: Takes secrets out of the endpoint's name.
+        journal: The run's journal.
+        step: The step's name.
+        pace: The pacer, or a description where there is none.
+        safe: Removes secrets from the endpoint's name.
     """
     if isinstance(pace, str):
         journal.tell("pace", step=step, words=pace)
@@ -41,7 +41,7 @@ def tell_pace(
         later = None
         _tell(journal, step, safe(pace.key), pace.state)
 
-    def hear(_: object) -> None:
+    def on_change(_: object) -> None:
         nonlocal later
         if later is None:
             later = asyncio.get_running_loop().call_later(_EVERY_S, tell)
@@ -51,7 +51,7 @@ def tell_pace(
         if later is not None:
             later.cancel()
 
-    unsubscribe = pace.subscribe(hear)
+    unsubscribe = pace.subscribe(on_change)
     tell()
     return end
 

@@ -1,8 +1,7 @@
 """How do items pass through the workflow and its evaluators at the same time?
 
-Each step is an executor of its own with its own pacer, and between them run belts: a slow judge
-does not hold the workflow until its belt is full, nor the other way round. A cell passes on when
-it is on disk, and not before.
+Each step has its own executor and pacer, and each evaluator has a queue: a slow evaluator does not
+hold up the workflow until its queue is full. An answer is queued once it is on disk, not before.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
-from limpet.run.executing.answering import Answering
+from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.cells import SAW_MASKED, Call, Scoring
 from limpet.run.executing.guards import (
@@ -29,14 +28,14 @@ from limpet.run.executing.guards import (
     Repetition,
     Spent,
 )
+from limpet.run.executing.opened_step import OpenedStep
+from limpet.run.executing.returned_values import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
-from limpet.run.executing.step_task import HeldOpen
 from limpet.run.executing.stopping import Stopping
-from limpet.run.executing.taking import Remarks
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices
@@ -51,27 +50,27 @@ logger = logging.getLogger("limpet.run")
 
 
 class Pipeline:
-    """One session of a run: the steps, the belts between them, and what stopped it.
+    """The steps of a session, and the queues between them.
 
     Args:
-        journal: Where everything goes.
-        workflow: What answers.
-        evaluators: What scores, each with its fingerprint.
-        options: For the executors.
+        journal: The run's journal.
+        workflow: The workflow.
+        evaluators: The evaluators, each with its fingerprint.
+        options: Options of the executors.
         trace_filter: Which types or kinds of events are kept; None: all.
-        watcher: Told of what happens.
-        stop_grace_s: How long calls in flight may go on once it is asked to stop.
-        on_item_complete: Told of each item when its answer or failure is on disk.
+        watcher: Notified of progress.
+        stop_grace_s: How long calls in flight may continue after a stop is requested.
+        on_item_complete: Called with each item once its answer or failure is on disk.
         prices: What a million tokens cost, by model.
-        masking: What keeps secrets from being written.
-        early_stop: How many cells each step has to do that stops the run when its first ones fail
-            alike; one with results on disk is not among them.
-        files: Notes which files the calls read.
+        masking: Keeps secrets out of what is written.
+        early_stop: The number of cells of each step that stops the run when its first cells fail
+            alike; steps with results on disk are not in it.
+        files: Records which files the calls read.
 
     Attributes:
-        left: Steps and keys that failed before and are not to be tried again, with the generation
+        left: Cells that failed before and are not retried, by step and key, with the generation
             in which they failed.
-        counting: Returns the call whose answer counts in place of one that has none of its own.
+        counting: Returns the call whose answer counts for a call without an answer of its own.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Pipeline:
         self._masking = masking or Masking()
         self._files = files
         self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
-        self._workflow, self._evaluators = workflow, [one for one, _ in evaluators]
+        self._workflow, self._evaluators = workflow, [evaluator for evaluator, _ in evaluators]
         spent, watched = Spent(), early_stop or {}
         guards = (Repetition(journal), EarlyStop(watched, spent))
         self._runner = runner = StepRunner(
@@ -111,7 +110,7 @@ class Pipeline:
             early_stop=watched,
         )
         remarks = Remarks(journal, self._masking)
-        self._answering = Answering(
+        self._answering = AnsweringStep(
             runner,
             workflow,
             remarks,
@@ -122,14 +121,14 @@ class Pipeline:
             on_item_complete=on_item_complete,
         )
         self._scoring = [
-            ScoringStep(runner, one, fingerprint, remarks, self._is_left, prices)
-            for one, fingerprint in evaluators
+            ScoringStep(runner, evaluator, fingerprint, remarks, self._is_given_up, prices)
+            for evaluator, fingerprint in evaluators
         ]
-        self._held: list[HeldOpen] = []
+        self._opened_steps: list[OpenedStep] = []
 
     @property
     def redos(self) -> Redos:
-        """What is to be run again whatever is there."""
+        """The forced redos."""
         return self._runner.redos
 
     @redos.setter
@@ -143,76 +142,76 @@ class Pipeline:
 
     def stop(self, signum: int | None = None) -> None:
         """Stop, from any thread."""
-        self._stopping.ask(signum)
+        self._stopping.request_stop(signum)
 
-    def _is_left(self, step: str, key: str, needed: int) -> bool:
+    def _is_given_up(self, step: str, key: str, needed: int) -> bool:
         return self.left.get((step, key), -1) >= needed
 
     # ---- the session ----------------------------------------------------------------------------
 
-    async def conduct(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
+    async def execute(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
         """Do what is missing.
 
         Args:
-            calls: What the workflow has to answer.
-            kept: Answers that are on disk, of which some scores may be missing.
+            calls: The calls that the workflow has to answer.
+            kept: Calls whose answers are on disk and may lack scores.
         """
         self._stopping.loop = asyncio.get_running_loop()
         if not calls and not kept:
             return
         try:
             with pacing_with(self._runner.pacers):
-                if await self._opened(asks=bool(calls)):
+                if await self._open_steps(asks=bool(calls)):
                     await self._run_steps(calls, kept)
         finally:
             await self._close()
 
     async def _close(self) -> None:
-        if self._held:
-            held = self._held.pop()
+        if self._opened_steps:
+            held = self._opened_steps.pop()
             try:
                 await held.close()
-            finally:  # whatever one does, the others are closed, too
+            finally:  # close the others, too
                 await self._close()
 
-    async def _opened(self, *, asks: bool) -> bool:
-        """Open the steps; tell whether that was not interrupted.
+    async def _open_steps(self, *, asks: bool) -> bool:
+        """Open the steps; return False if that was interrupted.
 
         Args:
-            asks: Whether the workflow is asked anything.
+            asks: Whether the workflow has calls to answer.
         """
-        steps: list[Answering | ScoringStep] = [self._answering] if asks else []
+        steps: list[AnsweringStep | ScoringStep] = [self._answering] if asks else []
         for step in (*steps, *self._scoring):
             if not await self._open(step):
                 return False
-        # Setting up may have made secrets known.
+        # The set-up may have loaded secrets.
         self._masking.look_again(secrets_of(self._workflow, *self._evaluators))
         return self.stop_reason is None
 
-    async def _open(self, step: Answering | ScoringStep) -> bool:
-        held = HeldOpen(step.target, step.who, functools.partial(self._break_off, step))
+    async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
+        held = OpenedStep(step.target, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
             with nullcontext() if self._files is None else self._files.setting_up(step.name):
                 await held.open()
         except asyncio.CancelledError:
             if self.stop_reason is None:
-                raise  # not by us
+                raise  # someone else cancelled it
             return False
         finally:
             self._stopping.opening = None
-        self._held.append(held)
-        return self.stop_reason is None  # or it was interrupted meanwhile
+        self._opened_steps.append(held)
+        return self.stop_reason is None  # False if it was interrupted meanwhile
 
-    def _break_off(self, step: Answering | ScoringStep) -> None:
-        """Call a step no more: it broke down. The others may go on with what there is."""
+    def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
+        """Stop calling a step that broke down. The other steps may continue."""
         reason = LimpetError(
-            f"{step.who} broke down: something that its set-up started has failed",
-            hint="what failed is logged; run it again to go on",
+            f"{step.who} broke down: something its set-up started has failed",
+            hint="see the log for the failure; run again to resume",
         )
         if step.executor is None:
             self._stopping.because(reason)
-        else:  # nothing, if it has done all
+        else:  # does nothing if all its cells are done
             step.executor.stop(reason, grace_s=0.0)
 
     async def _run_steps(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
@@ -224,7 +223,7 @@ class Pipeline:
                     group.create_task(step.run())
                 group.create_task(self._feed(calls, kept))
         except BaseExceptionGroup as group_of_errors:
-            raise _the_only(group_of_errors) from None
+            raise _unwrap_single(group_of_errors) from None
         finally:
             watch.stop()
             self._runner.close()
@@ -239,64 +238,66 @@ class Pipeline:
                 group.create_task(self._pass_on_kept(kept))
         finally:
             for step in self._scoring:
-                await step.belt.end()
+                await step.queue.end()
 
     async def _pass_on(self, call: Call, entry: Entry | None) -> None:
-        """Put on the belts what was just answered, for those who have not scored it as it is."""
+        """Queue a new answer for the evaluators that have not scored it."""
         if entry is not None:
             await self._put(self._missing(call[0], entry))
             if self.redos:
                 await self._put(await asyncio.to_thread(self._scored_masked, call[0], entry))
-        elif self.redos:  # an earlier answer stands, and may lack a score
+        elif self.redos:  # the earlier answer counts, and may lack a score
             await self._pass_on_kept([self.counting(call)])
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
-        """Put on the belts what is on disk and has no score yet."""
+        """Queue the answers on disk that lack a score."""
         masked: Counter[str] = Counter()
         for at in range(0, len(kept), _CHUNK):
             missing = await asyncio.to_thread(self._missing_of, kept[at : at + _CHUNK])
-            masked.update(step.name for step, one in missing if SAW_MASKED in one.facts)
+            masked.update(step.name for step, scoring in missing if SAW_MASKED in scoring.facts)
             await self._put(missing)
         for name, count in masked.items():
             logger.warning(
-                "%s scores %s answers as they are on disk, where secrets are masked: what the "
-                "workflow gave is not there any more",
+                "%s scores %s answers with their secrets masked: the original answers are not on "
+                "disk",
                 one_line(name),
                 count,
             )
 
     async def _put(self, scorings: Iterable[tuple[ScoringStep, Scoring]]) -> None:
         for step, scoring in scorings:
-            await step.belt.put(scoring)
+            await step.queue.put(scoring)
 
     def _missing_of(self, calls: Sequence[Call]) -> list[tuple[ScoringStep, Scoring]]:
         if not self._scoring:
             return []
-        by_key = {cell.key: asked for asked, cell in calls}
+        by_key = {cell.key: work_item for work_item, cell in calls}
         return [
-            one
+            scoring
             for key, entry in self._answers.read_many(by_key)
-            for one in self._missing(by_key[key], entry)
+            for scoring in self._missing(by_key[key], entry)
         ]
 
-    def _missing(self, asked: Asked, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.missing(asked, entry)) for step in self._scoring)
+    def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
+        found = ((step, step.missing(work_item, entry)) for step in self._scoring)
         return [(step, scoring) for step, scoring in found if scoring is not None]
 
-    def _scored_masked(self, asked: Asked, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.scored_masked(asked, entry)) for step in self._scoring)
+    def _scored_masked(
+        self, work_item: WorkItem, entry: Entry
+    ) -> list[tuple[ScoringStep, Scoring]]:
+        found = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
         return [(step, scoring) for step, scoring in found if scoring is not None]
 
 
 def secrets_of(*steps: Workflow | Evaluator) -> list[str]:
-    """Return what workflows and evaluators declare to be secret: the values of headers, say."""
-    lists = (step.secrets for step in steps)
-    # A string would be taken for its letters, and mask everything.
-    several = (one for one in lists if isinstance(one, (list, tuple, set, frozenset)))
-    return [text for one in several for text in one if isinstance(text, str)]
+    """Return the secrets that workflows and evaluators declare, for example values of headers."""
+    declared = (step.secrets for step in steps)
+    # A bare string would be read as a list of letters, and mask everything.
+    lists = (secrets for secrets in declared if isinstance(secrets, (list, tuple, set, frozenset)))
+    return [secret for secrets in lists for secret in secrets if isinstance(secret, str)]
 
 
-def _the_only(error: BaseException) -> BaseException:
+def _unwrap_single(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""How does each result of an executor get into the journal, before anybody counts it?"""
+"""Appends each result of an executor to the journal before it counts."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import MASKED, cell_status, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.tracebacks import told_safely, user_traceback
+from limpet.run.executing.tracebacks import safe_traceback, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Mask
@@ -34,32 +34,32 @@ from limpet.types import Cell, CellStatus, Failure, Outcome
 logger = logging.getLogger("limpet.run")
 
 
-class Keeping:
-    """Stands between an executor and a column: appends what finishes, tells the story.
+class Recorder:
+    """Appends what an executor finishes to a column, and writes its events.
 
     A full disk pauses the executor until there is room; a broken disk stops it.
 
     Args:
-        journal: Where it all goes.
-        step: Which column.
-        cell_of: Returns the cell of an input, given its index and itself.
+        journal: The run's journal.
+        step: The step, which names the column.
+        cell_of: Returns the cell of an input, given its index and the input.
         record_of: Makes the public record of an input's output.
-        permanent: What a failure is called that trying again cannot mend.
-        facts_of: Returns what else is known of an outcome.
-        mask: Takes secrets out of what is written; the executor's own hooks hear the original.
-        returned: The fields of the record that came out of the step: only those are masked.
-        costs: Whether a call may have to be paid for: then the story tells when it starts.
-        watcher: Told of what happens.
-        guards: Told of each call that may cost something, and of each outcome that is on disk.
-        generation_of: Returns the generation of an input's record, given its cell and itself.
-        files: Notes which files each call reads.
-        call_of: Returns what tells an input's call from others, and its row, out of which the
-            names of such files may come.
+        permanent: The class of a failure that a retry cannot fix.
+        facts_of: Returns further facts about an outcome.
+        mask: Removes secrets from what is written; the user's hooks get the original.
+        returned: The fields of the record that the step returned: only these are masked.
+        costs: Whether a call may cost money: then an event is written when it starts.
+        watcher: Notified of each attempt and outcome.
+        guards: Notified of each call that may cost money, and of each outcome on disk.
+        generation_of: Returns the generation of an input's record, given its cell and the input.
+        files: Records which files each call reads.
+        call_of: Returns the identity of an input's call, and the row from which the names of files
+            may come.
 
     Attributes:
-        step: Which column.
-        lost: Finished inputs that could not be recorded, with the reason, by their index.
-        error: What was wrong with the disk, if it stopped the run.
+        step: The step, which names the column.
+        lost: Finished inputs that could not be recorded, with the reason, by index.
+        error: The disk's failure, if it stopped the run.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Keeping:
         guards: Guards | None = None,
         generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
         files: WatchedFiles | None = None,
-        call_of: Callable[[Any], tuple[Any, Any]] = lambda one: (id(one), one),
+        call_of: Callable[[Any], tuple[Any, Any]] = lambda value: (id(value), value),
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
@@ -91,8 +91,8 @@ class Keeping:
         self._mask = mask
         self._returned = returned
         self._masked: Counter[int] = Counter()  # in the errors of each input's attempts
-        self._found = 0
-        self._told = False
+        self._secrets_found = 0
+        self._said_masked = False
         self._costs = costs
         self._watcher = watcher
         self._guards = guards
@@ -104,13 +104,13 @@ class Keeping:
         self._column.mask = mask.data
         self._executor: AsyncExecutor[Any, Any] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._own: ExecutorOptions = {}
+        self._user_hooks: ExecutorOptions = {}
 
     def executor(
         self, function: Callable[[Any], Awaitable[Any]], options: ExecutorOptions
     ) -> AsyncExecutor[Any, Any]:
-        """Return an executor that keeps what it does. The caller's own hooks are told too."""
-        self._own = options
+        """Return an executor whose results are recorded. The user's own hooks are called too."""
+        self._user_hooks = options
         hooked: ExecutorOptions = {
             **options,
             "on_complete": self._complete,
@@ -118,23 +118,23 @@ class Keeping:
             "on_attempt_end": self._end,
         }
         self._executor = AsyncExecutor(self._watched(function), **hooked)
-        self._journal.listeners.append(self._hear_trouble)
+        self._journal.listeners.append(self._on_disk_trouble)
         return self._executor
 
     def _watched(
         self, function: Callable[[Any], Awaitable[Any]]
     ) -> Callable[[Any], Awaitable[Any]]:
-        """Return the function, with the files noted that its calls read."""
+        """Return the function with its calls watched for the files they read."""
         files, step = self._files, self.step
         if files is None:
             return function
         watches = files.watches(step)
 
-        async def watched(one: Any) -> Any:
+        async def watched(value: Any) -> Any:
             if watches:
-                return await files.calling(step, *self._call_of(one), lambda: function(one))
+                return await files.calling(step, *self._call_of(value), lambda: function(value))
             with for_nobody():
-                return await function(one)
+                return await function(value)
 
         return watched
 
@@ -145,30 +145,30 @@ class Keeping:
         if self._costs or self._watcher is not None:
             cell = self._cell_of(attempt.index, attempt.input)
         if self._costs:
-            told: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
+            event: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
             if generation := self._generation_of(cell, attempt.input):
-                told["generation"] = generation
-            self._journal.tell("started", step=cell.step, **told)
+                event["generation"] = generation
+            self._journal.tell("started", step=cell.step, **event)
             if self._guards is not None:
                 self._guards.started()
         if self._watcher is not None:
-            _told(self._watcher.started, cell, attempt.number)
-        hook = self._own.get("on_attempt_start")
-        return None if hook is None else _told(hook, attempt)
+            _notify(self._watcher.started, cell, attempt.number)
+        hook = self._user_hooks.get("on_attempt_start")
+        return None if hook is None else _notify(hook, attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
         if attempt.error is not None:
             cell = self._cell_of(attempt.index, attempt.input)
-            self._found = 0
-            met = _met(attempt, self._safe)
-            self._masked[attempt.index] += self._found
-            self._attempts[attempt.index].append(met)
-            told = {"key": cell.key, "id": cell.id, "trial": cell.trial, **met}
-            self._journal.tell("failed", step=cell.step, **told)
+            self._secrets_found = 0
+            facts = _attempt_facts(attempt, self._safe)
+            self._masked[attempt.index] += self._secrets_found
+            self._attempts[attempt.index].append(facts)
+            event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
+            self._journal.tell("failed", step=cell.step, **event)
             if self._watcher is not None:
-                _told(self._watcher.attempt_failed, cell, met)
-        hook = self._own.get("on_attempt_end")
-        return None if hook is None else _told(hook, attempt)
+                _notify(self._watcher.attempt_failed, cell, facts)
+        hook = self._user_hooks.get("on_attempt_end")
+        return None if hook is None else _notify(hook, attempt)
 
     async def _complete(self, finished: Finished[Any, Any]) -> None:
         try:
@@ -181,20 +181,20 @@ class Keeping:
         if MASKED in (recorded.facts or {}):
             self._say_masked(recorded.cell)
         if self._watcher is not None:
-            _told(self._watcher.finished, recorded)
+            _notify(self._watcher.finished, recorded)
         if self._guards is not None:
             self._guards.see(recorded)
         if recorded.failure is None and self._executor is not None:
             self._executor.end_beginning()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
-        hook = self._own.get("on_complete")
+        hook = self._user_hooks.get("on_complete")
         with for_nobody():
             if hook is not None and isawaitable(answer := hook(finished)):
                 await answer
 
     async def _append(self, finished: Finished[Any, Any]) -> Outcome:
-        """Append how an input ended. Whatever is wrong with it, there is a record of it after."""
+        """Append an input's outcome; if it cannot be written, append a failure that says so."""
         try:
             outcome = self._outcome(finished)
             if self._files is not None and finished.error is None:
@@ -204,29 +204,29 @@ class Keeping:
         except (Exception, SystemExit) as error:
             if isinstance(error, JournalError):
                 raise
-            logger.exception("a result could not be put on record; its failure is")
-            failure = Failure("encoding", self._safe(_unrecorded(error)), type(error).__name__)
+            logger.exception("a result could not be recorded; recording a failure instead")
+            failure = Failure("encoding", self._safe(_not_recorded(error)), type(error).__name__)
             cell = self._cell_of(finished.index, finished.input)
             return await self._column.append(Outcome(cell, CellStatus.FAILED, {}, failure=failure))
 
     def _outcome(self, finished: Finished[Any, Any]) -> Outcome:
         attempts = self._attempts.pop(finished.index, [])
-        self._found = self._masked.pop(finished.index, 0)
+        self._secrets_found = self._masked.pop(finished.index, 0)
         failure = None
         record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
             kind = attempts[-1]["class"] if attempts else self._permanent
-            own = kind == "transient" and not _may_pass(finished.error)
+            own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
                 kind = self._permanent if self._permanent != "permanent" else kind
             message = self._safe(text_of(finished.error))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
             failure = Failure(kind, message, type_name, tuple(attempts), traceback)
-            facts |= {MASKED: self._found} if self._found else {}
+            facts |= {MASKED: self._secrets_found} if self._secrets_found else {}
         else:
-            record, said = masked_record(self._mask, record, self._returned)
-            facts |= said
+            record, masked = masked_record(self._mask, record, self._returned)
+            facts |= masked
         details = finished.details
         cell = self._cell_of(finished.index, finished.input)
         return Outcome(
@@ -243,30 +243,30 @@ class Keeping:
     def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         try:
             return dict(self._facts_of(finished) or {})
-        except (Exception, SystemExit):  # what stands beside an answer must not cost the answer
-            logger.exception("what a call used could not be told; what it gave is kept")
+        except (Exception, SystemExit):  # facts beside an answer must not cost the answer
+            logger.exception("could not read the usage of a call; its result is kept")
             return {}
 
     def _safe(self, text: str) -> str:
-        """Return a message or a traceback without secrets; what was found is counted."""
+        """Return a message or a traceback without secrets, and count the secrets."""
         safe, found = self._mask.data(text)
-        self._found += found
+        self._secrets_found += found
         return str(safe)
 
     def _say_masked(self, cell: Cell) -> None:
-        if not self._told:
-            self._told = True
+        if not self._said_masked:
+            self._said_masked = True
             logger.warning(
-                "%s: what came out for %s holds a secret: on disk it is masked; results are scored "
-                "as they are, and secrets=False (in eval.yml: secrets: false) turns masking off",
+                "%s: the result for %s contains a secret, which is masked on disk; evaluators see "
+                "the original. secrets=False (in eval.yml: secrets: false) turns masking off",
                 one_line(cell.step),
                 one_line(cell.id),
             )
 
     # ---- the disk -------------------------------------------------------------------------------
 
-    def _hear_trouble(self, trouble: LimpetError | None) -> None:
-        """On the writer's thread: there is no room, or there is room again."""
+    def _on_disk_trouble(self, trouble: LimpetError | None) -> None:
+        """Handle a full disk, a broken one, or room again; called on the writer's thread."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._react, trouble)
 
@@ -285,36 +285,36 @@ class Keeping:
         self._executor.stop(error)
 
 
-def _told(hook: Callable[..., Any], *news: Any) -> Any:
-    """Tell whoever looks on. What they raise is theirs, and takes nothing from the result."""
+def _notify(hook: Callable[..., Any], *news: Any) -> Any:
+    """Call a user's hook. An exception in it is logged and does not affect the result."""
     home = os.getpid()
     try:
         with for_nobody():
             return hook(*news)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - it is theirs, and said
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
         end_if_forked(home, error)
         name = getattr(hook, "__qualname__", type(hook).__name__)
-        logger.error("%s failed: %s", name, told_safely(error))  # noqa: TRY400 - without secrets
+        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets
         return None
 
 
-def _unrecorded(error: BaseException) -> str:
+def _not_recorded(error: BaseException) -> str:
     return f"the result cannot be recorded: {type(error).__name__}: {text_of(error)}"
 
 
-def _may_pass(error: BaseException) -> bool:
-    """Tell whether it was the provider or the network, and not the user's own code."""
+def _is_external(error: BaseException) -> bool:
+    """Tell whether the provider or the network caused an error, and not the user's code."""
     return isinstance(error, (TransientError, OSError))
 
 
-def _met(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
-    """Return what an attempt met, as plain data without secrets."""
+def _attempt_facts(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
+    """Return an attempt's failure as plain data without secrets."""
     kind = attempt.kind
     if kind is None:
         kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
     else:
         kind_name = kind.value
-    met: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "attempt": attempt.number,
         "class": kind_name,
         "type": type(attempt.error).__name__,
@@ -322,5 +322,5 @@ def _met(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
         "seconds": round(attempt.seconds or 0.0, 6),
     }
     if attempt.retry_in is not None:
-        met["retry_in"] = round(attempt.retry_in, 3)
-    return met
+        facts["retry_in"] = round(attempt.retry_in, 3)
+    return facts

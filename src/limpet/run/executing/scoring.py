@@ -1,4 +1,4 @@
-"""How does an evaluator score the answers that have no score of its yet?"""
+"""How does an evaluator score the answers that it has not scored yet?"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,35 +15,35 @@ from limpet.run.executing.cells import (
     score_record,
     scoring_of,
 )
-from limpet.run.executing.step_queue import Belt
+from limpet.run.executing.returned_values import Remarks, read_scores
+from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.taking import Remarks, taken_scores
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.text import one_line
 from limpet.types import Output
 
-_BELT = 256
+_QUEUE_SIZE = 256
 
 
 class ScoringStep:
     """The step of one evaluator.
 
     Args:
-        runner: Runs it.
-        evaluator: What scores.
+        runner: Runs the step.
+        evaluator: The evaluator.
         fingerprint: Its fingerprint.
-        remarks: Says what was left out.
-        is_left: Tells whether a cell failed before and is not to be tried again, given its step,
-            its key and the generation that is needed.
+        remarks: Reports what was left out.
+        is_given_up: Tells whether a cell failed before and is not retried, given its step, its key
+            and the required generation.
         prices: What a million tokens cost, by model.
 
     Attributes:
-        name: The step's.
-        who: What messages call it.
+        name: The step's name.
+        who: The step's name in messages.
         target: The evaluator.
-        belt: What is to be scored.
-        executor: What runs it; None before.
+        queue: The answers to score.
+        executor: The step's executor; None before `run`.
     """
 
     def __init__(
@@ -52,42 +52,42 @@ class ScoringStep:
         evaluator: Evaluator,
         fingerprint: str,
         remarks: Remarks,
-        is_left: Callable[[str, str, int], bool],
+        is_given_up: Callable[[str, str, int], bool],
         prices: Prices | None = None,
     ) -> None:
         self.name = evaluator.name
         self.who = f"the evaluator {one_line(evaluator.name)}"
-        self.belt: Belt[Scoring] = Belt(_BELT)
+        self.queue: StepQueue[Scoring] = StepQueue(_QUEUE_SIZE)
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
         self.target = evaluator
         self._fingerprint = fingerprint
         self._remarks = remarks
-        self._is_left = is_left
+        self._is_given_up = is_given_up
         self._prices = prices
         self._column = runner.journal.column(evaluator.name)
 
-    def missing(self, asked: Asked, entry: Entry) -> Scoring | None:
-        """Return what is to be done about an answer; None: nothing."""
-        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+    def missing(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
+        """Return what to score for an answer; None if it is scored."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         key = scoring.cell.key
-        needed = self._runner.redos.needed(self.name, asked.item.id, key)
-        if self._is_left(self.name, key, needed) or self._column.reaches(key, needed):
+        needed = self._runner.redos.needed(self.name, work_item.item.id, key)
+        if self._is_given_up(self.name, key, needed) or self._column.reaches(key, needed):
             return None
         return scoring
 
-    def scored_masked(self, asked: Asked, entry: Entry) -> Scoring | None:
-        """Return what is to be scored again: its score is of masked text, here is the original."""
-        scoring = scoring_of(asked, entry, self.target, self._fingerprint)
+    def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
+        """Return what to score again: the score is of masked text, and the original is here."""
+        scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         lines: Iterable[tuple[str, Entry]] = self._column.read_many([scoring.cell.key])
-        return scoring if any(one.facts.get(SAW_MASKED) for _, one in lines) else None
+        return scoring if any(line.facts.get(SAW_MASKED) for _, line in lines) else None
 
     async def run(self) -> None:
-        """Score what comes along the belt, until its end."""
+        """Score what arrives in the queue, until it ends."""
         recorder = self._runner.recorder(
             self.name,
             lambda scoring: scoring.cell,
-            lambda scoring: scoring.asked,
+            lambda scoring: scoring.work_item,
             _record_of,
             permanent="evaluator",
             facts_of=self._facts_of,
@@ -97,17 +97,17 @@ class ScoringStep:
         endpoint = self.target.endpoint
         self.executor = self._runner.executor(recorder, self._score, endpoint)
         try:
-            await self._runner.run(recorder, self.executor, self.belt)
+            await self._runner.run(recorder, self.executor, self.queue)
         finally:
-            self.belt.stop()
+            self.queue.stop()
 
     async def _score(self, scoring: Scoring) -> Output:
         reads = self.target.reads
-        scored = given(scoring.asked.item, scoring.output, scoring.trace, reads)
-        return await run_cell("the evaluator", self.target.call, scored, self._taken)
+        scored = given(scoring.work_item.item, scoring.output, scoring.trace, reads)
+        return await run_cell("the evaluator", self.target.call, scored, self._read_returned)
 
-    def _taken(self, returned: Any) -> Output:
-        return taken_scores(returned, self.name, self._remarks)
+    def _read_returned(self, returned: Any) -> Output:
+        return read_scores(returned, self.name, self._remarks)
 
     def _facts_of(self, done: Finished[Scoring, Output]) -> dict[str, Any]:
         used = usage_facts(output_of(done), self._prices)
@@ -116,4 +116,4 @@ class ScoringStep:
 
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
     output = output_of(done)
-    return score_record(done.input.asked, None if output is None else output.value)
+    return score_record(done.input.work_item, None if output is None else output.value)

@@ -1,4 +1,4 @@
-"""One evaluation: what is asked, what is on disk, doing the rest, and what came out."""
+"""A session of an evaluation: plan, do what is missing, and read back the results."""
 
 import functools
 import json
@@ -43,13 +43,13 @@ from limpet.text import text_of
 logger = logging.getLogger("limpet.run")
 
 
-class Evaluation:
-    """One session of a run, from opening its journal to reading back its results.
+class EvaluationSession:
+    """A session of a run, from opening its journal to reading back its results.
 
-    `open` and `finish` read and write files; `conduct` runs on an event loop.
+    `open` and `finish` read and write files; `execute` runs on an event loop.
 
     Attributes:
-        plan: What will be done; there from `open` on.
+        plan: What the session will do; set by `open`.
     """
 
     plan: Plan
@@ -69,30 +69,37 @@ class Evaluation:
     # ---- before ---------------------------------------------------------------------------------
 
     def look(self) -> Plan:
-        """Make the plan, and change nothing: no lock, no file."""
+        """Return the plan without a lock and without changing a file."""
         return Planner(self._request).look()
 
     def why(self, item: str | None = None) -> Why:
-        """Say what each step is made of, and what differs from what the run has; change nothing.
+        """Explain what each step is made of and how it differs from the run; change nothing.
 
         Args:
-            item: The id of an item whose story is to be told, too.
+            item: The id of an item to explain, too.
 
         Raises:
-            LimpetError: There is no such item.
+            LimpetError: The item does not exist.
         """
         return Planner(self._request).why(item)
 
     def open(self) -> None:
-        """Take the lock, recover what is there, make the plan, and note that a session begins."""
+        """Take the lock, recover the journal, make the plan, and record that a session begins."""
         request, path = self._request, self._request.run
         if path is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="limpet-")
             path = Path(self._temporary.name) / "run"
         self._layout = layout = directory_at(path)
         self._planner = planner = Planner(request, layout)
-        self._steps, self._looks, self._masking = [*planner.steps], planner.looks, planner.masking
-        self._scores = [(one, self._looks.version(one.name)) for one in request.evaluators]
+        self._steps, self._identities, self._masking = (
+            [*planner.steps],
+            planner.identities,
+            planner.masking,
+        )
+        self._scores = [
+            (evaluator, self._identities.version(evaluator.name))
+            for evaluator in request.evaluators
+        ]
         self._journal = journal = Journal(layout, durability=request.durability)
         run_file = RunFile.load(layout)
         there = self._make_plan(journal, run_file)
@@ -101,7 +108,7 @@ class Evaluation:
         planner.note_steps(run_file)
         if self._lookup is not None:
             self._note_items(self._lookup)
-        self._looks.write(journal, planner.clean)
+        self._identities.write(journal, planner.clean)
         columns = {step: layout.column(step) for step in self._steps}
         items = len(run_file.reported(request.items))
         begin_session(journal, run_file, "evaluation", self.plan, columns, items=items, there=there)
@@ -110,42 +117,42 @@ class Evaluation:
             request.watcher.planned(self.plan)
 
     def _make_plan(self, journal: Journal, run_file: RunFile) -> Mapping[str, int]:
-        """Find what is missing; return how many cells of each step need nothing more."""
+        """Find what is missing; return how many cells of each step are done."""
         request, planner = self._request, self._planner
         asks_for_more = request.on_change is not None or bool(request.redo)
         if asks_for_more:
             self._columns = {step: journal.column(step) for step in self._steps}
         planner.note_asked(run_file, self._columns)
         reported = run_file.reported(request.items)
-        self._hash = planner.asked_hash(reported)
+        self._asked_hash = planner.asked_hash(reported)
         records = records_if_complete(
-            self._layout, run_file.complete, self._hash, self._steps, planner.project
+            self._layout, run_file.complete, self._asked_hash, self._steps, planner.project
         )
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = planner.nothing_to_do()
             return dict.fromkeys(self._steps, len(reported) * request.trials)
-        run_file.complete = None  # until it is so again
+        run_file.complete = None  # until it is complete again
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
         if (anew := self.plan.workflow.anew) is not None:
             changed = named(self.plan.workflow.changed)
             logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
-        self._pipeline = self._made_pipeline(journal, self._lookup)
-        # A request that is refused for its form is a matter of its item, not of the run.
+        self._pipeline = self._new_pipeline(journal, self._lookup)
+        # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:
             request.workflow.answered_before = True
         return self._lookup.there
 
-    def _made_pipeline(self, journal: Journal, lookup: Lookup) -> Pipeline:
+    def _new_pipeline(self, journal: Journal, lookup: Lookup) -> Pipeline:
         request, planner = self._request, self._planner
         self._watched = WatchedFiles(
             journal,
             planner.steps,
             planner.project,
             FilesRead(self._layout).last,
-            self._looks.identity,
+            self._identities.identity,
             planner.clean,
         )
         self._watched.begin()
@@ -170,7 +177,7 @@ class Evaluation:
         return pipeline
 
     def _note_items(self, lookup: Lookup) -> None:
-        """Write down what is asked, for those who only read the files."""
+        """Write what is asked to `items.jsonl`, for readers of the files."""
         items, contents = self._request.items, lookup.asked.contents
         try:
             write_items(self._layout, items, contents, lookup.standings())
@@ -181,16 +188,16 @@ class Evaluation:
 
     # ---- the work -------------------------------------------------------------------------------
 
-    async def conduct(self) -> None:
+    async def execute(self) -> None:
         """Do what is missing."""
         if self._pipeline is not None and self._lookup is not None:
-            await self._pipeline.conduct(self._lookup.missing, self._lookup.unscored)
+            await self._pipeline.execute(self._lookup.missing, self._lookup.unscored)
 
     @contextmanager
-    def hearing_signals(self) -> Iterator[None]:
+    def handling_signals(self) -> Iterator[None]:
         """Stop at the first SIGINT, SIGTERM or SIGHUP, and at once at the second.
 
-        The files at the end are written whatever comes, until a third.
+        The output files are still written, unless a third signal arrives.
         """
         with ExitStack() as stack:
             for signum in (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", None)):
@@ -198,14 +205,14 @@ class Evaluation:
             yield
 
     def stop(self, signum: int | None = None) -> None:
-        """Stop, from another thread or a signal's handler."""
+        """Stop the session; safe to call from another thread or a signal handler."""
         if self._pipeline is not None:
             self._pipeline.stop(signum)
 
     # ---- after ----------------------------------------------------------------------------------
 
     def finish(self) -> EvaluationResult:
-        """Read everything back, and write the files for others."""
+        """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
         if self._pipeline is None or self._lookup is None:
@@ -216,8 +223,8 @@ class Evaluation:
                 return self._result(RunReader(self._layout.home), None, run, summary)
             read = functools.partial(_read_later, self._layout.home)
             return EvaluationResult(read, summary, self.plan, run)
-        self._look_again()
-        self._journal.drain()  # what still waits to be written counts too
+        self._record_end_state()
+        self._journal.drain()  # records that wait for the disk count too
         reason, reader = self._pipeline.stop_reason, RunReader(self._layout.home)
         numbers = self._numbers()
         pending: list[tuple[str, Mapping[str, Any]]] = []
@@ -231,10 +238,10 @@ class Evaluation:
 
         items = counted()
         failure = self._write_outputs(items, lambda: self._summary(numbers, reason))
-        for _ in items:  # what could not be written counts all the same
+        for _ in items:  # items that could not be written count too
             pass
         summary = self._summary(numbers, reason)
-        if reason is None and failure is None:  # whatever was lost has run again
+        if reason is None and failure is None:  # damaged records have run again
             self._journal.set_aside_bad_lines()
         self._note_end(summary, pending, reader, wrote=failure is None)
         return self._result(reader, reason or failure, run, summary)
@@ -247,7 +254,7 @@ class Evaluation:
         *,
         wrote: bool,
     ) -> None:
-        """Note what is done of what was asked, and whether that is all."""
+        """Record what is done, and whether that is everything."""
         assert self._journal is not None
         assert self._lookup is not None
         if self._run_file is None:
@@ -264,13 +271,13 @@ class Evaluation:
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def _numbers(self) -> Numbers:
-        return Numbers([one.name for one in self._request.evaluators])
+        return Numbers([evaluator.name for evaluator in self._request.evaluators])
 
     def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
         summary = numbers.summary()
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
-        summary["bad_rows"] = [str(one) for one in self._request.bad_rows]
+        summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         asked, whole = numbers.items // self._request.trials, len(self._request.items)
         if asked < whole:
             summary["selection"] = {"items": asked, "of": whole}
@@ -283,7 +290,7 @@ class Evaluation:
         run: str | None,
         summary: dict[str, Any],
     ) -> EvaluationResult:
-        """Return what came out of what this session was asked for, of all that the run has."""
+        """Return the results of the items that this session selected."""
         places: frozenset[int] | None = None
         selected = self._request.selection.places(self._request.items)
         if len(selected) < len(self._request.items):
@@ -293,25 +300,30 @@ class Evaluation:
                 numbers.add(item)
             summary = self._summary(numbers, reason)
         read = functools.partial(_read_items, reader, places)
-        if run is None:  # its files will be gone
+        if run is None:  # its files are temporary
             read = functools.partial(list, read())
         reader.close()
         return EvaluationResult(read, summary, self.plan, run, reason)
 
-    def hand_over(self, result: EvaluationResult) -> None:
-        """Let others do what they do with the files, while nobody else can move or change them."""
+    def publish(self, result: EvaluationResult) -> None:
+        """Call `on_end` while the run is still locked, and record whether the run is complete."""
         if self._run_file is None:
             return
-        known, self._run_file.complete = self._run_file.complete, None  # until that is done, too
+        known, self._run_file.complete = (
+            self._run_file.complete,
+            None,
+        )  # until `on_end` is done, too
         on_end = self._request.on_end
         if on_end is not None and on_end(result) is False:
             return
         if not self._is_done:
             return
-        if known is None or on_end is not None:  # who may have changed the files, on purpose
+        if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
                 project = self._planner.project
-                known = completed(self._layout, self._hash, self._records, self._steps, project)
+                known = completed(
+                    self._layout, self._asked_hash, self._records, self._steps, project
+                )
             except OSError:
                 return
         self._run_file.complete = known
@@ -321,12 +333,12 @@ class Evaluation:
         results: Iterable[ItemResult],
         summarise: Callable[[], dict[str, Any]],
     ) -> JournalError | None:
-        """Write the files for others; return why they could not be written, if so."""
+        """Write the output files; return the error if that failed."""
         try:
             write_outputs(
                 self._layout,
                 results,
-                [one.name for one in self._request.evaluators],
+                [evaluator.name for evaluator in self._request.evaluators],
                 self._request.trials,
                 summarise,
                 bare=self._request.bare_outputs,
@@ -335,30 +347,30 @@ class Evaluation:
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             failure = kind(
-                f"{self._layout.home}: the files for others could not be written: {error.strerror}",
-                hint="the results are in the columns; make room and run it again",
+                f"{self._layout.home}: the output files cannot be written: {error.strerror}",
+                hint="the results are safe in the columns; free some space and run again",
             )
             logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
             return failure
         return None
 
-    def _look_again(self) -> None:
-        """Look at the steps as the run left them, once, and note what they read."""
+    def _record_end_state(self) -> None:
+        """Inspect the steps once more after the run, and record the files they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._looks.end(self._run_file, watched, self._planner.certain)
+            self._identities.end(self._run_file, watched, self._planner.certain)
 
     def _close_journal(self) -> None:
         if self._journal is None:
             return
         journal, self._journal = self._journal, None
-        self._look_again()
+        self._record_end_state()
         close_session(journal, self._run_file)
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close the journal and remove temporary files."""
         try:
-            with self.hearing_signals():
+            with self.handling_signals():
                 self._close_journal()
         finally:
             if self._temporary is not None:

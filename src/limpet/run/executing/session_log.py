@@ -1,4 +1,4 @@
-"""When did somebody work on this run, and was it cut off?"""
+"""Records in `run.json` when each session began and ended."""
 
 import logging
 import os
@@ -31,18 +31,18 @@ def begin_session(
     items: int | None = None,
     there: Mapping[str, int] | None = None,
 ) -> None:
-    """Write down that a session begins, before anything is spent.
+    """Record that a session begins, before anything is spent.
 
-    What is there at its beginning, and what it plans, is how others tell how far it is.
+    Readers compute its progress from what is done at the beginning and what it plans.
 
     Args:
-        journal: Of the run.
-        run_file: Brought up to date.
+        journal: The run's journal.
+        run_file: The run file to update.
         kind: "evaluation" or "map".
         plan: What the session will do.
         columns: The file of each step's column.
-        items: How many items the run reports of; None: those of the plan.
-        there: How many cells of each step need nothing more; None: those the plan keeps.
+        items: How many items the run reports on; None: those of the plan.
+        there: How many cells of each step are done; None: those the plan keeps.
     """
     run_file.limpet, run_file.kind = version("limpet"), kind
     session = Session(
@@ -73,12 +73,12 @@ def note_ended(
     steps: Mapping[str, Mapping[str, Any]],
     totals: Mapping[str, tuple[int, dict[str, float]]],
 ) -> None:
-    """Write down how many cells of each step are there now, as the summary of the run tells.
+    """Record how many cells of each step are done, from the summary of the run.
 
-    Beside them stand the totals of the session: how often calls were tried again, and what they
-    used.
+    Also record the session's totals: retries and usage.
 
-    A new answer that is as it was before keeps its scores: no line in any file tells of that.
+    A new answer that equals the earlier one keeps its scores, and no line in any file says so:
+    readers cannot count it themselves.
     """
     known = dict(run_file.sessions[-1].steps)
     for name, numbers in steps.items():
@@ -89,20 +89,20 @@ def note_ended(
 
 
 def close_session(journal: Journal, run_file: RunFile | None) -> None:
-    """Write down that the session ended in good order, if it began, and close the journal."""
+    """Record that the session ended properly, if it began, and close the journal."""
     try:
         if run_file is not None:
             run_file.change_session(ended=timestamp())
             journal.tell("ended")
             run_file.write(journal)
-    except JournalError as error:  # all it loses: the next session asks what was in flight
+    except JournalError as error:  # the next session then checks what was in flight
         logger.warning("%s", error)
     finally:
         journal.close()
 
 
 def say_unfinished(journal: Journal, run_file: RunFile, columns: Iterable[Column]) -> None:
-    """Say which calls were in flight when the last session was cut off."""
+    """Warn about calls that were in flight when the last session was cut off."""
     last = run_file.session
     if last is None or last.ended or last.events_at is None:
         return

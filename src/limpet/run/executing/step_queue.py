@@ -8,32 +8,32 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Belt(Generic[T]):
-    """A bounded queue with an end on both sides.
+class StepQueue(Generic[T]):
+    """A bounded queue that either side can end.
 
-    Whoever puts waits while it is full. When the taker has stopped, what is put falls off: its
-    cell is not done, and the next run does it.
+    `put` waits while the queue is full. Once the consumer has stopped, `put` drops the item: its
+    cell stays undone, and the next run does it.
     """
 
-    def __init__(self, most: int) -> None:
-        self._queue: asyncio.Queue[T | None] = asyncio.Queue(most)
+    def __init__(self, size: int) -> None:
+        self._queue: asyncio.Queue[T | None] = asyncio.Queue(size)
         self._stopped = asyncio.Event()
 
-    async def put(self, one: T) -> None:
-        """Put something on, when there is room."""
-        await self._put(one)
+    async def put(self, item: T) -> None:
+        """Add an item as soon as there is room."""
+        await self._put(item)
 
     async def end(self) -> None:
-        """Say that nothing more will come."""
+        """Tell the consumer that no more items follow."""
         await self._put(None)
 
-    async def _put(self, one: T | None) -> None:
+    async def _put(self, item: T | None) -> None:
         if self._stopped.is_set():
             return
         with contextlib.suppress(asyncio.QueueFull):
-            self._queue.put_nowait(one)
+            self._queue.put_nowait(item)
             return
-        put = asyncio.ensure_future(self._queue.put(one))
+        put = asyncio.ensure_future(self._queue.put(item))
         stopped = asyncio.ensure_future(self._stopped.wait())
         try:
             await asyncio.wait({put, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -42,9 +42,9 @@ class Belt(Generic[T]):
             stopped.cancel()
 
     def stop(self) -> None:
-        """Take no more."""
+        """Accept no more items."""
         self._stopped.set()
 
     async def __aiter__(self) -> AsyncIterator[T]:
-        while (one := await self._queue.get()) is not None:
-            yield one
+        while (item := await self._queue.get()) is not None:
+            yield item

@@ -1,6 +1,6 @@
-"""How are the cells of a step run: where, at what pace, and until when?
+"""Runs the cells of a step, with what all steps of a session share.
 
-What all steps of a session share is here: the journal, the pacers, the guards, the stop.
+Shared are the journal, the pacers, the guards and the stop.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
 from limpet.run.executing.pace_events import fixed_pace, tell_pace
-from limpet.run.executing.recorder import Keeping
+from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
-from limpet.run.planning.work_items import Asked
+from limpet.run.planning.work_items import WorkItem
 from limpet.run.progress.watcher import Watcher
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
@@ -32,29 +32,29 @@ from limpet.text import text_of
 from limpet.types import Cell, Output
 from limpet.workflows.protocol import Workflow
 
-_FREE_CONCURRENCY = 32  # of a step that calls nobody
+_FREE_CONCURRENCY = 32  # of a step without an endpoint
 
-GivenT = TypeVar("GivenT")
-TakenT = TypeVar("TakenT")
+InputT = TypeVar("InputT")
+OutputT = TypeVar("OutputT")
 
 
 class StepRunner:
-    """Runs steps, each in an executor of its own.
+    """Runs steps, each in its own executor.
 
     Args:
-        journal: Where everything goes.
-        steps: Every workflow and evaluator of the session.
-        options: For the executors.
+        journal: The run's journal.
+        steps: The workflow and the evaluators of the session.
+        options: Options of the executors.
         stopping: Stops all steps together.
-        guards: See each outcome.
-        masking: What keeps secrets from being written.
-        watcher: Told of what happens.
-        files: Notes which files the calls read.
-        early_stop: The steps that begin with a few cells, which show whether they work at all.
+        guards: Notified of each outcome.
+        masking: Keeps secrets out of what is written.
+        watcher: Notified of progress.
+        files: Records which files the calls read.
+        early_stop: The steps that start with a few cells, to find out whether they work at all.
 
     Attributes:
-        redos: What is to be run again whatever is there.
-        pacers: One for each endpoint.
+        redos: The forced redos.
+        pacers: The pacer of each endpoint.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class StepRunner:
         self.journal = journal
         self.redos = Redos()
         self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
-        self._callers = Counter(one.endpoint for one in steps)
-        # The run hears the signals itself: its steps have to stop together.
+        self._callers = Counter(step.endpoint for step in steps)
+        # The session handles signals itself: its steps must stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._options["classify"] = mistakes_once(options.get("classify"))
         self._stopping = stopping
@@ -89,41 +89,41 @@ class StepRunner:
         self,
         step: str,
         cell_of: Callable[[Any], Cell],
-        asked_of: Callable[[Any], Asked],
+        work_item_of: Callable[[Any], WorkItem],
         record_of: Callable[[Any], dict[str, Any]],
         **more: Any,
-    ) -> Keeping:
-        """Return what records the outcomes of a step.
+    ) -> Recorder:
+        """Return the recorder of a step.
 
         Args:
-            step: Its name.
+            step: The step's name.
             cell_of: Returns the cell of an input.
-            asked_of: Returns the item of an input, in its trial.
-            record_of: Makes the public record of what finished.
-            more: For `Keeping`.
+            work_item_of: Returns the work item of an input.
+            record_of: Makes the public record of a finished input.
+            more: Further arguments of `Recorder`.
         """
-        return Keeping(
+        return Recorder(
             self.journal,
             step,
-            lambda _, given: cell_of(given),
+            lambda _, value: cell_of(value),
             record_of,
             mask=self._masking.results,
             watcher=self._watcher,
             guards=self._guards,
-            generation_of=lambda cell, given: self._generation(cell, asked_of(given)),
+            generation_of=lambda cell, value: self._generation(cell, work_item_of(value)),
             files=self._files,
-            call_of=lambda given: (cell_of(given).key, _row(asked_of(given))),
+            call_of=lambda value: (cell_of(value).key, _row(work_item_of(value))),
             **more,
         )
 
-    def _generation(self, cell: Cell, asked: Asked) -> int:
-        """Return the generation of a cell's next record: it wins over whatever was there."""
-        needed = self.redos.needed(cell.step, asked.item.id, cell.key)
+    def _generation(self, cell: Cell, work_item: WorkItem) -> int:
+        """Return the generation of a cell's next record, above that of any earlier record."""
+        needed = self.redos.needed(cell.step, work_item.item.id, cell.key)
         return max(needed, self.journal.column(cell.step).next_generation(cell.key))
 
     def executor(
         self,
-        recorder: Keeping,
+        recorder: Recorder,
         function: Callable[[Any], Awaitable[Any]],
         endpoint: str | None,
         on_complete: Callable[[Any], Any] | None = None,
@@ -131,10 +131,10 @@ class StepRunner:
         """Return the executor of a step.
 
         Args:
-            recorder: What records its outcomes.
-            function: What is done to each of its inputs.
-            endpoint: Whom its calls are paced with.
-            on_complete: Told of each input that is done, when that is on disk.
+            recorder: The step's recorder.
+            function: The function to call on each input.
+            endpoint: The endpoint that paces the calls; None: no pacer.
+            on_complete: Called with each finished input once it is on disk.
         """
         options: ExecutorOptions = {**self._options, "on_complete": on_complete}
         is_auto = options.get("concurrency") == "auto"
@@ -159,11 +159,11 @@ class StepRunner:
 
     async def run(
         self,
-        recorder: Keeping,
+        recorder: Recorder,
         executor: AsyncExecutor[Any, Any],
         inputs: Iterable[Any] | AsyncIterable[Any],
     ) -> None:
-        """Run all cells of a step; stop the others if that is wanted and it stopped early."""
+        """Run all cells of a step; with `exit_on_error`, an early end stops the other steps."""
         self._stopping.executors.append(executor)
         if recorder.step in self._early_stop:
             executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
@@ -177,33 +177,33 @@ class StepRunner:
                 other.stop(reason)
 
     def close(self) -> None:
-        """Watch the pace no longer."""
+        """Stop watching the pace."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
 
 
 async def run_cell(
     who: str,
-    call: Callable[[GivenT], Awaitable[Any]],
-    given: GivenT,
-    take: Callable[[Any], TakenT],
-) -> TakenT:
-    """Run the function of a cell, here, and take what it returns.
+    call: Callable[[InputT], Awaitable[Any]],
+    value: InputT,
+    read: Callable[[Any], OutputT],
+) -> OutputT:
+    """Call the function of a cell, and read what it returns.
 
-    Every call of a workflow and of an evaluator goes through this one function: an engine that runs
-    them elsewhere, in processes or on other machines, has its place here.
+    Every call of a workflow or an evaluator goes through this function. An engine that runs calls
+    elsewhere, in processes or on other machines, belongs here.
 
     Args:
-        who: What messages call the step.
+        who: The step's name in messages.
         call: The `call` of a workflow or an evaluator.
-        given: What it is given: a copy of its own.
-        take: Makes what is kept of what it returns, before anybody can change it.
+        value: The argument, a copy of the caller's.
+        read: Reads the returned value at once, before other code can change it.
 
     Raises:
-        PermanentError: It wanted to end the process; only its cell fails.
+        PermanentError: The function tried to end the process; only its cell fails.
     """
     try:
-        return take(await call(given))
+        return read(await call(value))
     except (Exception, asyncio.CancelledError):
         raise
     except BaseException as error:
@@ -214,11 +214,11 @@ async def run_cell(
 
 
 def output_of(finished: Finished[Any, Output]) -> Output | None:
-    """Return what came out of a cell; None if it failed."""
+    """Return the output of a cell; None if it failed."""
     output = finished.output
     return output if finished.error is None and isinstance(output, Output) else None
 
 
-def _row(asked: Asked) -> tuple[Any, ...]:
-    item = asked.item
+def _row(work_item: WorkItem) -> tuple[Any, ...]:
+    item = work_item.item
     return item.id, item.input, item.row

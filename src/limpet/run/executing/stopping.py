@@ -1,4 +1,4 @@
-"""How does a session stop before its end: all its steps together, and why?"""
+"""Stops all steps of a session together, and remembers why."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from limpet.errors import InterruptedRunError
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.journal.journal import Journal
-from limpet.run.executing.step_task import HeldOpen
+from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.progress.watcher import Watcher
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
@@ -19,18 +19,18 @@ logger = logging.getLogger("limpet.run")
 
 
 class Stopping:
-    """Stops the steps of a session when it is asked to, and says so.
+    """Stops the steps of a session on request, and reports it.
 
     Args:
-        journal: Where it is told.
-        masking: What keeps secrets from being told.
-        watcher: Told too.
-        grace_s: How long calls in flight may go on once it is asked.
+        journal: The run's journal.
+        masking: Keeps secrets out of events.
+        watcher: Notified of the stop.
+        grace_s: How long calls in flight may continue after a request.
 
     Attributes:
-        reason: Why it stopped before all cells were done; None if it did not.
-        loop: The event loop of the session, once it runs.
-        executors: Those of the steps.
+        reason: Why the session stopped before all cells were done; None if it did not.
+        loop: The session's event loop, once it runs.
+        executors: The executors of the steps.
         opening: The step that is being opened.
     """
 
@@ -40,44 +40,44 @@ class Stopping:
         self.reason: Exception | None = None
         self.loop: asyncio.AbstractEventLoop | None = None
         self.executors: list[AsyncExecutor[Any, Any]] = []
-        self.opening: HeldOpen | None = None
+        self.opening: OpenedStep | None = None
         self._journal = journal
         self._masking = masking
         self._watcher = watcher
         self._grace_s = grace_s
-        self._asked = 0
+        self._requests = 0
 
-    def ask(self, signum: int | None = None) -> None:
-        """Stop, from any thread: asked once, calls in flight may end; asked again, at once.
+    def request_stop(self, signum: int | None = None) -> None:
+        """Stop, from any thread: a first request lets calls in flight finish, a second does not.
 
-        SIGTERM is the wish of a machine that will not wait long: then the grace is short. What is
-        finished and cannot be written, as the disk is full, waits for room no longer than that.
+        After SIGTERM the grace is short: whoever sent it will not wait long. Results that cannot be
+        written because the disk is full wait no longer than that for space.
         """
-        reason = InterruptedRunError("the run was interrupted", hint="run it again to go on")
+        reason = InterruptedRunError("the run was interrupted", hint="run it again to resume")
         reason.signum = signum
-        self._asked += 1
-        grace_s = self._grace_s if self._asked == 1 else 0.0
+        self._requests += 1
+        grace_s = self._grace_s if self._requests == 1 else 0.0
         if signum not in (None, signal.SIGINT):
             grace_s = min(grace_s, STOP_GRACE_S)
-        # Sooner than the calls, so that those who wait for it are told before they are cancelled.
+        # Shorter than for the calls: what waits for the disk must fail before it is cancelled.
         room_s = grace_s / 2
         if room_s < math.inf:
             self._journal.hurry(room_s)
-        # Said at once, and not by the event loop: user code may be blocking it.
+        # At once, not on the event loop: user code may be blocking it.
         self.because(reason)
         if self._journal.waits_for_room:
-            logger.warning("what is finished waits for room on the disk%s", _how_long(room_s))
+            logger.warning("finished results wait for space on the disk%s", _time_limit(room_s))
         if self.loop is not None and not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self._stop_all, reason, grace_s)
 
     def stop(self, reason: Exception) -> None:
-        """Stop for a reason of the run's own, on its event loop: calls in flight may end."""
+        """Stop for a reason of the run's own, on its event loop. Calls in flight may finish."""
         if self.because(reason):
-            self._asked += 1  # whoever asks now does not want to wait
+            self._requests += 1  # the user's first request then stops at once
             self._stop_all(reason, self._grace_s)
 
     def because(self, reason: Exception) -> bool:
-        """Say why it stops; return False if that has been said already."""
+        """Set the reason and report it; return False if there is one already."""
         if self.reason is not None:
             return False
         self.reason = reason
@@ -88,12 +88,12 @@ class Stopping:
 
     def _stop_all(self, reason: Exception, grace_s: float) -> None:
         if self.opening is not None:
-            self.opening.give_up_opening()  # nothing has been sent yet
+            self.opening.give_up_opening()  # no call has been made yet
         for executor in self.executors:
             executor.stop(reason, grace_s=grace_s)
 
 
-def _how_long(room_s: float) -> str:
+def _time_limit(room_s: float) -> str:
     if room_s == math.inf:
-        return "; make some, or stop it again to give that up"
+        return "; free some, or stop again to give them up"
     return f", {room_s:g} s at most" if room_s else " no longer"

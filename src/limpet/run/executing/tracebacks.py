@@ -1,13 +1,12 @@
-"""Where in the user's own code did it go wrong?
+"""Where in the user's code did it fail?
 
-A traceback as Python prints it, without the frames of limpet, of the standard library and of
-installed packages, unless there are no others: whoever reads it looks for a line of theirs.
+A traceback as Python prints it, without the frames of limpet, the standard library and installed
+packages, unless there are no others: the reader looks for a line of their own.
 
-It is kept for every failure, and exceptions are hostile: recursion gives thousands of frames, a
-message may be a whole response, attributes may be overridden. So all of it is bounded, attributes
-are read past whatever overrides them, and making it never raises. Source lines may hold keys that
-somebody wrote into the code: literals that look like one are left out. Secrets that are known by
-their value are masked by whoever keeps the text.
+It is recorded for every failure, and exceptions are hostile: recursion gives thousands of frames, a
+message may be a whole response, attributes may be overridden. So everything is bounded, attributes
+are read past overrides, and formatting never raises. Source lines may contain hard-coded keys:
+literals that look like keys are left out. The caller masks secrets that are known by value.
 """
 
 import functools
@@ -48,31 +47,31 @@ _LITERALS = (
 )
 
 
-def told_safely(error: BaseException) -> str:
-    """Return what an exception of the user's says, with its traceback and without secrets.
+def safe_traceback(error: BaseException) -> str:
+    """Return the traceback of a user's exception without secrets.
 
-    For a log: what `logging` itself writes of an exception nobody has masked.
+    For the log: a traceback that `logging` writes itself is not masked.
     """
-    name, told = type(error).__name__, text_of(error)
-    text = user_traceback(error) or (f"{name}: {told}" if told else name)
+    name, message = type(error).__name__, text_of(error)
+    text = user_traceback(error) or (f"{name}: {message}" if message else name)
     return by_environment().certain.text(text)
 
 
 def user_traceback(error: BaseException) -> str:
     """Return the traceback of an exception with its causes; empty if there are no frames."""
     try:
-        told = _Told()
-        lines = list(told.chain(error, _MOST_LEVELS))
-    except Exception:  # noqa: BLE001 - an exception may be hostile in ways nobody foresees
+        formatter = _Formatter()
+        lines = list(formatter.chain(error, _MOST_LEVELS))
+    except Exception:  # noqa: BLE001 - an exception may be hostile in unforeseen ways
         return ""
-    return _bounded(lines) if told.frames else ""
+    return _bounded(lines) if formatter.frames else ""
 
 
-class _Told:
-    """What was told of one exception and those that hang on it.
+class _Formatter:
+    """Formats an exception with its causes.
 
     Attributes:
-        frames: How many frames were shown.
+        frames: How many frames were formatted.
     """
 
     def __init__(self) -> None:
@@ -80,20 +79,22 @@ class _Told:
         self._seen: set[int] = set()
 
     def chain(self, error: BaseException, levels: int) -> Iterator[str]:
-        """Yield the lines of an exception, what led to it first."""
+        """Yield the lines of an exception, its causes first."""
         links: list[tuple[BaseException, str]] = []
-        one: BaseException | None = error
+        current: BaseException | None = error
         link = ""
-        while one is not None and id(one) not in self._seen and len(links) < _MOST_IN_CHAIN:
-            self._seen.add(id(one))
-            links.append((one, link))
-            one, link = _before(one)
-        for one, link in reversed(links):
-            yield from self._alone(one, levels)
+        while current is not None and id(current) not in self._seen:
+            if len(links) == _MOST_IN_CHAIN:
+                break
+            self._seen.add(id(current))
+            links.append((current, link))
+            current, link = _before(current)
+        for current, link in reversed(links):
+            yield from self._single(current, levels)
             if link:
                 yield from ("", link, "")
 
-    def _alone(self, error: BaseException, levels: int) -> Iterator[str]:
+    def _single(self, error: BaseException, levels: int) -> Iterator[str]:
         frames, left_out = _frames_of(error)
         self.frames += len(frames)
         if frames:
@@ -104,8 +105,8 @@ class _Told:
             yield f'  File "{file}", line {line}, in {name}'
             if source:
                 yield f"    {source}"
-        said = _cut(text_of(error), _MOST_MESSAGE)
-        yield f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = _cut(text_of(error), _MOST_MESSAGE)
+        yield f"{type(error).__name__}: {message}" if message else type(error).__name__
         yield from _notes(error)
         if isinstance(error, BaseExceptionGroup):
             yield from self._group(error, levels)
@@ -113,13 +114,13 @@ class _Told:
     def _group(self, error: BaseExceptionGroup[Any], levels: int) -> Iterator[str]:
         inner = BaseExceptionGroup.exceptions.__get__(error)
         shown = inner[:_MOST_IN_GROUP] if levels > 0 else ()
-        for number, one in enumerate(shown, 1):
+        for number, exception in enumerate(shown, 1):
             yield f"  ---- {number} of {len(inner)} ----"
-            yield from (f"  {line}" for line in self.chain(one, levels - 1))
+            yield from (f"  {line}" for line in self.chain(exception, levels - 1))
 
 
 def _before(error: BaseException) -> tuple[BaseException | None, str]:
-    """Return what led to an exception, and how."""
+    """Return the cause or context of an exception, and the line that introduces it."""
     if (cause := _own(error, "__cause__")) is not None:
         return cause, _CAUSE
     if _own(error, "__suppress_context__"):
@@ -128,7 +129,7 @@ def _before(error: BaseException) -> tuple[BaseException | None, str]:
 
 
 def _own(error: BaseException, name: str) -> Any:
-    """Read what Python itself keeps of an exception, whatever its class says."""
+    """Read an attribute of BaseException past overrides in the exception's class."""
     return BaseException.__dict__[name].__get__(error)
 
 
@@ -143,8 +144,8 @@ def _notes(error: BaseException) -> Iterator[str]:
 # ---- frames --------------------------------------------------------------------------------------
 
 
-class _Some:
-    """The first few of a row, and the last."""
+class _FewFrames:
+    """The first and last few frames of a traceback."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -157,23 +158,23 @@ class _Some:
         into.append((frame, line))
 
     def shown(self) -> list[tuple[str, int, str, str]]:
-        return [_shown(frame, line) for frame, line in (*self._first, *self._last)]
+        return [_source_line(frame, line) for frame, line in (*self._first, *self._last)]
 
 
 def _frames_of(error: BaseException) -> tuple[list[tuple[str, int, str, str]], int]:
-    """Return the frames to show of an exception, and how many are left out between them."""
-    found = {_USER: _Some(), _LIBRARY: _Some(), _OURS: _Some()}
+    """Return the frames to show, and how many are left out between them."""
+    frames_by = {_USER: _FewFrames(), _LIBRARY: _FewFrames(), _OURS: _FewFrames()}
     at: TracebackType | None = _own(error, "__traceback__")
     for _ in range(_MOST_WALKED):
         if at is None:
             break
-        found[_whose(at.tb_frame.f_code.co_filename)].add(at.tb_frame, at.tb_lineno)
+        frames_by[_whose(at.tb_frame.f_code.co_filename)].add(at.tb_frame, at.tb_lineno)
         at = at.tb_next
-    told = found[_USER] if found[_USER].count else found[_LIBRARY]
-    if not told.count and not isinstance(error, LimpetError):
-        told = found[_OURS]
-    frames = told.shown()
-    return frames, told.count - len(frames)
+    few = frames_by[_USER] if frames_by[_USER].count else frames_by[_LIBRARY]
+    if not few.count and not isinstance(error, LimpetError):
+        few = frames_by[_OURS]
+    frames = few.shown()
+    return frames, few.count - len(frames)
 
 
 @functools.lru_cache(1000)
@@ -185,25 +186,30 @@ def _whose(file: str) -> str:
     return _USER
 
 
-def _shown(frame: FrameType, line: int) -> tuple[str, int, str, str]:
+def _source_line(frame: FrameType, line: int) -> tuple[str, int, str, str]:
     code = frame.f_code
     try:
         source = linecache.getline(code.co_filename, line, frame.f_globals).strip()
     except Exception:  # noqa: BLE001 - a module's own loader may raise anything
         source = ""
-    return _short(code.co_filename), line, code.co_qualname, _without_keys(_cut(source, _MOST_LINE))
+    return (
+        _relative_path(code.co_filename),
+        line,
+        code.co_qualname,
+        _without_secrets(_cut(source, _MOST_LINE)),
+    )
 
 
-def _short(file: str) -> str:
-    """Return a path as one would type it from here."""
+def _relative_path(file: str) -> str:
+    """Return a path relative to the working directory, if it is below it."""
     try:
         here = str(Path.cwd()) + os.sep
-    except OSError:  # it is gone
+    except OSError:  # the directory was deleted
         return file
     return file.removeprefix(here)
 
 
-def _without_keys(source: str) -> str:
+def _without_secrets(source: str) -> str:
     for literal in _LITERALS:
         source = literal.sub(r"\1\2…\2", source)
     return source
@@ -213,7 +219,7 @@ def _without_keys(source: str) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the beginning of a text, cut between words: half a secret is not known as one."""
+    """Return the beginning of a text, cut between words: masking misses half a secret."""
     if len(text) <= most:
         return text
     words = re.match(r".*\s", text[:most], re.DOTALL)
@@ -221,7 +227,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def _bounded(lines: list[str]) -> str:
-    """Return the lines as one text: if they are too many, the first and the last of them."""
+    """Join the lines; if the text is too long, keep the first and the last of them."""
     text = "\n".join(lines)
     if len(text) <= _MOST_CHARACTERS:
         return text

@@ -1,4 +1,4 @@
-"""Which files does this session read, and how does that get to the disk before the results?"""
+"""Records which files the steps of this session read, before their results are written."""
 
 import asyncio
 import logging
@@ -37,20 +37,20 @@ def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
         for step in steps
         for thing in code_of(step).values()
     ]
-    return Project([Path.cwd(), *(Path(one).parent for one in homes if one)], without)
+    return Project([Path.cwd(), *(Path(home).parent for home in homes if home)], without)
 
 
 class WatchedFiles:
-    """What the steps of one session read.
+    """The files that the steps of a session read.
 
     Args:
-        journal: Where that is noted.
-        steps: Each step by its name; only those with code of the user's are watched.
-        project: Whose files count.
-        last: The number of the last line that is there.
-        identity_of: Returns what a step is: what its modules read as they were imported, and
-            what its functions read for other steps, counts for it.
-        clean: Takes secrets out of a text.
+        journal: The run's journal.
+        steps: Each step by name; only steps with the user's code are watched.
+        project: The project whose files count.
+        last: The number of the last line in `files.jsonl`.
+        identity_of: Returns the identity of a step: what its modules read during import, and what
+            its functions read for other steps, counts for it.
+        clean: Removes secrets from text.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class WatchedFiles:
         reads = [
             StepReads(name, code, _named(read_by(code), project))
             for name, code in {
-                name: identity_of(name).code for name, one in steps.items() if code_of(one)
+                name: identity_of(name).code for name, step in steps.items() if code_of(step)
             }.items()
         ]
         self._watch = Watch(project, reads)
@@ -88,7 +88,7 @@ class WatchedFiles:
                     step.read(str(name), says, None)
 
     def begin(self) -> None:
-        """Listen from now on."""
+        """Start listening."""
         if self._watch.steps:
             listen(self._watch)
 
@@ -98,7 +98,7 @@ class WatchedFiles:
 
     @contextmanager
     def setting_up(self, step: str) -> Iterator[None]:
-        """Note what is read in this context as read for all calls of a step."""
+        """Record files read in this context for all calls of a step."""
         if not self.watches(step):
             yield
             return
@@ -108,10 +108,10 @@ class WatchedFiles:
     async def calling(
         self, step: str, cell: Any, row: Any, function: Callable[[], Awaitable[Any]]
     ) -> Any:
-        """Call a function, and note what it reads as read for a cell, out of its row."""
+        """Call a function, and record the files it reads for a cell and its row."""
         call, token = self._watch.begin(step, row)
         before = self._calls.get((step, cell))
-        if before is not None:  # tried again, or asked twice at a time
+        if before is not None:  # a retry, or two calls at once
             call.files |= before.files
             call.is_cut |= before.is_cut
         self._calls[step, cell] = call
@@ -121,14 +121,14 @@ class WatchedFiles:
             self._watch.end(call, token)
 
     async def facts(self, step: str, cell: Any) -> dict[str, Any]:
-        """Return what is to be said of a cell's record; what it refers to is on disk then."""
+        """Return the facts for a cell's record, once the lines they refer to are on disk."""
         call = self._calls.get((step, cell))
         if call is None:
             return {}
-        if not isinstance(cell, int):  # an object's place, which other inputs may share
+        if not isinstance(cell, int):  # an object's id, which other inputs may share
             del self._calls[step, cell]
-        # Those of others, too, that wait for the disk: this record will say that they are there.
-        self._waiting = [one for one in self._waiting if not one.done()] + self._notes()
+        # Also wait for lines of other cells: this record will refer to them.
+        self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
         if self._waiting:
             await asyncio.gather(*self._waiting)
         files = {name: says for name, says in call.files.items() if name not in self._marked}
@@ -140,7 +140,7 @@ class WatchedFiles:
         return facts
 
     def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
-        """Write down what is new; return what to wait for."""
+        """Write new lines; return the writes to wait for."""
         with unwatched():
             return self._noted(wait=wait)
 
@@ -148,34 +148,35 @@ class WatchedFiles:
         notes = []
         for step in self._watch.steps.values():
             while step.new:
-                one = step.new.pop(0)
+                read = step.new.pop(0)
                 self._last += 1
-                record = {name: value for name, value in one._asdict().items() if value is not None}
-                record |= self._text_of(one)
+                fields = read._asdict().items()
+                record = {name: value for name, value in fields if value is not None}
+                record |= self._text_of(read)
                 notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
         return [*notes, *self._written(wait=wait)]
 
     def _written(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
-        """Mark what was written, and says something else now: that is the run's own doing."""
+        """Mark files that the run itself wrote and changed."""
         notes = []
         for name, before in list(self._watch.written.items()):
-            said = [step.knows(name) for step in self._watch.steps.values()]
+            known = [step.knows(name) for step in self._watch.steps.values()]
             folder = f"{name.rpartition('/')[0]}/"
             is_listed = any(step.knows(folder) for step in self._watch.steps.values())
-            if name in self._marked or not (is_listed or any(one is not None for one in said)):
+            if name in self._marked or not (is_listed or any(says is not None for says in known)):
                 continue
-            if {self._watch.project.says(name), *said} - {before, None}:
+            if {self._watch.project.says(name), *known} - {before, None}:
                 self._marked.add(name)
                 self._watch.project.own.add(name)
                 notes.append(self._mark("", "written", name, wait=wait))
         return notes
 
-    def _text_of(self, one: Read) -> dict[str, str]:
-        """Return the text of a file that is not one of many, so that a difference can be shown."""
-        mark = (one.file, one.says)
-        if one.word is not None or mark in self._texts or len(self._texts) >= _MOST_TEXTS:
+    def _text_of(self, read: Read) -> dict[str, str]:
+        """Return the text of a file, unless it is one of many, so that a diff can be shown."""
+        mark = (read.file, read.says)
+        if read.word is not None or mark in self._texts or len(self._texts) >= _MOST_TEXTS:
             return {}
-        text = self._watch.project.text(one.file, one.says, LONGEST_TEXT)
+        text = self._watch.project.text(read.file, read.says, LONGEST_TEXT)
         self._texts.add(mark)
         return {} if text is None else {"text": self._clean(without_settings(text))}
 
@@ -189,10 +190,10 @@ class WatchedFiles:
         return self._journal.note_file(facts, record, wait=wait)
 
     def end(self, changing: Collection[str] = ()) -> None:
-        """Listen no more; write down what is not yet.
+        """Stop listening, and write what is not on disk yet.
 
         Args:
-            changing: Steps that hold something which changes, and may be a cache.
+            changing: Steps with state, which may be a cache.
         """
         if not self._watch.steps or self._ended:
             return
@@ -200,7 +201,7 @@ class WatchedFiles:
         stop_listening(self._watch)
         self._notes(wait=False)
         while missed:
-            logger.warning("a file was opened and could not be noted: %s", missed.popleft())
+            logger.warning("a file that was read could not be recorded: %s", missed.popleft())
         for step in self._watch.steps.values():
             for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
                 self._mark(step.step, "afresh", name, wait=False)

@@ -1,1 +1,1 @@
-"""What is asked, what is there, what is missing, what changed."""
+"""Planning: what is asked, what is on disk, what is missing, what changed."""

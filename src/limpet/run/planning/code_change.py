@@ -1,7 +1,7 @@
 """Do the results on disk still belong to this function?
 
-If they do not, somebody must say what to do about them: make them anew, or keep them. Of a
-workflow's answers so few are made anew without a question that it would cost more than they do.
+If not, the user decides whether to make them again or to keep them. A few cheap answers of a
+workflow are made again without asking: the question would cost more than they do.
 """
 
 import math
@@ -23,19 +23,19 @@ _WORDS = {"workflow": ("answers", "items"), "function": ("results", "inputs")}
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """What a function is: one hash, and the parts it is made of."""
+    """The fingerprint of a function: one hash, and the parts it covers."""
 
     whole: str
     parts: dict[str, str]
 
 
 class Settled(NamedTuple):
-    """What counts after a change.
+    """Which results count after a change.
 
     Attributes:
-        fingerprints: For each input, that of the function whose result counts.
-        anew: What is made anew without asking; None: nothing is.
-        changed: The names of what changed since that was made.
+        fingerprints: For each input, the fingerprint of the function whose result counts.
+        anew: The answers made again without asking; None: there are none.
+        changed: The names of what changed since they were made.
     """
 
     fingerprints: list[str]
@@ -44,11 +44,11 @@ class Settled(NamedTuple):
 
 
 def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
-    """Return what it takes to make answers anew; None: so much that a person is asked.
+    """Return the effort to make answers again; None: too much to do without asking.
 
     Args:
-        answers: How many.
-        read: The facts of each, not looked at where there are too many.
+        answers: The number of answers.
+        read: The facts of each answer, not read if there are too many.
     """
     if answers > MOST_ANSWERS:
         return None
@@ -57,11 +57,11 @@ def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
 
 
 def took(read: Iterable[Mapping[str, Any]]) -> Anew:
-    """Return what answers took, by their facts. A cost that is not known does not count."""
-    facts = list(read)
-    seconds = round(math.fsum(one.get("seconds") or 0.0 for one in facts), 6)
-    cost = round(math.fsum((one.get("usage") or {}).get("cost") or 0.0 for one in facts), 6)
-    return Anew(len(facts), seconds, cost)
+    """Return the effort that answers took. An unknown cost counts as nothing."""
+    answers = list(read)
+    seconds = round(math.fsum(facts.get("seconds") or 0.0 for facts in answers), 6)
+    costs = ((facts.get("usage") or {}).get("cost") or 0.0 for facts in answers)
+    return Anew(len(answers), seconds, round(math.fsum(costs), 6))
 
 
 def settle_change(
@@ -78,24 +78,25 @@ def settle_change(
     """Find, for each input, the fingerprint of the function whose result counts.
 
     Args:
-        run_file: What earlier sessions left; brought up to date.
-        now: The function as it is.
-        done_under: Which of the inputs have a result under a fingerprint.
-        asked: How many inputs there are.
-        on_change: What to do about results of another function.
-        exempt: Inputs of which this is no question now: whatever result they have counts.
-        stale_under: Which of the inputs have a result under a fingerprint that was made of files
-            that say something else now, each with the files; of those nobody decided about.
-        small: Given the inputs in question, each with the fingerprint of its result, returns what
-            it takes to make them anew; None: so much that a person is asked.
-        what: What changed, for people.
+        run_file: The run file to update.
+        now: The function as it is now.
+        done_under: Returns the inputs with a result under a fingerprint.
+        asked: The number of inputs.
+        on_change: What to do with results of another version.
+        exempt: Inputs that need no decision now: any result they have counts.
+        stale_under: Returns the inputs whose result under a fingerprint was made from files that
+            changed without a decision, each with the files.
+        small: Returns the effort to make the given inputs again, each with the fingerprint of its
+            result; None: too much to do without asking.
+        what: What changed, for messages.
 
     Raises:
-        FunctionChangedError: Some inputs have only those, and nobody ever said what to do.
+        FunctionChangedError: Some inputs have only results of another version, and `on_change` was
+            never given.
     """
     known, decided = run_file.functions, run_file.decided
     here = done_under(now.whole)
-    others = reversed([whole for whole in known if whole != now.whole])  # the latest first
+    others = reversed([whole for whole in known if whole != now.whole])  # latest first
     elsewhere = _elsewhere(others, done_under, here) if len(here) < asked else {}
     choice = on_change or decided.get(now.whole)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
@@ -110,7 +111,7 @@ def settle_change(
         stale = {place: names for place, names in stale.items() if place not in exempt}
         files = sorted({name for names in stale.values() for name in names})
         done |= {place: kept.get(place, now.whole) for place in stale}
-    # Of a version long ago, only that it was another is known.
+    # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *files]
     anew = small(done) if done else None
     if done and anew is None:
@@ -118,13 +119,13 @@ def settle_change(
         error.files, error.before = files, before if before is not None else now.parts
         raise error
     if in_question and (on_change is not None or before is not None):
-        decided.clear()  # what was kept once was another version's
+        decided.clear()  # earlier decisions were about another version
     if in_question and on_change is not None:
-        decided[now.whole] = on_change  # an interrupted run goes on as it was decided
+        decided[now.whole] = on_change  # an interrupted run resumes with this decision
     known.pop(now.whole, None)
-    known[now.whole] = now.parts  # to the end: it is the latest now
+    known[now.whole] = now.parts  # moved to the end: it is the latest
     for other in list(known)[:-_MOST_VERSIONS]:
-        known[other] = {}  # that there was one must stay: it has answers
+        known[other] = {}  # the fingerprint is kept: it has answers
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
     return Settled([elsewhere.get(place, now.whole) for place in range(asked)], anew, changed)
@@ -161,12 +162,12 @@ def _question(
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
     since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
-    told = named(changed)
-    text = f"{told} changed {since}"
+    names = named(changed)
+    text = f"{names} changed {since}"
     if is_other:
-        text = f"the {what} changed {since}" + (f": {told}" if told else "")
+        text = f"the {what} changed {since}" + (f": {names}" if names else "")
     return FunctionChangedError(
         text,
-        hint='on_change="redo" makes them again (the old ones stay in the file); '
+        hint='on_change="redo" makes them again (the old results stay in the file); '
         'on_change="keep" keeps them and runs only what is missing',
     )

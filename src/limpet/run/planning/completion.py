@@ -1,9 +1,9 @@
-"""Was all of this done before?
+"""Is the run already complete?
 
-Looking up every cell of a hundred thousand items takes seconds. A run that ended with nothing left
-to do writes down what it was asked, as one hash, and a checksum of each of its files, columns and
-all. Asked the same again, with every byte of them as it was, there is nothing to look up: a flipped
-bit changes no size and no time, so the bytes are what is compared.
+Looking up every cell of a hundred thousand items takes seconds. A complete run records a hash of
+what was asked, and a checksum of each of its files, including the columns. When the same is asked
+again and every byte is the same, nothing needs to be looked up. Bytes are compared because a
+flipped bit changes neither size nor time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,24 +30,24 @@ def asked_hash(
     trials: int,
     options: Sequence[Any],
 ) -> str:
-    """Return a hash of everything that decides which cells there are, and of the files' shape."""
+    """Return a hash of everything that decides the cells and the shape of the output files."""
     return digest(list(versions.items()), trials, list(options), items_digest(items))
 
 
 def completed(
     layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str], project: Project
 ) -> Completion:
-    """Return the note that a run is complete.
+    """Return the record that a run is complete.
 
     Args:
-        layout: Where its files lie.
-        asked: What `asked_hash` says.
-        records: How many each column has, by its step.
-        steps: All of them.
-        project: Whose files the results may depend on.
+        layout: The run's layout.
+        asked: The hash of what was asked.
+        records: The number of records of each step.
+        steps: The names of all steps.
+        project: The project whose files the results may depend on.
 
     Raises:
-        OSError: One of its files cannot be read.
+        OSError: A file cannot be read.
     """
     columns = {step: [records[step], layout.column(step).stat().st_size] for step in steps}
     return Completion(asked, columns, _checksums(layout, steps), FilesRead(layout).state(project))
@@ -60,9 +60,9 @@ def records_if_complete(
     steps: Sequence[str],
     project: Project,
 ) -> dict[str, int] | None:
-    """Return how many records each step has, in a run with nothing left to do.
+    """Return the number of records of each step if the run is complete.
 
-    None if it was asked something else, did not end so, or is not as it was then.
+    None if something else is asked, the run did not complete, or its files have changed.
     """
     if known is None or known.asked != asked or not is_whole(layout):
         return None
@@ -70,7 +70,7 @@ def records_if_complete(
         records = {step: known.columns[step][0] for step in steps}
         is_same = known == completed(layout, asked, records, steps, project)
     except (OSError, JournalError, KeyError, IndexError):
-        # A file is gone, or damaged, or something else stands in its place.
+        # A file is missing, damaged, or not a regular file.
         return None
     return records if is_same else None
 

@@ -1,6 +1,6 @@
 """What of an evaluation is on disk, and what is missing?
 
-Only looks: with readers it is what `plan` needs, with a journal's own columns what a run needs.
+Changes nothing: `plan` passes it readers, and a run the columns of its journal.
 """
 
 import functools
@@ -16,7 +16,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.run.executing.cells import Call, scoring_of
-from limpet.run.planning.cells import Calls, Keys
+from limpet.run.planning.calls import Calls, Keys
 from limpet.run.planning.code_change import (
     Fingerprint,
     settle_change,
@@ -25,16 +25,16 @@ from limpet.run.planning.code_change import (
 )
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import EARLIER_FILES, Standing
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Anew, Plan, StepPlan
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale import StaleRecords
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
 
 _CHUNK = 1_000
-_MOST_ADDED_UP = 10_000  # of more, what they took is not said: the question must not wait
+_MOST_ADDED_UP = 10_000  # beyond this, the question does not state the effort: reading takes long
 
 
 class Lookup:
@@ -42,57 +42,59 @@ class Lookup:
 
     Args:
         request: What is asked.
-        looks: What each step is.
+        identities: The identities of the steps.
         columns: The column of each step.
-        layout: Where the failures lie.
-        run_file: What earlier sessions left; brought up to date. Which items are reported of, and
-            what is to be run again, stands there already.
-        project: Whose files the steps may have read.
+        layout: The run's layout.
+        run_file: The run file to update; its selections and redos include this session's.
+        project: The project whose files the steps may have read.
 
     Attributes:
-        asked: Each item that is reported of, in each trial.
-        keys: The key of each, under the workflow as it is now.
-        standing: By one of these, the key of an earlier version's answer, which counts until there
-            is one under the key itself, and which version that is.
-        missing: Those the workflow has to answer in this session.
-        unscored: Those that are answered, and lack a score.
-        left: Steps and keys that failed before and are not to be tried again, with the generation
+        asked: The work items that the run reports on.
+        keys: The key of each work item under the workflow as it is now.
+        standing: By key, the key and version of an earlier answer that counts until there is an
+            answer under the key itself.
+        missing: The calls that the workflow has to answer in this session.
+        unscored: The calls that are answered and lack a score.
+        left: Cells that failed before and are not retried, by step and key, with the generation
             in which they failed.
-        redos: What is to be run again whatever is there.
-        there: How many cells of each step need nothing more, in the whole run.
-        plan: All of that, as a person is told.
+        redos: The forced redos.
+        there: The number of done cells of each step, in the whole run.
+        plan: The plan.
 
     Raises:
-        FunctionChangedError: The workflow changed, and nobody said what to do. It carries the plan.
+        FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
+            carries the plan.
     """
 
     def __init__(
         self,
         request: Request,
-        looks: Looks,
+        identities: StepIdentities,
         columns: Mapping[str, ColumnReader],
         layout: Layout,
         run_file: RunFile,
         project: Project,
     ) -> None:
         self._request = request
-        self._looks = looks
+        self._identities = identities
         self._columns = columns
         self._answers = columns[WORKFLOW]
-        self._scores = [(one, looks.version(one.name)) for one in request.evaluators]
+        self._scores = [
+            (evaluator, identities.version(evaluator.name)) for evaluator in request.evaluators
+        ]
         self._changed: tuple[str, ...] = ()
         self._anew: Anew | None = None
         self._in_question: list[str] = []
         places = run_file.reported(request.items)
         self._reported = len(places)
         self._selected = _selected(request, places)
-        self.asked = AskedItems(request.items, request.trials, request.workflow, places)
+        self.asked = WorkItems(request.items, request.trials, request.workflow, places)
         self._layout, self._project, self._run_file = layout, project, run_file
         self._stale = self._look_for_stale(request.on_change)
         self.redos = Redos(run_file.redo, self._stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
         self.left: dict[tuple[str, str], int] = {
-            cell: one.facts.get("generation", 0) for cell, one in failures.items()
+            cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
         }
         unasked: FunctionChangedError | None = None
         try:
@@ -114,16 +116,16 @@ class Lookup:
         return Keys(self.asked.keys(fingerprint))
 
     def is_selected(self, place: int) -> bool:
-        """Tell whether this session is about what is asked at a place."""
+        """Tell whether this session selects the work item at a place."""
         return self._selected is None or place % self._reported in self._selected
 
     def counting(self, call: Call) -> Call:
-        """Return the call whose answer counts now, in place of one under the present workflow."""
+        """Return the call whose answer counts now, which may be of an earlier version."""
         asked, cell = call
         return asked, cell._replace(key=self.counting_key(cell.key)[0])
 
     def counting_key(self, key: str) -> tuple[str, str]:
-        """Return the key of the answer that counts now, and its version; empty: the present one."""
+        """Return the key of the answer that counts, and its version; empty: the current one."""
         if self._stale.is_kept(key):
             return key, EARLIER_FILES
         if not self.standing or key in self._answers:
@@ -131,7 +133,7 @@ class Lookup:
         return self.standing.get(key, (key, ""))
 
     def standings(self) -> dict[int, dict[int, Standing]]:
-        """Return why answers of another time count, by item and trial, where some do."""
+        """Return why earlier answers count, by item and trial."""
         found: dict[int, dict[int, Standing]] = {}
         for at, key in enumerate(self.keys if self.standing or self._stale.kept else ()):
             version = self.standing.get(key, ("", ""))[1]
@@ -143,41 +145,41 @@ class Lookup:
 
     @property
     def outdated(self) -> dict[str, dict[str, int]]:
-        """By step and key, the generation of records that are made anew, as a file changed."""
+        """By step and key, the required generation of records whose files changed."""
         return self._stale.needed({})
 
     @property
     def is_settled(self) -> bool:
-        """Whether nobody needs to be asked about answers of another version that count."""
+        """Whether no question about answers of another version is open."""
         return self._kept_by_choice or all(key in self._answers for key in self.standing)
 
     def is_outdated(self) -> bool:
-        """Tell whether by now a record is made of a file that says something else."""
-        return bool(self._look_for_stale(None))  # nobody has decided about what changed meanwhile
+        """Tell whether a file that a record was made from has changed during the session."""
+        return bool(self._look_for_stale(None))  # without the user's decision for earlier changes
 
     def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
         read = FilesRead(self._layout)
         return StaleRecords(read, self._project, self._columns, WORKFLOW, self._run_file, on_change)
 
     def _exempt(self) -> set[int]:
-        """Return where a changed workflow is no question: not asked now, or run again anyway."""
+        """Return the work items that need no decision: not selected, or run again anyway."""
         if self._selected is None and not self.redos:
             return set()
         known = self._run_file.functions
         return {
             place
-            for place, one in enumerate(self.asked)
+            for place, work_item in enumerate(self.asked)
             if not self.is_selected(place)
             or (
-                (needed := self.redos.needed(WORKFLOW, one.item.id, ""))
-                and not any(self._answers.reaches(one.key(whole), needed) for whole in known)
+                (needed := self.redos.needed(WORKFLOW, work_item.item.id, ""))
+                and not any(self._answers.reaches(work_item.key(whole), needed) for whole in known)
             )
         }
 
     def _settle(self, run_file: RunFile) -> None:
         """Find the cells, and the answers of other versions that count in place of some."""
-        parts = self._looks.parts(WORKFLOW)
-        now = Fingerprint(self._looks.version(WORKFLOW), parts)
+        parts = self._identities.parts(WORKFLOW)
+        now = Fingerprint(self._identities.version(WORKFLOW), parts)
         latest = next(reversed(run_file.functions.items()), None)
         if latest is not None and latest[0] != now.whole:
             self._changed = tuple(changed_parts(latest[1], parts))
@@ -221,7 +223,7 @@ class Lookup:
         self._kept_by_choice = run_file.decided.get(now.whole) == "keep"
 
     def _small_redo(self, done: Mapping[int, str]) -> Anew | None:
-        """Return what it takes to make answers anew; None: so much that a person is asked."""
+        """Return the effort to make answers again; None: too much to do without asking."""
         places = [place for place in done if not self._is_left(WORKFLOW, self.keys[place], 0)]
         self._in_question = [self._keys_under(done[place])[place] for place in places]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
@@ -230,8 +232,8 @@ class Lookup:
         return (entry.facts for _, entry in self._answers.read_many(keys))
 
     def _divide(self) -> None:
-        """Tell what is on disk from what is missing, for the workflow and each evaluator."""
-        names = [one.name for one, _ in self._scores]
+        """Divide the cells of each step into done and missing."""
+        names = [evaluator.name for evaluator, _ in self._scores]
         self.there = dict.fromkeys((WORKFLOW, *names), 0)
         self._kept = dict.fromkeys((WORKFLOW, *names), 0)
         self._lacking = dict.fromkeys(names, 0)
@@ -240,7 +242,7 @@ class Lookup:
         self._files_changed: dict[str, set[str]] = {name: set() for name in (WORKFLOW, *names)}
         missing, unscored = array("Q"), array("Q")
         for begin in range(0, len(self.keys), _CHUNK):
-            answered: dict[str, int] = {}  # those to be scored as they are, by key: their place
+            answered: dict[str, int] = {}  # places of answers to score, by key
             for place in range(begin, min(begin + _CHUNK, len(self.keys))):
                 self._look_at_answer(place, answered, missing)
             self._look_at_scores(answered, missing, unscored)
@@ -273,7 +275,7 @@ class Lookup:
         return self.redos.needed(WORKFLOW, self.asked[place].item.id, key) if self.redos else 0
 
     def _note_outdated(self, step: str, key: str) -> bool:
-        """Tell whether a record is run again for the files that it was made of."""
+        """Tell whether a record is made again because its files changed."""
         files = self._stale.of(step).get(key, ())
         self._files_changed[step].update(files)
         return bool(files)
@@ -290,18 +292,18 @@ class Lookup:
             if self._answers.reaches(key, self._needed(place, key)):
                 self.there[WORKFLOW] += 1
                 self._kept[WORKFLOW] += is_selected
-            # A list, and not any() alone: each evaluator counts what it lacks.
+            # A list, not any() alone: each evaluator must be counted.
             lacks = [
-                self._lacks_score(asked, entry, *one, is_selected=is_selected)
-                for one in self._scores
+                self._lacks_score(asked, entry, *score, is_selected=is_selected)
+                for score in self._scores
             ]
             if any(lacks) and is_selected:
                 unscored.append(place)
-        # What is left was damaged since it was opened.
+        # The remaining records were damaged after the column was opened.
         missing.extend(place for place in answered.values() if self.is_selected(place))
 
     def _lacks_score(
-        self, asked: Asked, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
+        self, asked: WorkItem, entry: Any, evaluator: Evaluator, fp: str, *, is_selected: bool
     ) -> bool:
         name, column = evaluator.name, self._columns[evaluator.name]
         key = scoring_of(asked, entry, evaluator, fp).cell.key
@@ -342,7 +344,9 @@ class Lookup:
         for one in request.evaluators:
             before = run_file.evaluators.get(one.name)
             changed = (
-                () if before is None else tuple(changed_parts(before, self._looks.parts(one.name)))
+                ()
+                if before is None
+                else tuple(changed_parts(before, self._identities.parts(one.name)))
             )
             changed = (*changed, *sorted(self._files_changed[one.name]))
             missing, forced = self._lacking[one.name], self._scores_forced[one.name]

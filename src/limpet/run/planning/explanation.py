@@ -1,4 +1,4 @@
-"""What is different, in a few lines, for whoever is asked what to do about it?"""
+"""Shows in a few lines what changed, when the user is asked what to do about it."""
 
 import contextlib
 import dataclasses
@@ -13,33 +13,33 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, kept_step, note_asked, read_identity
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.run_file import RunFile
 
 MOST_LINES = 8
 
 
-class Explaining:
-    """Tells what differs between the steps as they are and what a run has of them.
+class Explainer:
+    """Compares the steps as they are now with those of a run.
 
     Args:
-        looks: The steps as they are.
-        layout: Where the run is.
-        run_file: What the run knows of them.
-        clean: Takes secrets out.
-        project: Whose files the steps read.
+        identities: The steps as they are now.
+        layout: The run's layout.
+        run_file: The run file.
+        clean: Removes secrets.
+        project: The project whose files the steps read.
     """
 
     def __init__(
         self,
-        looks: Looks,
+        identities: StepIdentities,
         layout: Layout,
         run_file: RunFile,
         clean: Callable[[Any], Any],
         project: Project,
     ) -> None:
-        self._looks = looks
+        self._identities = identities
         self._run_file = run_file
         self._clean = clean
         self._kept = read_identity(layout)
@@ -48,24 +48,24 @@ class Explaining:
         self.files = FilesRead(layout)
 
     def now(self, step: str) -> KeptStep:
-        """Return a step as it is."""
-        version, identity = self._looks.identities[step]
+        """Return a step as it is now."""
+        version, identity = self._identities.identities[step]
         return kept_step(version, identity, self._clean)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
-        """Return what differs between a step as it was, part by part, and as it is."""
+        """Return the differences between a step's earlier parts and its parts now."""
         now, kept = self.now(step), self._kept.steps.get(step, KeptStep())
         return differences(before, now.parts, kept.known | now.known)
 
     def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
-        """Return what files say now that a step read, of those names."""
+        """Return the differences in files that a step read, for these names."""
         return self.files.differences(step, names, self.project, self._clean)
 
     def plan(self, plan: Plan) -> Plan:
-        """Return a plan with the difference of each step that changed."""
+        """Return the plan with the differences of each step that changed."""
         workflow = self._step(plan.workflow, self._run_file.workflow_parts)
         known = self._run_file.evaluators
-        evaluators = [self._step(one, known.get(one.name, {})) for one in plan.evaluators]
+        evaluators = [self._step(step, known.get(step.name, {})) for step in plan.evaluators]
         return dataclasses.replace(plan, workflow=workflow, evaluators=tuple(evaluators))
 
     def _step(self, step: StepPlan, before: Mapping[str, str]) -> StepPlan:
@@ -78,46 +78,47 @@ class Explaining:
     def question(
         self, error: FunctionChangedError, step: str, journal: Journal | None = None
     ) -> None:
-        """Add to a question what it is about, and note it for `limpet why`."""
+        """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self._looks.identities[step], self._clean)
+                note_asked(journal, step, *self._identities.identities[step], self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         place = self._layout.single or self._layout.home
-        told = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
-        if told:
-            error.add_note("\n".join(told))
+        lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
+        if lines:
+            error.add_note("\n".join(lines))
         if isinstance(error.plan, Plan):
             error.plan = self.plan(error.plan)
 
 
 def few_lines(found: Sequence[Difference], command: str, most: int = MOST_LINES) -> list[str]:
-    """Return the lines of differences, as many as are quickly read.
+    """Return the first lines of the differences.
 
     Args:
-        found: What differs.
-        command: What shows all of it.
-        most: How many lines of difference there are at most.
+        found: The differences.
+        command: The command that shows all of them.
+        most: The maximum number of lines of difference.
     """
-    told: list[str] = []
-    left, unsaid = most, 0
-    for number, one in enumerate(found):
+    shown: list[str] = []
+    left, omitted = most, 0
+    for number, difference in enumerate(found):
         if left <= 0:
-            unsaid = len(found) - number
+            omitted = len(found) - number
             break
-        told.append(heading(one))
+        shown.append(heading(difference))
         room = max(left, 1)
-        told += [f"  {line}" for line in one.lines[:room]]
-        if len(one.lines) > room:
-            told.append(f"  … {len(one.lines) - room:,} more lines: {command}")
-        left -= max(len(one.lines), 1)
-    if unsaid:
-        told.append(f"… and {unsaid:,} more: {command}")
-    return told
+        shown += [f"  {line}" for line in difference.lines[:room]]
+        if len(difference.lines) > room:
+            shown.append(f"  … {len(difference.lines) - room:,} more lines: {command}")
+        left -= max(len(difference.lines), 1)
+    if omitted:
+        shown.append(f"… and {omitted:,} more: {command}")
+    return shown
 
 
-def heading(one: Difference) -> str:
-    """Return what a difference is about, on one line."""
-    if one.change != "changed":
-        return f"{one.name}: {one.change}"
-    return f"{one.name}: changed; {one.why_no_lines}" if one.why_no_lines else one.name
+def heading(difference: Difference) -> str:
+    """Return the heading of a difference."""
+    name, why = difference.name, difference.why_no_lines
+    if difference.change != "changed":
+        return f"{name}: {difference.change}"
+    return f"{name}: changed; {why}" if why else name

@@ -1,8 +1,8 @@
-"""Which files did the results depend on, and do they still say the same?
+"""Which files do results depend on, and have these files changed?
 
-Each record names the files that its own call read, with their digests. What it may have found in a
-cache stands in `files.jsonl`: a numbered line for each file that a session read for the first time;
-a record says which of them were read before it was done. Both are compared when a run is planned.
+Each record names the files that its own call read, with their digests. Files that it may have found
+in a cache are in `files.jsonl`: a numbered line for each file that a session read for the first
+time; a record says which lines were written before it. Both are compared when a run is planned.
 """
 
 import contextlib
@@ -23,19 +23,19 @@ from limpet.journal.lines import Entry, decode_line, is_whole
 from limpet.secrets.in_texts import without_settings
 
 FILES, SHARED = "files", "shared"
-"""Our facts about a record: what its call read, and which lines of `files.jsonl` came before it."""
+"""Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""
 CUT = "files_cut"
-"""Our fact about a record whose call read more files than it names."""
+"""Fact about a record: its call read more files than it names."""
 LONGEST_TEXT = 10_000
-"""Up to here a file's text is kept, so that a difference can be shown."""
+"""Texts of files up to this length are kept, so that a diff can be shown."""
 LOST = "a file that was read (which one is lost)"
 
 
 class FilesRead:
-    """What sessions before read, by `files.jsonl`.
+    """The files that earlier sessions read, from `files.jsonl`.
 
     Attributes:
-        last: The highest number in it.
+        last: The highest line number.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -51,18 +51,18 @@ class FilesRead:
             elif "afresh" in record:
                 self._afresh.add((step, record["afresh"], begin))
             elif "file" in record:
-                one = Read(step, *(record.get(name) for name in Read._fields[1:]))
+                read = Read(step, *(record.get(name) for name in Read._fields[1:]))
                 number = entry.facts.get("n")
                 if isinstance(number, int):
-                    self._lines[number] = one
+                    self._lines[number] = read
                 if "text" in record:
-                    self._texts[one.file, one.says] = record["text"]
+                    self._texts[read.file, read.says] = record["text"]
         self._numbers = sorted(self._lines)
         self.last = self._numbers[-1] if self._numbers else 0
         self._sessions = sorted({begin for _, begin in self._written})
 
     def _is_written(self, name: str, number: int) -> bool:
-        """Tell whether the session in which a line was noted wrote the file."""
+        """Tell whether the session that recorded a line wrote the file itself."""
         return any(
             file == name and begin <= number and not self._begins_between(begin, number)
             for file, begin in self._written
@@ -72,60 +72,60 @@ class FilesRead:
         return any(begin < other <= number for other in self._sessions)
 
     def names(self, step: str) -> list[str]:
-        """Return the files that a step has read, and nobody wrote."""
+        """Return the files that a step read and the run did not write."""
         return sorted(
             {
-                one.file
-                for number, one in self._lines.items()
-                if one.step == step and not self._is_written(one.file, number)
+                read.file
+                for number, read in self._lines.items()
+                if read.step == step and not self._is_written(read.file, number)
             }
         )
 
     def differences(
         self, step: str, names: Collection[str], project: Project, clean: Callable[[Any], Any]
     ) -> tuple[Difference, ...]:
-        """Return what files say now that said something else when a step read them.
+        """Return how files differ from when a step read them.
 
         Args:
-            step: Which.
-            names: The files; others are left out.
-            project: Whose files they are.
-            clean: Takes secrets out of a text.
+            step: The step's name.
+            names: The files to compare.
+            project: The project of the files.
+            clean: Removes secrets from text.
         """
         before: dict[str, str] = {}
         now: dict[str, str] = {}
         known: dict[tuple[str, str], Shown] = {}
         for number in self._numbers:
-            one = self._lines[number]
-            says = project.says(one.file)
-            if one.step != step or one.file not in names or one.says == says:
+            read = self._lines[number]
+            says = project.says(read.file)
+            if read.step != step or read.file not in names or read.says == says:
                 continue
-            before[one.file] = one.says
-            known[one.file, one.says] = Shown("file", self._texts.get((one.file, one.says)))
+            before[read.file] = read.says
+            known[read.file, read.says] = Shown("file", self._texts.get((read.file, read.says)))
             if says != ABSENT:
-                now[one.file] = says
-                text = project.text(one.file, says, LONGEST_TEXT)
+                now[read.file] = says
+                text = project.text(read.file, says, LONGEST_TEXT)
                 safe = None if text is None else clean(without_settings(text))
-                known[one.file, says] = Shown("file", safe)
+                known[read.file, says] = Shown("file", safe)
         return differences(before, now, known)
 
     def state(self, project: Project) -> str:
-        """Return a digest of what all the files say now that some result may depend on."""
+        """Return a digest of all files that results may depend on, as they are now."""
         project.own |= {name for name, _ in self._written}
         files = {
-            one.file
-            for number, one in self._lines.items()
-            if not self._is_written(one.file, number)
+            read.file
+            for number, read in self._lines.items()
+            if not self._is_written(read.file, number)
         }
         return digest_of([[name, project.says(name)] for name in sorted(files)])
 
     def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
-        """Return the files of a step that say something else now.
+        """Return the files of a step that have changed.
 
         Args:
-            step: Which.
-            project: Whose files these are.
-            noted: The number of the last line there was, as `run.json` says.
+            step: The step's name.
+            project: The project of the files.
+            noted: The number of the last line, according to `run.json`.
         """
         project.own |= {name for name, _ in self._written}
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
@@ -133,17 +133,17 @@ class FilesRead:
         written: set[str] = set()
         patterns: dict[str, str] = {}
         for number in self._numbers:
-            one = self._lines[number]
-            if one.step != step:
+            read = self._lines[number]
+            if read.step != step:
                 continue
-            if one.pattern is not None:
-                patterns[one.file] = one.pattern
-            if self._is_written(one.file, number):
-                written.add(one.file)
+            if read.pattern is not None:
+                patterns[read.file] = read.pattern
+            if self._is_written(read.file, number):
+                written.add(read.file)
                 continue
-            lines[one.file].append((number, one))
-            if one.says != project.says(one.file):
-                found.add(one.file)
+            lines[read.file].append((number, read))
+            if read.says != project.says(read.file):
+                found.add(read.file)
         is_lost = len(self._numbers) < max(self.last, noted)
         shared = {name: lines[name] for name in found}
         afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
@@ -151,16 +151,16 @@ class FilesRead:
 
 
 class Changed:
-    """Files that say something else than when a step read them.
+    """The files that have changed since a step read them.
 
     Args:
-        project: Whose files these are.
-        shared: By file, the numbers of its lines and the lines.
-        afresh: Files that whoever needs them reads, each with the first number of the session.
-        patterns: Of files whose name comes out of a row: what is left without it.
-        written: Files that were the run's own doing.
-        numbers: Of all lines that are there.
-        is_lost: Lines are missing: then every record has to be looked at.
+        project: The project of the files.
+        shared: By file, its lines with their numbers.
+        afresh: Files that every call reads itself, each with the first number of the session.
+        patterns: By file, its name without the part that comes from a row.
+        written: Files that the run itself wrote.
+        numbers: The numbers of all lines.
+        is_lost: Whether lines are missing: then every record must be checked.
     """
 
     def __init__(
@@ -187,20 +187,20 @@ class Changed:
         return bool(self._shared) or self._is_lost
 
     def learn(self, records: Iterable[Mapping[str, Any]]) -> None:
-        """Find out which patterns are of files that each record has one of."""
-        patterns = {one.pattern for lines in self._shared.values() for _, one in lines}
-        self._of_rows = {one for one in patterns if one is not None}
+        """Find the patterns for which every record read a file."""
+        patterns = {read.pattern for lines in self._shared.values() for _, read in lines}
+        self._of_rows = {pattern for pattern in patterns if pattern is not None}
         for facts in records:
             self._of_rows &= {self._patterns.get(name) for name in facts.get(FILES) or {}}
             if not self._of_rows:
                 return
 
     def says(self, name: str) -> str:
-        """Return what a file says now."""
+        """Return the digest of a file as it is now."""
         return LOST if name == LOST else self._project.says(name)
 
     def among(self, facts: Mapping[str, Any]) -> Iterator[str]:
-        """Yield which of them a record depends on, by its facts."""
+        """Yield the changed files that a record depends on."""
         own = facts.get(FILES)
         own = own if isinstance(own, dict) else {}
         yield from (
@@ -216,7 +216,7 @@ class Changed:
         self, first: int, last: int, own: Mapping[str, Any], *, is_cut: bool
     ) -> Iterator[str]:
         for name, lines in self._shared.items():
-            at = bisect_right(lines, last, key=lambda one: one[0]) - 1
+            at = bisect_right(lines, last, key=lambda line: line[0]) - 1
             if name in own or at < 0 or lines[at][0] < first:
                 continue
             latest = lines[at][1]  # before the record was done
@@ -229,12 +229,12 @@ class Changed:
             yield LOST
 
     def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
-        """Tell whether a file that others read is, by all evidence, none of a record's."""
+        """Tell whether a file was read for other records only."""
         if (read.file, first) in self._afresh:
             return True
-        # It read the file of its own row, as all did: this one is of another.
+        # Every record read the file of its own row: this file belongs to another row.
         pattern = read.pattern
-        return pattern in self._of_rows and any(self._patterns.get(one) == pattern for one in own)
+        return pattern in self._of_rows and any(self._patterns.get(name) == pattern for name in own)
 
 
 def _entries(layout: Layout) -> Iterator[Entry]:
@@ -247,7 +247,7 @@ def _entries(layout: Layout) -> Iterator[Entry]:
     except FileNotFoundError:
         return
     except OSError as error:
-        hint = "restore it from a copy, or delete it: then you are asked about its answers"
+        hint = "restore it from a copy, or delete it: you are then asked about its answers"
         raise JournalError(
             f"{layout.files}: cannot be read: {error.strerror}", hint=hint
         ) from error

@@ -1,4 +1,4 @@
-"""Which input is which, from one run to the next?"""
+"""How are the inputs of a map recognised in the next run?"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ _LONGEST_NAME = 80
 
 
 class Identity(NamedTuple):
-    """Who an input is, wherever it stands among the others.
+    """The identity of an input, independent of its position.
 
     Attributes:
-        id: A name for people.
-        content: What makes it itself.
-        occurrence: Which of those with the same content it is.
+        id: A readable name.
+        content: What identifies the input.
+        occurrence: The number of earlier inputs with the same content.
     """
 
     id: str
@@ -25,7 +25,7 @@ class Identity(NamedTuple):
 
 
 def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Identity]:
-    """Tell the inputs apart, by their content and occurrence or by what `key` says.
+    """Return the identity of each input, by content and occurrence or by `key`.
 
     Raises:
         TypeError: An input, or its key, has no JSON form.
@@ -36,24 +36,24 @@ def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Id
 
 def _by_content(inputs: Sequence[Any]) -> list[Identity]:
     occurrences, identities = Occurrences(), []
-    for index, one in enumerate(inputs):
+    for index, value in enumerate(inputs):
         try:
-            content = digest(with_types(one))
+            content = digest(with_types(value))
         except NotPlainError as error:
             raise TypeError(
-                f"input {index} ({one_line(one)}) cannot be told apart from others by its "
-                f"content: {error}; give key=, a function that returns its name"
+                f"input {index} ({one_line(value)}) cannot be identified by its content: {error}; "
+                "pass key=, a function that returns its name"
             ) from error
         number = occurrences.number(content)
-        name = _name_of(one, content)
+        name = _name_of(value, content)
         identities.append(Identity(f"{name}-{number}" if number else name, content, number))
     return identities
 
 
-def _name_of(one: Any, content: str) -> str:
-    """Return what people recognise an input by: itself, if it is short; else part of its hash."""
-    if isinstance(one, (str, int, float)):
-        name = one_line(one)
+def _name_of(value: Any, content: str) -> str:
+    """Return a readable name: the input itself if it is short, else part of its hash."""
+    if isinstance(value, (str, int, float)):
+        name = one_line(value)
         if len(name) <= _LONGEST_NAME:
             return name
     return content[:12]
@@ -62,16 +62,16 @@ def _name_of(one: Any, content: str) -> str:
 def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[Identity]:
     seen: dict[str, int] = {}
     identities = []
-    for index, one in enumerate(inputs):
-        name = key(one)
+    for index, value in enumerate(inputs):
+        name = key(value)
         try:
             content = digest("key", name)
         except NotPlainError as error:
-            raise TypeError(f"key= gave {one_line(name)} for input {index}: {error}") from error
+            raise TypeError(f"key= returned {one_line(name)} for input {index}: {error}") from error
         if content in seen:
             raise ValueError(
-                f"key= gave {one_line(repr(name))} for inputs {seen[content]} and {index}: "
-                "each input needs a key of its own"
+                f"key= returned {one_line(repr(name))} for inputs {seen[content]} and {index}: "
+                "each input needs its own key"
             )
         seen[content] = index
         identities.append(Identity(name if isinstance(name, str) else str(name), content, 0))

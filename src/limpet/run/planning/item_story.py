@@ -11,11 +11,11 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale import StaleRecords
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
@@ -54,7 +54,7 @@ class ItemStories:
 
     Args:
         request: What would be asked.
-        looks: The steps as they are.
+        identities: The steps as they are.
         layout: Where the run is.
         run_file: What the run knows of itself.
         stale: What was made of files that say something else now.
@@ -64,7 +64,7 @@ class ItemStories:
     def __init__(
         self,
         request: Request,
-        looks: Looks,
+        identities: StepIdentities,
         layout: Layout,
         run_file: RunFile,
         stale: StaleRecords,
@@ -74,13 +74,13 @@ class ItemStories:
         self._stale = stale
         self._undecided: Verdict = "you are asked" if asks else "runs again"
         self._request = request
-        self._looks = looks
+        self._identities = identities
         self._run_file = run_file
         steps = [WORKFLOW, *(one.name for one in request.evaluators)]
         self._columns = {step: ColumnReader(layout.column(step)) for step in steps}
         self._failures = read_failures(layout.failures)
         self._redos = Redos(run_file.redo, read_redone(layout))
-        self._asked = AskedItems(request.items, request.trials, request.workflow)
+        self._work_items = WorkItems(request.items, request.trials, request.workflow)
         self._versions = run_file.functions
 
     @property
@@ -97,23 +97,23 @@ class ItemStories:
         """
         return tuple(
             ItemStory(one.item.id, one.trial, tuple(self._facts(one, there)))
-            for one in self._asked
+            for one in self._work_items
             if one.item.id == id_
         )
 
-    def _facts(self, asked: Asked, there: Sequence[WholeItem]) -> Iterator[Fact]:
-        fact, entry = self._answer(asked, there)
+    def _facts(self, work_item: WorkItem, there: Sequence[WholeItem]) -> Iterator[Fact]:
+        fact, entry = self._answer(work_item, there)
         yield fact
         for evaluator in self._request.evaluators:
-            yield self._score(asked, evaluator, entry, fact)
+            yield self._score(work_item, evaluator, entry, fact)
 
     # ---- the answer -----------------------------------------------------------------------------
 
-    def _answer(self, asked: Asked, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
+    def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
         """Return what becomes of the answer, and the one that stays if one does."""
-        answers, now = self._columns[WORKFLOW], self._looks.version(WORKFLOW)
-        key = asked.key(now)
-        forced = self._redos.needed(WORKFLOW, asked.item.id, key)
+        answers, now = self._columns[WORKFLOW], self._identities.version(WORKFLOW)
+        key = work_item.key(now)
+        forced = self._redos.needed(WORKFLOW, work_item.item.id, key)
         entry = answers.read(key)
         if entry is not None:
             at = str(entry.facts.get("at", ""))
@@ -121,14 +121,14 @@ class ItemStories:
                 return self._answered(key, entry, at)
             return Fact(WORKFLOW, "runs again", "forced by a redo that is not done", at), None
         for version in reversed(list(self._versions)):
-            entry = answers.read(asked.key(version))
+            entry = answers.read(work_item.key(version))
             if version != now and entry is not None:
                 return self._other(version, entry, forced)
         for version in (now, *reversed(list(self._versions))):
-            failed = self._failed(WORKFLOW, asked.key(version))
+            failed = self._failed(WORKFLOW, work_item.key(version))
             if failed is not None:
                 return failed, None
-        return self._unanswered(asked, there), None
+        return self._unanswered(work_item, there), None
 
     def _answered(self, key: str, entry: Entry, at: str) -> tuple[Fact, Entry | None]:
         files = self._stale.of(WORKFLOW).get(key)
@@ -144,7 +144,7 @@ class ItemStories:
 
     def _other(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
         at, told = str(entry.facts.get("at", "")), self._since(version)
-        choice = self._run_file.decided.get(self._looks.version(WORKFLOW))
+        choice = self._run_file.decided.get(self._identities.version(WORKFLOW))
         if forced:
             why = f"forced by a redo that is not done; answered by an earlier version: {told}"
             return Fact(WORKFLOW, "runs again", why, at), None
@@ -159,25 +159,27 @@ class ItemStories:
         parts = self._versions[version]
         if not parts:  # of the oldest, only the digest is kept
             return "the code changed (too long ago to say what)"
-        return f"{named(changed_parts(parts, self._looks.parts(WORKFLOW)))} changed"
+        return f"{named(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
 
-    def _unanswered(self, asked: Asked, there: Sequence[WholeItem]) -> Fact:
-        before = _latest(asked, there)
+    def _unanswered(self, work_item: WorkItem, there: Sequence[WholeItem]) -> Fact:
+        before = _latest(work_item, there)
         if before is None:
             return Fact(WORKFLOW, "runs", "never answered")
-        fields = _edited(asked, before)
+        fields = _edited(work_item, before)
         told = f": {named(fields)}" if fields else ""
         at = str(before.facts.get("at", ""))
         return Fact(WORKFLOW, "runs again", f"its row was edited since it was answered{told}", at)
 
     # ---- scores ---------------------------------------------------------------------------------
 
-    def _score(self, asked: Asked, evaluator: Evaluator, answer: Entry | None, fact: Fact) -> Fact:
+    def _score(
+        self, work_item: WorkItem, evaluator: Evaluator, answer: Entry | None, fact: Fact
+    ) -> Fact:
         name = evaluator.name
         if answer is None:
             return Fact(name, fact.verdict, "follows the answer")
         column = self._columns[name]
-        key = scoring_of(asked, answer, evaluator, self._looks.version(name)).cell.key
+        key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
         entry = column.read(key)
         if entry is not None:
             at = str(entry.facts.get("at", ""))
@@ -185,17 +187,17 @@ class ItemStories:
             if files:
                 why = f"since it was scored, {named(sorted(files))} changed"
                 return Fact(name, "runs again", why, at)
-            if column.reaches(key, self._redos.needed(name, asked.item.id, key)):
+            if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
                 return Fact(name, "kept", "scored by the evaluator as it is", at)
             return Fact(name, "runs again", "forced by a redo that is not done", at)
         failed = self._failed(name, key)
         if failed is not None:
             return failed
         before = self._run_file.evaluators.get(name)
-        changed = changed_parts(before, self._looks.parts(name)) if before else []
+        changed = changed_parts(before, self._identities.parts(name)) if before else []
         if changed:
             return Fact(name, "runs again", f"the evaluator changed: {named(changed)}")
-        if (asked.item.id, asked.trial) in column.ids():
+        if (work_item.item.id, work_item.trial) in column.ids():
             return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
         return Fact(name, "runs", "never scored")
 
@@ -258,21 +260,21 @@ def _failed_before(whole: WholeItem) -> Fact:
     return Fact("", "runs again", told)
 
 
-def _latest(asked: Asked, there: Sequence[WholeItem]) -> Entry | None:
+def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
     """Return the latest answer to an item in this trial, under whatever key."""
     entries = [
         entry
         for whole in there
-        if whole.item.trial == asked.trial
+        if whole.item.trial == work_item.trial
         for entry in (whole.item.entry, *(earlier.entry for earlier in whole.earlier))
         if entry is not None
     ]
     return max(entries, key=lambda one: str(one.facts.get("at", "")), default=None)
 
 
-def _edited(asked: Asked, before: Entry) -> list[str]:
+def _edited(work_item: WorkItem, before: Entry) -> list[str]:
     """Name the fields of a row that differ from those that were answered."""
-    row, record = dict(asked.item.row), before.record
+    row, record = dict(work_item.item.row), before.record
     ours = (ANSWER, TRACE, METADATA, "id")
     was = {name: value for name, value in record.items() if name not in ours}
     row.pop("id", None)

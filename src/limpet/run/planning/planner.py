@@ -17,10 +17,10 @@ from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
 from limpet.run.planning.completion import asked_hash
 from limpet.run.planning.diff import Lookup
-from limpet.run.planning.explanation import Explaining
-from limpet.run.planning.looks import Looks
+from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
+from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile, StepIdentity
@@ -49,10 +49,10 @@ class Planner:
         self.masking = Masking(secrets, results=request.mask)
 
     @cached_property
-    def looks(self) -> Looks:
+    def identities(self) -> StepIdentities:
         """What each step is."""
         request = self._request
-        return Looks(self.steps, {WORKFLOW: request.depends_on}, request.secrets)
+        return StepIdentities(self.steps, {WORKFLOW: request.depends_on}, request.secrets)
 
     @cached_property
     def project(self) -> Project:
@@ -93,7 +93,9 @@ class Planner:
         """
         plan, run_file = self.look(), RunFile.load(self._layout)
         explaining = self._explaining(run_file)
-        return why_now(self._request, self.looks, plan, self._layout, run_file, explaining, item)
+        return why_now(
+            self._request, self.identities, plan, self._layout, run_file, explaining, item
+        )
 
     def readers(self) -> dict[str, ColumnReader]:
         """Return a reader of each column, without its index: every line is checked."""
@@ -117,13 +119,13 @@ class Planner:
         """
         try:
             layout, project = self._layout, self.project
-            return Lookup(self._request, self.looks, columns, layout, run_file, project)
+            return Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
             self._explaining(run_file).question(error, WORKFLOW, journal)
             raise
 
-    def _explaining(self, run_file: RunFile) -> Explaining:
-        return Explaining(self.looks, self._layout, run_file, self.clean, self.project)
+    def _explaining(self, run_file: RunFile) -> Explainer:
+        return Explainer(self.identities, self._layout, run_file, self.clean, self.project)
 
     def nothing_to_do(self) -> Plan:
         """Return the plan of a session of which all is done."""
@@ -143,7 +145,7 @@ class Planner:
         # Whoever has a configuration may read in it what the files are to look like.
         shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
-        return asked_hash(items, self.looks.versions, request.trials, shape)
+        return asked_hash(items, self.identities.versions, request.trials, shape)
 
     def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Note what this session selects and forces, beside what sessions before it did."""
@@ -155,7 +157,7 @@ class Planner:
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
         highest = max((column.highest_generation for column in columns.values()), default=0)
-        versions = {step: self.looks.version(step) for step in sorted(request.redo)}
+        versions = {step: self.identities.version(step) for step in sorted(request.redo)}
         begin_redo(run_file, NotedRedo(0, request.redo, ids, versions), highest)
 
     def note_steps(self, run_file: RunFile) -> None:
@@ -163,14 +165,14 @@ class Planner:
         request, found = self._request, self.masking.certain.data
         versions = run_file.functions.items()
         run_file.functions = {whole: self.certain(parts) for whole, parts in versions}
-        now = {step.name: self.looks.parts(step.name) for step in request.evaluators}
+        now = {step.name: self.identities.parts(step.name) for step in request.evaluators}
         evaluators = (run_file.evaluators | now).items()
         # Masked, it would be another evaluator's: without it, its latest scores count for readers.
         run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
-        run_file.steps = {WORKFLOW: StepIdentity(self.looks.version(WORKFLOW))}
+        run_file.steps = {WORKFLOW: StepIdentity(self.identities.version(WORKFLOW))}
         for step in request.evaluators:
             reads = sorted(step.reads)
-            run_file.steps[step.name] = StepIdentity(self.looks.version(step.name), reads)
+            run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         made_by = request.made_by  # whoever ran it last knows how it is run

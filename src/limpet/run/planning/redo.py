@@ -1,13 +1,13 @@
-"""What is to be run again whatever is there, and which of that is still to be done?
+"""Forced redos: what runs again although it has results, and what of it is still to do.
 
-A forced redo has a generation, higher than that of any record there is, and stands in `run.json`
-until it is done: a cell it covers is still to do as long as its record is of a lower generation. So
-an interrupted redo goes on where it stopped, however it was interrupted, and nothing is paid twice.
-Until a cell is done anew, its earlier result stands and counts.
+A forced redo has a generation higher than that of any record, and is listed in `run.json` until it
+is done: a cell it covers is still to do while its record has a lower generation. So an interrupted
+redo resumes where it stopped, and nothing is paid twice. Until a cell is done again, its earlier
+result counts.
 
-Where a record of a redo that is done gets damaged or lost, the earlier one under the same key would
-come back and be taken for the answer. So the keys and generations of such records are noted beside
-the indexes: below its generation, a cell runs again.
+If a record of a finished redo is damaged or lost, the earlier record under the same key would count
+again. So the keys and generations of redone records are kept beside the indexes: a cell with a
+lower generation runs again.
 """
 
 import json
@@ -31,11 +31,11 @@ _MOST_IDS = 20_000
 
 
 class Redos:
-    """What is still to be run again, whatever is there.
+    """The forced redos that are still to do.
 
     Args:
         noted: The forced redos that are not done.
-        redone: By step and key, the generation of records that were made anew, and must be there.
+        redone: By step and key, the required generation of records that were made again.
     """
 
     def __init__(
@@ -48,26 +48,26 @@ class Redos:
         return bool(self.noted or self._redone)
 
     def needed(self, step: str, id_: str, key: str) -> int:
-        """Return which generation a cell's record must have; 0: any will do."""
+        """Return the generation that a cell's record must have; 0: any."""
         if not self:
             return 0
-        asked = (one.generation for one in self.noted if one.covers(step, id_))
-        return max(self._redone.get(step, {}).get(key, 0), *asked, 0)
+        forced = (redo.generation for redo in self.noted if redo.covers(step, id_))
+        return max(self._redone.get(step, {}).get(key, 0), *forced, 0)
 
     def any_needed(self, step: str) -> int | None:
-        """Return what is needed of every item of a step; None: it depends on the item."""
-        covering = [one for one in self.noted if step in one.steps]
-        if self._redone.get(step) or any(one.items is not None for one in covering):
+        """Return the generation that every item of a step must have; None: it depends."""
+        covering = [redo for redo in self.noted if step in redo.steps]
+        if self._redone.get(step) or any(redo.items is not None for redo in covering):
             return None
-        return max((one.generation for one in covering), default=0)
+        return max((redo.generation for redo in covering), default=0)
 
 
 def begin_redo(run_file: RunFile, wanted: NotedRedo | None, highest: int) -> None:
-    """Note a redo that is asked for, unless it is one that was interrupted and now goes on.
+    """Record a new redo, unless it resumes one that was interrupted.
 
     Args:
-        run_file: Brought up to date.
-        wanted: What is asked for; None: nothing but what is noted.
+        run_file: The run file to update.
+        wanted: The redo; None: no new redo.
         highest: The highest generation of any record.
     """
     if wanted is None:
@@ -81,12 +81,11 @@ def begin_redo(run_file: RunFile, wanted: NotedRedo | None, highest: int) -> Non
 
 
 def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]) -> None:
-    """Take off the note what is done, and mark what failed throughout.
+    """Remove redos that are done, and mark those whose remaining cells all failed.
 
     Args:
-        run_file: Brought up to date.
-        pending: The ids of items of which steps are still to be run again, without the trial, and
-            by step why that failed if it did.
+        run_file: The run file to update.
+        pending: The ids of items with steps still to run again, and by step the error, if any.
     """
     errors: list[list[Any]] = [[] for _ in run_file.redo]
     if not errors:
@@ -104,7 +103,7 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
 
 
 def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
-    """Note which records were made anew, for the next session to miss one that is lost."""
+    """Record which records were made again, so that the next session notices a lost one."""
     redone = {step: column.generations for step, column in columns.items()}
     redone = {step: keys for step, keys in redone.items() if keys}
     if redone:
@@ -112,7 +111,7 @@ def note_redone(layout: Layout, columns: Mapping[str, ColumnReader]) -> None:
 
 
 def note_outdated(layout: Layout, needed: Mapping[str, Mapping[str, int]]) -> None:
-    """Note which records are to be made anew because a file changed, for those who only read."""
+    """Record which records must be made again because a file changed, for readers."""
     if needed:
         replace_file(layout.outdated, [json.dumps(needed).encode()])
     else:
@@ -120,17 +119,17 @@ def note_outdated(layout: Layout, needed: Mapping[str, Mapping[str, int]]) -> No
 
 
 def read_redone(layout: Layout) -> dict[str, dict[str, int]]:
-    """Return which records must be there, as they were made anew before."""
+    """Return the required generations of records that were made again."""
     return _needed_in(layout.redone)
 
 
 def read_outdated(layout: Layout) -> dict[str, dict[str, int]]:
-    """Return which records must be there, beside those that `read_redone` knows."""
+    """Return the required generations of records whose files changed."""
     return _needed_in(layout.outdated)
 
 
 def _needed_in(path: Path) -> dict[str, dict[str, int]]:
-    """Return by step and key which generation is needed. A hint: nothing, if it is unreadable."""
+    """Return the required generations by step and key; empty if the file is unreadable."""
     try:
         redone = json.loads(read_whole(path))
         return {
@@ -140,7 +139,7 @@ def _needed_in(path: Path) -> dict[str, dict[str, int]]:
         return {}
 
 
-# ---- what a caller asks for ----------------------------------------------------------------------
+# ---- what the caller asks for --------------------------------------------------------------------
 
 
 def forced(
@@ -153,22 +152,22 @@ def forced(
     """Return the steps that run again, and the ids of the items; None: all.
 
     Args:
-        redo: What the caller said.
-        on_change: What the caller said of a workflow that changed.
+        redo: The `redo` option.
+        on_change: The `on_change` option.
         evaluators: The names of the evaluators.
         items: Every item of the dataset.
-        selection: Which of them the session is about.
+        selection: The session's selection.
 
     Raises:
-        ValueError: Everything is to run again, and nothing is to change.
-        LimpetError: There is no such step or item, or it is none of those that are selected.
+        ValueError: `redo` and `on_change="keep"` contradict each other.
+        LimpetError: A step or item does not exist, or is not selected.
     """
     if redo is None:
         return frozenset(), None
     steps = frozenset({WORKFLOW}) if redo.steps is None else _steps(redo.steps, evaluators)
     if redo.items is None:
         if WORKFLOW in steps and on_change == "keep":
-            raise ValueError('redo and on_change="keep": all of it runs again, so nothing is kept')
+            raise ValueError('redo and on_change="keep": everything runs again, nothing is kept')
         return steps, None
     wanted = frozenset(map(str, redo.items))
     _check_ids(wanted, items, selection)
@@ -180,8 +179,8 @@ def _steps(names: Sequence[str], evaluators: Sequence[str]) -> frozenset[str]:
     for name in names:
         if name not in known:
             raise LimpetError(
-                f"there is no step {one_line(str(name))!r} to run again",
-                hint=_nearest(str(name), known) or f"there is {', '.join(known)}",
+                f"cannot run step {one_line(str(name))!r} again: it does not exist",
+                hint=_nearest(str(name), known) or f"the steps are {', '.join(known)}",
             )
     return frozenset(names)
 
@@ -190,15 +189,15 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
     known = {item.id for item in items}
     for id_ in sorted(wanted - known):
         raise LimpetError(
-            f"there is no item {one_line(id_)!r} to run again",
-            hint=_nearest(id_, islice(known, _MOST_IDS)) or "it must be an id of the dataset",
+            f"cannot run item {one_line(id_)!r} again: it does not exist",
+            hint=_nearest(id_, islice(known, _MOST_IDS)) or "it must be an id in the dataset",
         )
     places = selection.places(items)
     if outside := sorted(wanted - {items[place].id for place in places}):
         raise LimpetError(
-            f"the item {one_line(outside[0])!r} is to run again, and is not among the "
-            f"{len(places):,} that are selected",
-            hint="leave out the limit or the sample",
+            f"cannot run item {one_line(outside[0])!r} again: it is not among the "
+            f"{len(places):,} selected items",
+            hint="remove the limit or the sample",
         )
 
 

@@ -9,13 +9,13 @@ from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.differences import Difference, differences
 from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
-from limpet.run.planning.explanation import Explaining
+from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptIdentity, KeptStep, read_identity
 from limpet.run.planning.item_story import ItemStories, ItemStory, story_on_disk
-from limpet.run.planning.looks import Looks
 from limpet.run.planning.plan import Plan
-from limpet.run.planning.stale import StaleRecords
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
@@ -67,11 +67,11 @@ class Why:
 
 def why_now(
     request: Request,
-    looks: Looks,
+    identities: StepIdentities,
     plan: Plan,
     layout: Layout,
     run_file: RunFile,
-    explaining: Explaining,
+    explaining: Explainer,
     item: str | None = None,
 ) -> Why:
     """Compare the code as it is now with what a run has.
@@ -80,14 +80,14 @@ def why_now(
         LimpetError: There is no such item.
     """
     kept = read_identity(layout)
-    columns = {name: ColumnReader(layout.column(name)) for name in looks.versions}
+    columns = {name: ColumnReader(layout.column(name)) for name in identities.versions}
     stale = StaleRecords(
         explaining.files, explaining.project, columns, WORKFLOW, run_file, request.on_change
     )
     known = {WORKFLOW: run_file.workflow_parts, **run_file.evaluators}
     planned = {one.name: one for one in (plan.workflow, *plan.evaluators)}
     steps = []
-    for name in looks.versions:
+    for name in identities.versions:
         now, was = explaining.now(name), known.get(name)
         state = _state(now, name, run_file)
         found = explaining.since(name, was) if was else ()
@@ -104,7 +104,7 @@ def why_now(
     with RunReader(layout.single or layout.home) as reader:
         there = reader.item(item)
     asks = plan.workflow.anew is None
-    stories = ItemStories(request, looks, layout, run_file, stale, asks=asks)
+    stories = ItemStories(request, identities, layout, run_file, stale, asks=asks)
     story = stories.of(item, there)
     if not story:
         raise _no_item(item, layout, stories.ids)

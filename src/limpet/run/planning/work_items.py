@@ -1,4 +1,4 @@
-"""What is asked of the workflow: every item in every trial, each with its key."""
+"""The work items of a run: every item in every trial, each with its key."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
@@ -9,14 +9,14 @@ from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 
 
-class Asked(NamedTuple):
-    """One item in one trial.
+class WorkItem(NamedTuple):
+    """An item in a trial.
 
     Attributes:
         item: The item.
-        trial: Which repetition, from 0.
+        trial: The trial, counted from 0.
         seen: The digest of what the workflow sees of the item.
-        occurrence: Which of the items of which it sees the same.
+        occurrence: The number of earlier items with the same digest.
     """
 
     item: Item
@@ -26,22 +26,22 @@ class Asked(NamedTuple):
 
     @property
     def identity(self) -> str:
-        """Which item it is, whatever it is called and whatever else its row holds."""
+        """The item's identity, independent of its id and of fields the workflow does not see."""
         return Content(self.seen, self.occurrence).identity
 
     def key(self, fingerprint: str) -> str:
-        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
+        """Return the key of the workflow's cell under this fingerprint."""
         return output_key(self.seen, fingerprint, self.trial, self.occurrence)
 
 
-class AskedItems(Sequence[Asked]):
-    """All that is asked, trial by trial, in the order of the dataset; each made when it is wanted.
+class WorkItems(Sequence[WorkItem]):
+    """All work items, trial by trial, in the order of the dataset; created on access.
 
     Args:
-        items: All items: which occurrence one is does not depend on what is selected.
-        trials: How often each is asked.
-        workflow: What will see of them what counts.
-        places: The places of those that are asked; None: all.
+        items: All items of the dataset: an occurrence does not depend on the selection.
+        trials: The number of trials.
+        workflow: The workflow, which says what it sees of an item.
+        places: The places of the selected items; None: all.
 
     Attributes:
         contents: What the keys of all items are made of.
@@ -69,25 +69,25 @@ class AskedItems(Sequence[Asked]):
         return len(self._places) * self._trials
 
     @overload
-    def __getitem__(self, at: int) -> Asked: ...
+    def __getitem__(self, at: int) -> WorkItem: ...
 
     @overload
-    def __getitem__(self, at: slice) -> list[Asked]: ...
+    def __getitem__(self, at: slice) -> list[WorkItem]: ...
 
-    def __getitem__(self, at: int | slice) -> Asked | list[Asked]:
+    def __getitem__(self, at: int | slice) -> WorkItem | list[WorkItem]:
         if isinstance(at, slice):
             return [self[place] for place in range(*at.indices(len(self)))]
         trial, at = divmod(range(len(self))[at], len(self._places))
         item = self._items[place := self._places[at]]
-        return Asked(item, trial, *self.contents[place])
+        return WorkItem(item, trial, *self.contents[place])
 
     def place(self, at: int) -> tuple[int, int]:
-        """Return where in the dataset the item is that stands at a place here, and its trial."""
+        """Return the place in the dataset and the trial of a work item."""
         trial, at = divmod(at, len(self._places))
         return self._places[at], trial
 
     def keys(self, fingerprint: str) -> Iterator[str]:
-        """Yield the keys of the workflow's cells, if the workflow has this fingerprint."""
+        """Yield the keys of the workflow's cells under this fingerprint."""
         for trial in range(self._trials):
             for place in self._places:
                 seen, occurrence = self.contents[place]

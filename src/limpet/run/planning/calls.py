@@ -1,4 +1,4 @@
-"""Which cells are there, a million of them, without making one before it is needed?"""
+"""Sequences of keys and calls that stay small for a million cells."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,15 +6,15 @@ from typing import overload
 
 from limpet.journal.index import KEY_BYTES
 from limpet.run.executing.cells import Call
-from limpet.run.planning.work_items import Asked, AskedItems
+from limpet.run.planning.work_items import WorkItems
 from limpet.types import Cell
 
 
 class Keys(Sequence[str]):
-    """Keys, one after the other, 16 bytes each.
+    """Keys, stored in 16 bytes each.
 
     Args:
-        keys: Each as 32 hex digits.
+        keys: The keys, as 32 hex digits each.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
@@ -40,20 +40,20 @@ class Keys(Sequence[str]):
 
 
 class Calls(Sequence[Call]):
-    """Cells of a step, each made when it is asked for.
+    """Calls of a step, created on access.
 
     Args:
-        step: Which.
-        asked: What is asked, all of it.
-        keys: The key of each.
-        places: Which of them these are.
+        step: The step's name.
+        work_items: All work items.
+        keys: The key of each work item.
+        places: The places of the work items in this sequence.
     """
 
     def __init__(
-        self, step: str, asked: AskedItems, keys: Keys, places: "range | array[int]"
+        self, step: str, work_items: WorkItems, keys: Keys, places: "range | array[int]"
     ) -> None:
         self._step = step
-        self._asked = asked
+        self._work_items = work_items
         self._keys = keys
         self._places = places
 
@@ -68,12 +68,12 @@ class Calls(Sequence[Call]):
 
     def __getitem__(self, at: int | slice) -> "Call | Calls":
         if isinstance(at, slice):
-            return Calls(self._step, self._asked, self._keys, self._places[at])
-        return self._made(self._places[at])
+            return Calls(self._step, self._work_items, self._keys, self._places[at])
+        return self._call_at(self._places[at])
 
     def __iter__(self) -> Iterator[Call]:
-        return map(self._made, self._places)
+        return map(self._call_at, self._places)
 
-    def _made(self, place: int) -> Call:
-        one: Asked = self._asked[place]
-        return one, Cell(self._step, one.item.id, one.trial, self._keys[place])
+    def _call_at(self, place: int) -> Call:
+        work_item = self._work_items[place]
+        return work_item, Cell(self._step, work_item.item.id, work_item.trial, self._keys[place])

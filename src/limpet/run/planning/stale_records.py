@@ -1,8 +1,8 @@
-"""Which records were made of files that say something else now?
+"""Which records were made from files that have changed since?
 
-Such a record is to be made again: the next one needs a higher generation, as for a forced redo, and
-until it is there the old one stands. About the workflow's a person is asked, once for what a file
-says; scores are simply made again, as when an evaluator is edited.
+A stale record is made again: its next record needs a higher generation, as for a forced redo, and
+until it exists the old record counts. For the workflow's records the user is asked, once per
+content of a file; scores are simply made again, as when an evaluator is edited.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ from limpet.run.run_file import OnChange, RunFile
 
 
 class StaleRecords:
-    """What was made of files that changed.
+    """The records made from files that have changed.
 
     Args:
-        files: What was read before.
-        project: Whose files these are.
+        files: The files that were read before.
+        project: The project of the files.
         columns: The column of each step.
-        asked_about: The step about whose records a person is asked.
-        run_file: What is decided now is noted there.
-        on_change: What to do about results of the workflow; None: as it was decided before.
+        asked_about: The step about whose records the user is asked.
+        run_file: Where the user's decision is recorded.
+        on_change: What to do with the workflow's results; None: as decided before.
 
     Attributes:
-        kept: The keys of records that stay though a file changed, each as long as its generation
-            is below this.
+        kept: By key, records kept though a file changed, as long as their generation is below
+            this number.
     """
 
     def __init__(
@@ -64,8 +64,8 @@ class StaleRecords:
     ) -> dict[str, set[str]]:
         now = {name: says(name) for names in found.values() for name in names}
         if on_change is not None:
-            self._decided.update({name: {one: on_change} for name, one in now.items()})
-        choices = {name: self._decided.get(name, {}).get(one) for name, one in now.items()}
+            self._decided.update({name: {content: on_change} for name, content in now.items()})
+        choices = {name: self._decided.get(name, {}).get(content) for name, content in now.items()}
         self._undecided = {name for name, choice in choices.items() if choice is None}
         kept = {name for name, choice in choices.items() if choice == "keep"}
         column = self._columns[self._asked_about]
@@ -80,20 +80,20 @@ class StaleRecords:
         return any(self._found.values())
 
     def of(self, step: str) -> Mapping[str, set[str]]:
-        """Return the keys of a step's records that are to be made again, with the files."""
+        """Return the keys of a step's stale records, with the changed files."""
         return self._found[step]
 
     def is_kept(self, key: str) -> bool:
-        """Tell whether a record stays as a person decided, though a file changed."""
+        """Tell whether the user decided to keep a record though a file changed."""
         needed = self.kept.get(key)
         return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
 
     def undecided(self, key: str) -> set[str]:
-        """Return the files that a record was made of, and nobody decided about."""
+        """Return the changed files of a record that the user has not decided about."""
         return self._found[self._asked_about].get(key, set()) & self._undecided
 
     def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-        """Return which generation each record must have, beside those that were made anew."""
+        """Return the required generation of each stale record, and of those in `redone`."""
         every = {step: dict(keys) for step, keys in redone.items()}
         for step, keys in self._found.items():
             column = self._columns[step]

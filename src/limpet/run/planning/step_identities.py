@@ -1,6 +1,6 @@
-"""What was each step when the run was planned, and what of it changed while the run was going on?
+"""The identity of each step when the run was planned, and what of it changed during the run.
 
-A step is looked at once per run, not once per cell: looking takes up to a tenth of a second.
+A step is inspected once per run, not once per cell: that takes up to a tenth of a second.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,12 +19,12 @@ _MOST_NAMES = 5_000
 _CACHES = ".cache_parameters"  # of every function under `lru_cache`
 
 
-class Looks:
-    """The steps of one run.
+class StepIdentities:
+    """The identities of the steps of a run.
 
     Args:
-        steps: Each step by its name.
-        declared: What was declared beside what the steps say themselves, by the step's name.
+        steps: Each step by name.
+        declared: Dependencies declared in addition to those of the steps, by step.
         secrets: Values that do not count.
     """
 
@@ -35,18 +35,18 @@ class Looks:
         secrets: Iterable[str] = (),
     ) -> None:
         others, hidden = declared or {}, tuple(secrets)
-        self._looks = {
-            name: Inspection(one, others.get(name), hidden) for name, one in steps.items()
+        self._inspections = {
+            name: Inspection(step, others.get(name), hidden) for name, step in steps.items()
         }
-        self._parts = {name: dict(one.identity.parts) for name, one in self._looks.items()}
+        self._parts = {name: dict(look.identity.parts) for name, look in self._inspections.items()}
         self._versions = {name: digest(parts) for name, parts in self._parts.items()}
 
     def parts(self, step: str) -> dict[str, str]:
-        """Return what the results of a step depend on, part by part."""
+        """Return the parts of a step's identity with their digests."""
         return dict(self._parts[step])
 
     def version(self, step: str) -> str:
-        """Return all of that as one digest."""
+        """Return the digest of all parts of a step."""
         return self._versions[step]
 
     @property
@@ -55,42 +55,46 @@ class Looks:
         return dict(self._versions)
 
     def identity(self, step: str) -> Identity:
-        """Return what a step is."""
-        return self._looks[step].identity
+        """Return the identity of a step."""
+        return self._inspections[step].identity
 
     @property
     def identities(self) -> dict[str, tuple[str, Identity]]:
-        """The version of each step, and what it is made of."""
-        return {name: (self._versions[name], one.identity) for name, one in self._looks.items()}
+        """The version and the identity of each step."""
+        return {
+            name: (self._versions[name], look.identity) for name, look in self._inspections.items()
+        }
 
     def write(self, journal: Journal, clean: Callable[[Any], Any]) -> None:
-        """Write down what each identity is made of, beside `run.json`.
+        """Write the identities to `identity.json`.
 
         Args:
-            journal: Of the run.
-            clean: Takes secrets out.
+            journal: The run's journal.
+            clean: Removes secrets.
 
         Raises:
-            JournalError: It cannot be written.
+            JournalError: The file cannot be written.
         """
         write_identity(journal, self.identities, clean)
-        for look in self._looks.values():
+        for look in self._inspections.values():
             look.forget()
 
     def end(
         self, run_file: RunFile | None, watched: WatchedFiles, clean: Callable[[Any], Any]
     ) -> None:
-        """Look again, note what is state, and end the watch for files.
+        """Inspect the steps again, record what is state, and stop watching files.
 
         Args:
-            run_file: Brought up to date; None: the run never began.
-            watched: Listens to what the steps read.
-            clean: Takes secrets out.
+            run_file: The run file to update; None: the session never began.
+            watched: Watches the files that the steps read.
+            clean: Removes secrets.
         """
         if run_file is None:
-            watched.end(self._looks)
+            watched.end(self._inspections)
             return
-        state = {name: list(look.note_end())[:_MOST_NAMES] for name, look in self._looks.items()}
+        state = {
+            name: list(look.note_end())[:_MOST_NAMES] for name, look in self._inspections.items()
+        }
         run_file.state = clean({name: names for name, names in state.items() if names})
         changing = {
             name

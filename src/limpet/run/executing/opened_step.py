@@ -1,8 +1,8 @@
-"""Which task opens a step, holds it open while it is called, and closes it?
+"""Opens and closes a step in a single task.
 
-One and the same. What a set-up enters and leaves open, such as a task group or a cancel scope of
-anyio, belongs to the task that entered it: it can be left in no other, and where something in it
-fails it is that task which is cancelled.
+A set-up may leave something open, for example a task group or an anyio cancel scope. It belongs to
+the task that entered it: only that task can leave it, and that task is cancelled when something in
+it fails.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from collections.abc import Callable
 
 from limpet.errors import LimpetError, SetupError
 from limpet.evaluators.protocol import Evaluator
-from limpet.run.executing.tracebacks import told_safely
+from limpet.run.executing.tracebacks import safe_traceback
 from limpet.text import one_line, text_of
 from limpet.workflows.protocol import Workflow
 
 logger = logging.getLogger("limpet.run")
 
 
-class HeldOpen:
-    """A workflow or an evaluator, and the task that it belongs to from opening to closing.
+class OpenedStep:
+    """A workflow or an evaluator, and the task that opens and closes it.
 
     Args:
         step: The workflow, or the evaluator.
-        who: What messages call it.
-        on_broken: Called when what its set-up started has failed, before it is closed for that.
+        who: The step's name in messages.
+        on_broken: Called when something its set-up started has failed, before the step is closed.
     """
 
     def __init__(self, step: Workflow | Evaluator, who: str, on_broken: Callable[[], None]) -> None:
@@ -33,14 +33,14 @@ class HeldOpen:
         self._on_broken = on_broken
         self._task: asyncio.Task[None] | None = None
         self._is_opening = False
-        self._enough = asyncio.Event()
+        self._closing = asyncio.Event()
 
     async def open(self) -> None:
-        """Open it.
+        """Open the step.
 
         Raises:
-            asyncio.CancelledError: It was given up meanwhile, and closed again.
-            SetupError: Its opening raised, and what.
+            asyncio.CancelledError: Opening was cancelled, and the step was closed again.
+            SetupError: Opening raised an exception.
         """
         opened = asyncio.get_running_loop().create_future()
         self._is_opening = True
@@ -49,20 +49,20 @@ class HeldOpen:
             await asyncio.wait((self._task, opened), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self.give_up_opening()
-            self._enough.set()
+            self._closing.set()
             await self._task
             raise
         if not opened.done():
-            await self._task  # it says why
+            await self._task  # raises the reason
 
     def give_up_opening(self) -> None:
-        """Cancel its opening; once that is over, do nothing."""
+        """Cancel opening; do nothing if the step is already open."""
         if self._is_opening and self._task is not None:
             self._task.cancel()
 
     async def close(self) -> None:
-        """Close it. What that raises is logged: it takes nothing from what is finished."""
-        self._enough.set()
+        """Close the step. An exception is logged: finished results are not affected."""
+        self._closing.set()
         if self._task is None:
             return
         try:
@@ -70,7 +70,7 @@ class HeldOpen:
         except asyncio.CancelledError as error:
             if _is_cancelled():
                 raise
-            self._say_unclosed(error)  # its own: of a task that it cancelled and awaited, say
+            self._log_close_failure(error)  # the step's own, e.g. from a task it cancelled
 
     async def _hold(self, opened: asyncio.Future[None]) -> None:
         try:
@@ -80,9 +80,9 @@ class HeldOpen:
             raise
         opened.set_result(None)
         try:
-            await self._enough.wait()
+            await self._closing.wait()
         except asyncio.CancelledError:
-            if self._enough.is_set():  # whoever waits for the end was cancelled
+            if self._closing.is_set():  # the caller of `close` was cancelled
                 await self._close_after_cancellation()
                 raise
             self._on_broken()
@@ -99,7 +99,7 @@ class HeldOpen:
             raise SetupError(
                 f"{self._step.name} could not be set up: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
-                hint="the traceback says where; what is finished stays",
+                hint="the traceback says where; finished results are kept",
             ) from error
         finally:
             self._is_opening = False
@@ -107,7 +107,7 @@ class HeldOpen:
     async def _close_after_cancellation(self) -> None:
         task = asyncio.current_task()
         while task is not None and task.cancelling():
-            task.uncancel()  # else time limits and task groups in its closing take it for theirs
+            task.uncancel()  # or time limits and task groups in `close` would see a cancellation
         await self._close()
 
     async def _close(self) -> None:
@@ -116,11 +116,11 @@ class HeldOpen:
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # noqa: BLE001 - in a task, SystemExit would end the event loop
-            self._say_unclosed(error)
+            self._log_close_failure(error)
 
-    def _say_unclosed(self, error: BaseException) -> None:
-        said = "%s failed as it was closed; what is finished stays: %s"
-        logger.error(said, self._who, told_safely(error))
+    def _log_close_failure(self, error: BaseException) -> None:
+        message = "%s failed while closing; finished results are kept: %s"
+        logger.error(message, self._who, safe_traceback(error))
 
 
 def _is_cancelled() -> bool:

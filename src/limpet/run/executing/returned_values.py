@@ -1,0 +1,176 @@
+"""What is recorded of the value that a workflow or an evaluator returned?
+
+The answer is what was paid for. It is copied at once, in the form in which it will be read back, so
+that later changes to the object do not reach it. If usage, trace or metadata are unusable, that
+part is dropped with a warning, and the answer is kept.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from limpet.errors import JournalError
+from limpet.evaluators.score_values import as_scores
+from limpet.journal.journal import Journal
+from limpet.json_values import kept_form
+from limpet.secrets.masking import Masking
+from limpet.text import one_line, text_of
+from limpet.types import Output, Score, Usage
+from limpet.workflows.token_counts import usage_told
+
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_MOST_NESTED = 10
+_DEEPEST = 8
+_MOST_NAMED = 3
+
+logger = logging.getLogger("limpet.run")
+
+
+class Remarks:
+    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`.
+
+    Args:
+        journal: The run's journal.
+        masking: Removes secrets from text.
+    """
+
+    def __init__(self, journal: Journal, masking: Masking) -> None:
+        self._journal = journal
+        self._masking = masking
+        self._said: set[str] = set()
+
+    def say(self, what: str, why: str) -> None:
+        """Report that something was left out, and why, unless it was reported before."""
+        if what in self._said:
+            return
+        self._said.add(what)
+        why = self._masking.ours.text(why)
+        logger.warning("left out %s, kept the result: %s (reported once)", what, why)
+        try:
+            self._journal.tell("left_out", what=what, why=why)
+        except JournalError:  # appending the record reports the disk's failure
+            logger.debug("could not write to events.jsonl", exc_info=True)
+
+
+def read_output(returned: Any, remarks: Remarks) -> Output:
+    """Return the answer with its usage, trace and metadata, in any supported form."""
+    usage: Any = None
+    trace: Any = None
+    metadata: Any = None
+    for _ in range(_MOST_NESTED):  # an Output inside an Output: a wrapper around a workflow
+        if not issubclass(type(returned), Output):
+            break
+        usage = _attribute(returned, "usage", remarks) if usage is None else usage
+        trace = _attribute(returned, "trace", remarks) if _is_empty(trace) else trace
+        metadata = _attribute(returned, "metadata", remarks) if metadata is None else metadata
+        returned = returned.value
+    return Output(
+        _read_value(returned),
+        _read_usage(usage, remarks, "the workflow's usage"),
+        _read_trace(trace, remarks),
+        _read_part(metadata, "workflow's metadata", remarks),
+    )
+
+
+def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
+    """Return the scores and the usage of the call; parts without a JSON form become text.
+
+    Raises:
+        PermanentError: The returned value is not a score.
+    """
+    scores: Any = as_scores(returned, name)
+    usage = None
+    if issubclass(type(scores), Output):
+        usage = _read_usage(scores.usage, remarks, f"the usage of {name}")
+        if not (_is_empty(scores.trace) and scores.metadata is None):
+            remarks.say(f"the trace and metadata of {name}", "an evaluator's Output has only usage")
+        scores = scores.value
+    read = {part: _read_score(score, name, remarks) for part, score in scores.items()}
+    return Output(read, usage)
+
+
+def _attribute(output: Output, part: str, remarks: Remarks) -> Any:
+    try:
+        return getattr(output, part)
+    except BaseException as error:  # noqa: BLE001 - a property of a subclass may raise anything
+        remarks.say(f"the workflow's {part}", f"reading it raised {type(error).__name__}")
+        return None
+
+
+def _read_value(value: Any) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    try:
+        return kept_form(value)
+    except BaseException:  # noqa: BLE001 - appending the record reports why it cannot be kept
+        return value
+
+
+def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
+    if value is None:
+        return None
+    try:
+        usage, wrong = usage_told(value)
+    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+        usage, wrong = None, [f"reading it raised {type(error).__name__}"]
+    if wrong:
+        remarks.say(what, "; ".join(wrong[:_MOST_NAMED]))
+    return usage
+
+
+def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
+    if _is_empty(trace):
+        return []
+    try:
+        if isinstance(trace, (str, bytes, bytearray)) or not isinstance(trace, Sequence):
+            remarks.say("the workflow's trace", f"must be a list, not {type(trace).__name__}")
+            return []
+        trace = list(trace)
+    except BaseException as error:  # noqa: BLE001 - as above
+        remarks.say("the workflow's trace", f"reading it raised {type(error).__name__}")
+        return []
+    return list(_read_part(trace, "workflow's trace", remarks))
+
+
+def _is_empty(trace: Any) -> bool:
+    # Not `not trace`: the truth of an array raises.
+    return trace is None or (type(trace) in (list, tuple) and not trace)
+
+
+def _read_part(value: Any, what: str, remarks: Remarks) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    kept, problem = _readable(value)
+    if problem:
+        remarks.say(f"parts without a JSON form in the {what}", problem)
+    return kept
+
+
+def _read_score(score: Score, name: str, remarks: Remarks) -> Score:
+    if type(score.explanation) in _ATOMS and type(score.metadata) in _ATOMS:
+        return score
+    return replace(
+        score,
+        explanation=_read_part(score.explanation, f"explanation of {name}", remarks),
+        metadata=_read_part(score.metadata, f"metadata of {name}", remarks),
+    )
+
+
+def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:
+    """Return a value as it will be read back, with parts that have no JSON form as text.
+
+    The second value says why, and is empty if every part has a JSON form.
+    """
+    try:
+        return kept_form(value), ""
+    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+        why = one_line(text_of(error))
+    kind = type(value)
+    if len(within) < _DEEPEST and id(value) not in within:
+        below = (*within, id(value))
+        if kind is list or kind is tuple:
+            return [_readable(element, below)[0] for element in value], why
+        if kind is dict:
+            return {one_line(key): _readable(part, below)[0] for key, part in value.items()}, why
+    return one_line(value), why

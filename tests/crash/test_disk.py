@@ -372,7 +372,7 @@ def test_a_waiter_cancelled_while_the_disk_is_slow_keeps_its_record(tmp_path, mo
     may_write, real = threading.Event(), os.writev
 
     def slow_disk(fd, parts):
-        may_write.wait(20)
+        may_write.wait(100)
         return real(fd, parts)
 
     async def go(column):
@@ -473,7 +473,7 @@ def test_a_value_that_holds_itself_is_a_failure_too(tmp_path, knotted):
         [sys.executable, "-c", HOLDS_ITSELF, str(tmp_path), knotted], stdout=subprocess.PIPE
     ) as process:
         try:
-            answer, _ = process.communicate(timeout=5)
+            answer, _ = process.communicate(timeout=100)
         except subprocess.TimeoutExpired:
             answer = b"it goes round and round for ever"
         finally:
@@ -487,7 +487,7 @@ def test_a_value_whose_reading_panics_leaves_no_waiter_waiting(tmp_path):
 
     async def go(column):
         waiting = [column.append(one) for one in (outcome_of(0), panicking, outcome_of(1))]
-        done, pending = await asyncio.wait(waiting, timeout=5)
+        done, pending = await asyncio.wait(waiting, timeout=100)
         return [one.exception() for one in done], pending
 
     with Journal(tmp_path) as journal:
@@ -526,7 +526,7 @@ def test_somebody_told_of_trouble_who_fails_himself_leaves_no_waiter_waiting(sma
 
     async def go(column, filler):
         waiting = column.append(outcome_of(1, 30_000))
-        done, pending = await asyncio.wait([waiting], timeout=5)
+        done, pending = await asyncio.wait([waiting], timeout=100)
         assert not pending, "nobody will ever answer it"
         assert isinstance(waiting.exception(), JournalError)
 

@@ -66,7 +66,7 @@ print("outputs", outputs, os.getpid() == HOME, flush=True)
 """
 
 
-def python(code, *arguments, timeout=60):
+def python(code, *arguments, timeout=250):
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         capture_output=True,

@@ -19,7 +19,7 @@ def on_full_disk(tmp_path, small_disk):
     filler = small_disk / "filler"
     filler.write_bytes(b"x" * 1_950_000)
     terminal = Terminal([*COMMAND, "run", "eval.yml"], cwd=folder, columns=140, lines=40)
-    terminal.wait_for(r"No space left on device: [^;]*are\s+free", timeout=30)
+    terminal.wait_for(r"No space left on device: [^;]*are\s+free", timeout=250)
     yield folder, terminal, filler
     terminal.close()
 
@@ -60,7 +60,7 @@ def test_one_signal_of_a_machine_ends_it_and_what_is_on_disk_counts(
     folder, terminal, filler = on_full_disk
     terminal.process.send_signal(signum)
     # It would wait for ten minutes, and a machine that shuts down kills it before.
-    assert terminal.wait(timeout=50) == 128 + signum
+    assert terminal.wait(timeout=250) == 128 + signum
     assert "Traceback" not in terminal.said
     column = small_disk / "run" / "workflow_output.jsonl"
     kept = [json.loads(line)["id"] for line in column.read_bytes().split(b"\n")[:-1]]

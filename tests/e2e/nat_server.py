@@ -108,7 +108,7 @@ def serving():
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(100)
     try:
         yield server
     finally:

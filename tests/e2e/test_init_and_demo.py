@@ -50,7 +50,7 @@ def test_the_schema_fits_the_example_of_init_and_refuses_a_wrong_key(tmp_path):
 def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "demo.py")],
-        capture_output=True, text=True, timeout=50, check=False,
+        capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     kept = int(re.search(r"kill -9, half-way: (\d+) answers are on disk", done.stdout)[1])
@@ -63,6 +63,6 @@ def test_the_demo_is_killed_resumes_and_asks_for_nothing_twice():
 
 def test_python_m_limpet_is_the_command():
     done = subprocess.run(
-        [*COMMAND, "--version"], capture_output=True, text=True, timeout=50, check=True
+        [*COMMAND, "--version"], capture_output=True, text=True, timeout=250, check=True
     )
     assert re.fullmatch(r"limpet, version \d[\w.]*\n", done.stdout)

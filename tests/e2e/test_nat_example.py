@@ -34,7 +34,7 @@ def test_the_example_runs_and_asks_nothing_twice(tmp_path):
         again = run(folder, "config.yml", "--endpoint", f"http://127.0.0.1:{port}")
     finally:
         server.terminate()
-        server.wait(10)
+        server.wait(100)
     rows = json.loads((folder / "out/workflow_output.json").read_bytes())
     assert [(row["id"], row["generated_answer"]) for row in rows] == [
         ("001", "5"), ("002", "30"), ("003", "15"),

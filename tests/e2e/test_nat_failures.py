@@ -187,7 +187,7 @@ def test_9_the_toolkit_is_not_needed_for_a_served_workflow(tmp_path, server):
     done = subprocess.run(
         [COMMAND[0], "-X", "importtime", *COMMAND[1:],
          "run", "config.yml", "--endpoint", server.url],
-        cwd=make(tmp_path), capture_output=True, text=True, timeout=50, check=False,
+        cwd=make(tmp_path), capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert done.returncode == 0
     modules = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

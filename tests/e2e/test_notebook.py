@@ -36,7 +36,7 @@ def kernel():
     manager.start_kernel()
     client = manager.client()
     client.start_channels()
-    client.wait_for_ready(timeout=40)
+    client.wait_for_ready(timeout=250)
     yield manager, client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
@@ -52,7 +52,7 @@ def run_cell(client, code, on_text=lambda text: None):
             on_text(content["text"])
         assert message["msg_type"] != "error", content
 
-    client.execute_interactive(code, output_hook=hook, timeout=30)
+    client.execute_interactive(code, output_hook=hook, timeout=250)
     return "".join(text)
 
 
@@ -131,7 +131,7 @@ def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
 
     client = NotebookClient(
         notebook,
-        timeout=50,
+        timeout=250,
         resources={"metadata": {"path": str(tmp_path)}},
         on_cell_executed=note,
     )
@@ -175,7 +175,7 @@ def test_an_evaluation_shows_how_far_it_is_while_it_runs(kernel):
             frames.append(message["content"]["data"]["text/html"])
         assert message["msg_type"] != "error", message["content"]
 
-    client.execute_interactive(EVALUATE_SLOWLY, output_hook=hook, timeout=30)
+    client.execute_interactive(EVALUATE_SLOWLY, output_hook=hook, timeout=250)
     ended = [int(re.search(r'max="45" value="(\d+)"', frame)[1]) for frame in frames]
     assert ended == sorted(ended)
     assert any(0 < value < 45 for value in ended)

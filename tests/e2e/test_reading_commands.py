@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,10 +40,18 @@ def length(output):
     return {"letters": len(output), "words": 1}
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that each test has a copy of."""
+    path = tmp_path_factory.mktemp("finished") / "first"
+    limpet.evaluate(ROWS, last_word, [correct, length], run=path, retry=0)
+    return path
+
+
 @pytest.fixture
-def home(tmp_path):
+def home(tmp_path, finished):
     """A directory with one run: three answers, one failure."""
-    limpet.evaluate(ROWS, last_word, [correct, length], run=tmp_path / "runs/first", retry=0)
+    shutil.copytree(finished, tmp_path / "runs/first")
     return tmp_path
 
 

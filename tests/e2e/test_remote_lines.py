@@ -100,7 +100,7 @@ class Chatty:
 
     def speak(self):
         self._loop.call_soon_threadsafe(self._go.set)
-        assert self._done.wait(20)
+        assert self._done.wait(100)
 
 
 async def saying(writer, *raw):

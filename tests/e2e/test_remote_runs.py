@@ -376,11 +376,11 @@ def kill_again_and_again(run, kills, count):
             while len(server.seen) < target and process.poll() is None:
                 pass
             process.send_signal(signal.SIGKILL)
-            process.communicate(timeout=20)
+            process.communicate(timeout=250)
             assert done.isdisjoint(asked_since(seen)), "a finished item was asked for again"
             assert done <= on_disk(run), "an answer was lost"
         done, seen = on_disk(run), len(server.seen)
-        out, _ = start(run, server.url, count).communicate(timeout=55)
+        out, _ = start(run, server.url, count).communicate(timeout=250)
         assert out.splitlines()[-1] == f"done {count}"
         assert done.isdisjoint(asked_since(seen))
     answers = json.loads((run / "workflow_output.json").read_bytes())

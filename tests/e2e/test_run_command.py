@@ -67,7 +67,7 @@ def test_a_reader_of_the_events_that_goes_away_does_not_end_the_run(tmp_path):
     command = " ".join([*COMMAND, "run", "--json", "|", "head", "-1"])
     first = subprocess.run(
         ["/bin/bash", "-c", f"set -o pipefail; {command}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False,
+        cwd=tmp_path, capture_output=True, text=True, timeout=250, check=False,
     )  # fmt: skip
     assert json.loads(first.stdout)["event"] == "planned"
     assert len(answered(tmp_path)) == 300
@@ -265,7 +265,7 @@ def test_help_imports_nothing_heavy(command):
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=50, check=True
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=250, check=True
     )
     assert "Usage: limpet" in done.stdout
     assert done.stderr == "[]\n"
@@ -293,7 +293,7 @@ def test_the_shell_can_complete_commands():
         env={**os.environ, **words},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=250,
         check=False,
     )
     assert "plain,status" in done.stdout

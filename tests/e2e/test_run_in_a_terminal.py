@@ -30,7 +30,7 @@ def terminal(tmp_path):
         one.close()
 
 
-def wait_until(condition, timeout=20.0):
+def wait_until(condition, timeout=250):
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline

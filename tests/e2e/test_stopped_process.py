@@ -52,7 +52,7 @@ class Holding:
 
 def wait_for(semaphore, count):
     for _ in range(count):
-        assert semaphore.acquire(timeout=30)
+        assert semaphore.acquire(timeout=250)
 
 
 def is_stopped(pid):
@@ -80,7 +80,7 @@ def test_answers_that_arrived_while_the_process_was_stopped_are_taken(tmp_path, 
             wait_for(holding.answered, CALLS)
             time.sleep(STOPPED_S)  # longer than the time limit: that is what is tested
             process.send_signal(signal.SIGCONT)
-            out, _ = process.communicate(timeout=60)
+            out, _ = process.communicate(timeout=250)
         finally:
             process.kill()
             process.communicate()

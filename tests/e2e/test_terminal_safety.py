@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
 def on_terminal(folder, *arguments):
     terminal = Terminal([*COMMAND, *arguments], cwd=folder, columns=200, lines=60)
     try:
-        terminal.wait(60)
+        terminal.wait(100)
         return terminal.transcript
     finally:
         terminal.close()

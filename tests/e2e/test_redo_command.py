@@ -78,7 +78,7 @@ def test_a_wrong_name_ends_with_2_and_nothing_is_done(done):
         (["--redo-item", "q55"], "did you mean 'q5'?"),
         (["--redo", "--keep"], "--redo and --keep cannot be combined"),
         (["--redo", "--redo-item", "q1"], "leave out --redo-item"),
-        (["--redo-item", "q5", "--limit", "2"], "is not among the 2 that are selected"),
+        (["--redo-item", "q5", "--limit", "2"], "is not among the 2 selected items"),
     ):
         wrong = run(done, *flags)
         assert wrong.returncode == 2

@@ -407,15 +407,15 @@ def test_on_change_redo_keeps_its_meaning(bench):
 @pytest.mark.parametrize(
     ("options", "message", "hint"),
     [
-        ({"redo": ["corect"]}, "there is no step 'corect' to run again", "did you mean 'correct'?"),
+        ({"redo": ["corect"]}, "cannot run step 'corect' again", "did you mean 'correct'?"),
         (
             {"redo": limpet.Redo(items=["q33"])},
-            "there is no item 'q33' to run again",
+            "cannot run item 'q33' again",
             "did you mean 'q3'?",
         ),
         (
             {"redo": limpet.Redo(items=["q5"]), "limit": 2},
-            "the item 'q5' is to run again, and is not",
+            "cannot run item 'q5' again: it is not",
             "limit",
         ),
     ],

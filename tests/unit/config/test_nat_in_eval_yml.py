@@ -76,7 +76,7 @@ def test_a_set_goes_below_the_short_form():
         (
             "{http: {url: http://x, statuses: 200}}",
             ".http.statuses: must be a list",
-            "such as [200",
+            "for example [200",
         ),
         (
             "{http: {url: http://x, headers: {A: 1}}}",

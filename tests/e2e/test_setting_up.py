@@ -83,7 +83,7 @@ MODULE_RAISES = """
         (MODULE_RAISES.replace("load()\n", "lod()\n"), "app:answer", ["NameError", "line 5"]),
         ("def f(:\n", "app:f", ["SyntaxError", "def f(:"]),
         (NEEDS_ARGUMENTS, "app:Agnt", ["has no 'Agnt'", "did you mean 'Agent'?"]),
-        (NEEDS_ARGUMENTS, "ap:Agent", ["there is no module 'ap'"]),
+        (NEEDS_ARGUMENTS, "ap:Agent", ["no module named 'ap'"]),
     ],
 )
 def test_the_users_traceback_a_clear_error_and_exit_2(tmp_path, app, workflow, said):

@@ -54,5 +54,5 @@ def test_a_fault_in_a_module_is_said_once_however_many_steps_import_it(tmp_path)
     said = run(tmp_path).stderr
     assert said.count("cannot be imported") == 1
     assert "app cannot be imported: app.py:1: SyntaxError" in said
-    assert "(needed at eval.yml:6, eval.yml:7, too)" in said
-    assert "eval.yml:8: evaluators.lost: there is no module 'nowhere'" in said
+    assert "(also needed at eval.yml:6, eval.yml:7)" in said
+    assert "eval.yml:8: evaluators.lost: no module named 'nowhere'" in said

@@ -48,7 +48,7 @@ WRONG = {
         "dataset: rows.jsonl\nevaluators:\n\tcorrect: exact_match\n",
         "error: eval.yml:3: not valid YAML: found character '\\t' that cannot start any token\n"
         "\n"
-        "hint: there is a tab here: YAML is indented with spaces only\n",
+        "hint: this is a tab: indent YAML with spaces\n",
     ),
     "duplicate": (
         WITH_ROWS + "dataset: other.jsonl\n",
@@ -68,13 +68,13 @@ WRONG = {
     ),
     "unknown kind of file": (
         "dataset: app.py\nworkflow: app:answer\n",
-        "error: eval.yml:1: dataset: app.py is of a kind that is not read; there are .json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx\n"
+        "error: eval.yml:1: dataset: app.py has an unsupported file type; supported: .json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx\n"
         "\n"
-        "hint: rename the file if it is one of these, or let a function return the rows: python:\n",
+        "hint: rename the file if it is one of these, or load the rows with a function: python:\n",
     ),
     "no module": (
         "dataset: rows.jsonl\nworkflow: ap:answer\n",
-        "error: eval.yml:2: workflow: there is no module 'ap'\n\nhint: did you mean 'app'?\n",
+        "error: eval.yml:2: workflow: no module named 'ap'\n\nhint: did you mean 'app'?\n",
     ),
     "no function": (
         "dataset: rows.jsonl\nworkflow: app:anwser\n",
@@ -82,17 +82,17 @@ WRONG = {
     ),
     "not callable": (
         "dataset: rows.jsonl\nworkflow: app:NOTES\n",
-        "error: eval.yml:2: workflow: app:NOTES is of type PosixPath, and cannot be called\n",
+        "error: eval.yml:2: workflow: app:NOTES is of type PosixPath, which is not callable\n",
     ),
     "no colon": (
         "dataset: rows.jsonl\nworkflow: app.answer\n",
-        "error: eval.yml:2: workflow: must be module:name, such as app:answer, not 'app.answer'\n"
+        "error: eval.yml:2: workflow: must be module:name, like app:answer, not 'app.answer'\n"
         "\n"
         "hint: did you mean app:answer?\n",
     ),
     "unknown evaluator": (
         WITH_ROWS + "evaluators:\n  correct: exact_mach\n",
-        "error: eval.yml:4: evaluators.correct: there is no built-in evaluator 'exact_mach'\n"
+        "error: eval.yml:4: evaluators.correct: unknown built-in evaluator 'exact_mach'\n"
         "\n"
         "hint: did you mean 'exact_match'?  (built in: contains, exact_match, json_match, numeric, one_of, regex, similarity, trajectory; your own: module:name)\n",
     ),
@@ -126,11 +126,11 @@ WRONG = {
         "dataset: !!python/object/apply:os.system [ls]\nworkflow: app:answer\n",
         "error: eval.yml:1: the tag '!!python/object/apply:os.system' is not allowed\n"
         "\n"
-        "hint: an eval.yml holds texts, numbers, lists and mappings; for a literal ! use quotes\n",
+        "hint: an eval.yml holds strings, numbers, lists and mappings; for a literal ! use quotes\n",
     ),
     "timeout": (
         WITH_ROWS + "timeout: soon\n",
-        "error: eval.yml:3: timeout: must be a number of seconds, 0 or more, or a time such as 90s, 2m or 1h, not 'soon'\n",
+        "error: eval.yml:3: timeout: must be a number of seconds above 0, or a time like 90s, 2m or 1h, not 'soon'\n",
     ),
     "several": (
         "dataset: row.jsonl\nworkflow: app:answer\ntrials: 0\npace: fast\n",

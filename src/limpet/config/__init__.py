@@ -12,7 +12,7 @@ __all__ = ["Config", "is_nat_file", "json_schema", "load_config"]
 
 
 def __getattr__(name: str) -> object:
-    # A command line that only wants help waits for none of this.
+    # Imported on first use: `limpet --help` needs none of it.
     if name not in __all__:
         raise AttributeError(f"module 'limpet.config' has no attribute {name!r}")
     module = {"is_nat_file": "yaml_file", "json_schema": "schema"}.get(name, "config")

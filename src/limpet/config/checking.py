@@ -1,4 +1,4 @@
-"""Is every key known, and every value what it must be?"""
+"""Is every key known, and every value valid?"""
 
 import re
 from typing import Any, TypeVar, get_args
@@ -22,7 +22,7 @@ _EXAMPLES = {
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
 }
-# What Pydantic complains of, and what the value must be.
+# Pydantic's error types, and what the value must be.
 _MUST = {
     "string_type": "must be a string",
     "string_unicode": "must be valid Unicode",
@@ -52,7 +52,7 @@ def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
-    """Return a section of the file; None, and what is wrong is said, where something is."""
+    """Return a section of the file; report what is wrong and return None if it is invalid."""
     try:
         return kind.model_validate(data)
     except ValidationError as refused:
@@ -63,16 +63,16 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
             known = list(_section_at(kind, error["loc"][:-1]).model_fields)
             findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
         elif error["type"] != "missing":
-            # As it was written: Pydantic may show what a variable stands for.
-            _tell_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
-        elif error["loc"] not in meant:  # else the unknown key beside it is this one, misspelt
-            _tell_missing(at + error["loc"], findings)
+            # The value as written: Pydantic may show what a variable holds.
+            _report_value(error, at + error["loc"], _value_at(error["loc"], data), findings)
+        elif error["loc"] not in meant:  # else an unknown key is this one, misspelt
+            _report_missing(at + error["loc"], findings)
     return None
 
 
 def _check_kind(section: str, kinds: tuple[str, ...], value: Any, findings: Findings) -> None:
     if not isinstance(value, dict):
-        return  # missing: said elsewhere
+        return  # missing: reported elsewhere
     given = [kind for kind in kinds if kind in value]
     if len(given) > 1:
         both = " and ".join(given)
@@ -106,12 +106,12 @@ def _meant(section: type[Section], path: KeyPath) -> KeyPath:
     return (*path[:-1], near or "")
 
 
-def _tell_missing(path: KeyPath, findings: Findings) -> None:
+def _report_missing(path: KeyPath, findings: Findings) -> None:
     text = "is empty" if path in findings.tree.values else f"{path[-1]} is missing"
     findings.add(path, text, f"write {_EXAMPLES[str(path[-1])]}")
 
 
-def _tell_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
+def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
     must = _MUST[kind].format(**context)
     if kind == "literal_error":
@@ -128,7 +128,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     if isinstance(refused := context.get("error"), BadReferenceError):
         return refused.hint
     if kind == "list_type" and type(value) in (str, int):
-        return f"such as [{one_line(value)}]"
+        return f"for example [{one_line(value)}]"
     if kind == "bool_type" and (meant := _TRUTHS.get(str(value).lower())):
         return f"did you mean {meant}?"
     if kind == "literal_error" and isinstance(value, str):
@@ -139,7 +139,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
 
 
 def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
-    """Return what to say of a key that is not known, and the hint that names the nearest."""
+    """Return the message for an unknown key, and a hint with the closest known one."""
     key = str(path[-1])
     here = f"(known here: {', '.join(known)})"
     text = f"{named(path[:-1])}unknown key {quoted(key)}"
@@ -151,7 +151,7 @@ def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
 
 
 def _string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
-    """Return what YAML made of a word that was meant as a string."""
+    """Return a hint for a word that YAML does not read as a string."""
     written = findings.tree.written.get(findings.tree.known(path))
     if not written or isinstance(value, Substituted):
         return None

@@ -1,7 +1,7 @@
-"""How does a file become a configuration, and what was asked for then?
+"""How does an eval.yml become a configuration?
 
-Read the YAML, put in what the command line says, put in what the environment says, write out the
-short forms, check: each step sees what the one before has made, and nothing is imported.
+Read the YAML, apply the command line, substitute the environment, expand the short forms, check.
+Each step works on the result of the one before, and nothing is imported.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,15 +32,15 @@ from limpet.text import one_line
 
 
 class Config:
-    """A configuration that was checked, and of which nothing has been imported yet.
+    """A checked configuration; nothing that it names is imported yet.
 
     Attributes:
         path: The file, absolute.
-        name: What the evaluation is called.
+        name: The name of the evaluation.
         run: The run's directory, absolute.
-        trials: How often each item is asked.
-        public: The configuration as it is written, with what `--set` said, and without the values
-            of the environment: fit to be kept on disk.
+        trials: How many times each item runs.
+        public: The configuration as written, with `--set` applied but without values from the
+            environment: safe to keep on disk.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Config:
         """Import what the file names, and check it.
 
         Raises:
-            ConfigError: Something cannot be imported, or is not what it should be.
+            ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
         dataset = prepared_dataset(self._shape.dataset, folder, findings)
@@ -108,17 +108,17 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
 
     Args:
         path: The file.
-        overrides: What stands in place of values of the file, each as "path=value".
+        overrides: Values that replace those of the file, each as "path=value".
 
     Raises:
-        ConfigError: It cannot be used as it is. The message names each fault with its line.
+        ConfigError: The file is invalid. The message lists each problem with its line.
     """
     file = Path(path)
     tree = read_tree(read_text(file, one_line(str(path))), one_line(str(path)))
     _check_whole(tree)
     for text in overrides:
         override(tree, text)
-    # The folder may be `..`, and has a name all the same. A link to a file stays where it is.
+    # Resolve the folder, which may be `..`, but not a link to the file itself.
     file = file.parent.resolve() / file.name
     findings = Findings(tree)
 
@@ -133,13 +133,13 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
     check_run(data.get("run"), file.parent, findings)
     findings.raise_any()
     assert shape is not None
-    # Of what the file uses as a key or a header. A column may be called `token`, too.
+    # Only of workflow and evaluators: a column of the dataset may be called `token`.
     secrets = Literals(data.get("workflow"), data.get("evaluators")).keys
     return Config(file, shape, tree, keep, scorers, secrets)
 
 
 def _check_whole(tree: Tree) -> None:
-    """Refuse what is no configuration of ours at all."""
+    """Raise if the file is not an eval.yml at all."""
     data: Any = tree.data
     place = Place(tree.shown, 1)
     if data is None:
@@ -151,7 +151,7 @@ def _check_whole(tree: Tree) -> None:
         refuse(
             tree.key_place(("eval",)),
             "'eval' at the top level: this is a configuration of the NeMo Agent Toolkit",
-            "limpet run reads it, and limpet.integrations.nat.load_nat_config",
+            "use limpet run, or limpet.integrations.nat.load_nat_config",
         )
 
 
@@ -160,7 +160,7 @@ def _name_of(path: Path) -> str:
 
 
 def _without_secrets(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the file says, with the literal secrets of its workflow and evaluators masked."""
+    """Return the configuration with the literal secrets of workflow and evaluators masked."""
     literals = Literals(data.get("workflow"), data.get("evaluators"))
     public = deepcopy(dict(data))
     for section in {"workflow", "evaluators"} & data.keys():

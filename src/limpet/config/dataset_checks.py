@@ -1,10 +1,10 @@
-"""Which rows does the configuration ask for, and are their files there?
+"""Do the files of a configuration exist, and is its filter valid?
 
-A relative path starts at the folder of the configuration, wherever the command is run.
+Relative paths start at the folder of the configuration, not at the current directory.
 
-A filter is in short `{lang: en}` or `{lang: [en, fr]}`; in full, `{allow: {…}, deny: {…}}`, as
-`limpet.Dataset` takes it. Values are compared as texts, so a number must be written as the
-dataset has it: `1.10`, which YAML reads as 1.1, is refused rather than never found.
+The short form of a filter is `{lang: en}` or `{lang: [en, fr]}`; the long form is
+`{allow: {…}, deny: {…}}`, as in `limpet.Dataset`. Values are compared as strings, so a number must
+be written as in the dataset: `1.10`, which YAML reads as 1.1, is rejected: it would never match.
 """
 
 import json
@@ -22,20 +22,20 @@ _SIDES = ("allow", "deny")
 
 
 def located(text: str, folder: Path) -> Path:
-    """Return a path of the file as an absolute one."""
+    """Return an absolute path for a path in the file."""
     path = Path(str(text))
     try:
         path = path.expanduser()
-    except RuntimeError:  # a name that begins with ~ and is nobody's home
+    except RuntimeError:  # ~name of an unknown user
         path = Path(str(text))
     return Path(folder, path)
 
 
 def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
-    """Say if the dataset's file is not there, or is none that can be read."""
+    """Report a dataset file that does not exist or cannot be read."""
     text = asked.get("path") if isinstance(asked, dict) else None
     if not isinstance(text, str) or not text.strip():
-        return  # none, or not a path: said elsewhere
+        return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
     path, name = located(text, folder), one_line(written_as(text))
     suffix = path.suffix.lower()
@@ -46,8 +46,8 @@ def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
     elif suffix not in SUFFIXES:
         findings.add(
             at,
-            f"{name} is of a kind that is not read; there are {', '.join(SUFFIXES)}",
-            "rename the file if it is one of these, or let a function return the rows: python:",
+            f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}",
+            "rename the file if it is one of these, or load the rows with a function: python:",
         )
     elif asked.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
@@ -57,7 +57,7 @@ def _hint_of_missing(text: str, path: Path) -> str:
     try:
         names = [file.name for file in path.parent.iterdir()]
     except (OSError, ValueError):
-        return "paths are relative to this file, and there is no such folder either"
+        return "paths are relative to this file; that folder does not exist either"
     if near := nearest(path.name, names):
         folder = "" if isinstance(text, Substituted) else text.rpartition("/")[0]
         return f"did you mean {one_line(f'{folder}/{near}' if folder else near)}?"
@@ -67,17 +67,17 @@ def _hint_of_missing(text: str, path: Path) -> str:
 
 
 def check_run(asked: Any, folder: Path, findings: Findings) -> None:
-    """Say if the run's directory cannot be one."""
+    """Report a run directory that is a file."""
     text = asked.get("path") if isinstance(asked, dict) else None
     if isinstance(text, str) and located(text, folder).is_file():
         findings.add(("run", "path"), f"{one_line(written_as(text))} is a file, not a directory")
 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
-    """Return the filter of a dataset in full, and say what is wrong with it."""
+    """Return the long form of a dataset's filter, and report what is wrong with it."""
     asked, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
     if not isinstance(asked, dict):
-        return None  # empty; or no mapping, which is said elsewhere
+        return None  # empty, or not a mapping: reported elsewhere
     if not set(asked) & set(_SIDES):
         return {"allow": checked_side(asked, at, findings)}
     for key in asked:
@@ -89,7 +89,7 @@ def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:
-    """Return what each column may be, and say what is wrong with that."""
+    """Return the values of each column, and report what is wrong with them."""
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}

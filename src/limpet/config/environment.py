@@ -1,8 +1,7 @@
 """What do `${NAME}` and `${NAME:-default}` stand for?
 
-Values of the environment are put in after the YAML has been read, so that none of them can bring
-in keys of its own. A text that came so remembers how it was written: messages show that, and never
-what the environment holds.
+Values are substituted after the YAML has been read, so that they cannot add keys. A substituted
+string remembers how it was written: messages show that, never the value from the environment.
 """
 
 import json
@@ -22,12 +21,12 @@ _NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-(.*))?", re.DOTALL)
 
 
 class Substituted(str):
-    """A text that the environment had a part in.
+    """A string with a value from the environment in it.
 
     Attributes:
-        written: How it stands in the file: shown in its place.
-        read: What it stands for where no text is wanted: if it was `${NAME}` and nothing else, a
-            number, a truth value or null.
+        written: The string as written in the file, for messages.
+        read: Its value where no string is needed: if it was just `${NAME}`, it may be a number,
+            a boolean or null.
     """
 
     __slots__ = ("read", "written")
@@ -44,26 +43,26 @@ class Substituted(str):
 
 
 Say = Callable[[KeyPath, str, str], None]
-"""Told of a variable that is missing or badly written: where, what, and what to do."""
+"""Called for a variable that is missing or malformed: with path, message and hint."""
 
 
 def substitute(data: Any, say: Say) -> Any:
-    """Return plain data with the values of the environment in it."""
+    """Return plain data with values from the environment substituted."""
 
-    def put_in(value: Any, path: KeyPath) -> Any:
+    def fill(value: Any, path: KeyPath) -> Any:
         if isinstance(value, dict):
-            return {key: put_in(held, (*path, key)) for key, held in value.items()}
+            return {key: fill(held, (*path, key)) for key, held in value.items()}
         if isinstance(value, list):
-            return [put_in(held, (*path, number)) for number, held in enumerate(value)]
+            return [fill(held, (*path, number)) for number, held in enumerate(value)]
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
-            return _put_into_text(value, os.environ)
+            return _fill_string(value, os.environ)
         except _RefusedError as error:
             say(path, str(error), error.hint)
             return None
 
-    return put_in(data, ())
+    return fill(data, ())
 
 
 class _RefusedError(Exception):
@@ -72,10 +71,10 @@ class _RefusedError(Exception):
         self.hint = hint
 
 
-def _put_into_text(written: str, known: Mapping[str, str]) -> str:
+def _fill_string(written: str, known: Mapping[str, str]) -> str:
     text = _PART.sub(lambda found: _value_of(found, known), written)
     if "${" not in written.replace("$${", ""):
-        return text  # nothing but escapes: it stays what it is
+        return text  # only escapes: a plain string
     alone = _PART.fullmatch(written)
     return Substituted(text, written, read_scalar(text) if alone else text)
 
@@ -97,7 +96,7 @@ def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
     name, default = named[1], named[3]
     value = known.get(name)
     if default is not None:
-        return value or str(default)  # as in a shell, an empty one counts as none
+        return value or str(default)  # as in a shell, empty counts as unset
     if value is None:
         raise _RefusedError(
             f"${{{name}}} is not set in the environment",
@@ -107,7 +106,7 @@ def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
 
 
 def settled(value: Any) -> Any:
-    """Return what a value stands for where no text is asked for."""
+    """Return a value where no string is needed: `${NAME}` may be a number."""
     if isinstance(value, Substituted):
         return value.read
     if isinstance(value, dict):
@@ -118,7 +117,7 @@ def settled(value: Any) -> Any:
 
 
 def is_from_environment(value: Any) -> bool:
-    """Tell whether the environment had a part in a value, or in anything inside it."""
+    """Tell whether a value, or anything inside it, comes from the environment."""
     if isinstance(value, dict):
         return any(map(is_from_environment, value.values()))
     if isinstance(value, list):
@@ -127,14 +126,14 @@ def is_from_environment(value: Any) -> bool:
 
 
 def written_as(text: str) -> str:
-    """Return a text as it stands in the file."""
+    """Return a string as written in the file."""
     return text.written if isinstance(text, Substituted) else text
 
 
 def shown(value: Any) -> str:
-    """Return a value as a message shows it: what the environment holds is not shown."""
+    """Return a value for a message, never showing what the environment holds."""
     if isinstance(value, Substituted):
-        return f"what {one_line(value.written)} stands for"
+        return f"the value of {one_line(value.written)}"
     if isinstance(value, str):
         return quoted(value if len(value) <= _LONGEST else value[:_LONGEST] + "…")
     if isinstance(value, (dict, list)):

@@ -1,6 +1,6 @@
 """What is wrong with a configuration, where, and what was probably meant?
 
-Whoever finds a fault adds it here and goes on, so that one reading names all of them.
+Problems are collected, so that one pass over the file reports all of them.
 """
 
 from collections.abc import Iterable
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 20
 CANNOT_IMPORT = " cannot be imported: "
-"""Stands between the name of a module and what is wrong with it, or with one that it imports."""
+"""Separates the name of a module from what is wrong with it or with its imports."""
 
 
 class Place(NamedTuple):
-    """Where a value stands.
+    """The source of a value.
 
     Attributes:
-        name: The file as the user gave it, or the `--set` it came with.
-        line: The line in the file, from 1; None: it stands in no line.
+        name: The file as the user gave it, or the `--set` that sets it.
+        line: The line in the file, from 1; None if it is not from a file.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """A fault."""
+    """A mistake in a configuration."""
 
     place: Place
     text: str
@@ -43,12 +43,12 @@ class Problem(NamedTuple):
 
 
 class Findings:
-    """The faults of one file that were found so far."""
+    """The problems found in one file so far."""
 
     def __init__(self, tree: "Tree") -> None:
         self.tree = tree
-        self._found: list[Problem] = []
-        self._done: list[KeyPath] = []
+        self._problems: list[Problem] = []
+        self._final: list[KeyPath] = []
 
     def add(
         self,
@@ -59,24 +59,24 @@ class Findings:
         final: bool = False,
         cause: BaseException | None = None,
     ) -> None:
-        """Say what is wrong with a value.
+        """Add a problem with a value.
 
         Args:
-            path: Which value; of a short form, the path it would have in the long one.
+            path: The value's path; of a short form, its path in the long form.
             text: What is wrong.
             hint: What to do.
-            final: Nothing else said about this value would be true: it has none.
-            cause: What the user's own code raised, if it did.
+            final: Ignore other problems with this value: it could not be read.
+            cause: The exception that the user's own code raised, if any.
         """
-        if any(path[: len(done)] == done or done[: len(path)] == path for done in self._done):
+        if any(path[: len(end)] == end or end[: len(path)] == path for end in self._final):
             return
         if final:
-            self._done.append(path)
+            self._final.append(path)
         known = self.tree.known(path)
         self.add_at(self.tree.place(known), f"{named(known)}{text}", hint, cause)
 
     def add_key(self, path: "KeyPath", text: str, hint: str | None = None) -> None:
-        """Say what is wrong with a key."""
+        """Add a problem with a key."""
         self.add_at(self.tree.key_place(path), text, hint)
 
     def add_at(
@@ -86,15 +86,15 @@ class Findings:
         hint: str | None = None,
         cause: BaseException | None = None,
     ) -> None:
-        """Say what is wrong in a place of the file."""
-        self._found.append(Problem(place, text, hint, cause))
+        """Add a problem at a place in the file."""
+        self._problems.append(Problem(place, text, hint, cause))
 
     def raise_any(self) -> None:
-        """Raise one `ConfigError` for all that was found, if anything was."""
-        if not self._found:
+        """Raise one `ConfigError` for all problems, if there are any."""
+        if not self._problems:
             return
-        # In the order of the file; what came from the command line stands after it.
-        ranked = sorted(self._found, key=lambda problem: problem.place.line or 10**9)
+        # In the order of the file; the command line comes last.
+        ranked = sorted(self._problems, key=lambda problem: problem.place.line or 10**9)
         first, *others = _each_module_once(ranked)
         lines = [f"{first.place}: {first.text}", *map(_with_hint, others[:_MOST_SHOWN])]
         if len(others) > _MOST_SHOWN:
@@ -103,7 +103,7 @@ class Findings:
 
 
 def _each_module_once(found: list[Problem]) -> list[Problem]:
-    """Say once what is wrong with a module, however many steps import it."""
+    """Report a module that cannot be imported once, however many steps need it."""
     by_fault: dict[object, list[Problem]] = {}
     for problem in found:
         _, is_import, fault = problem.text.partition(CANNOT_IMPORT)
@@ -113,7 +113,7 @@ def _each_module_once(found: list[Problem]) -> list[Problem]:
 
 def _also_at(first: Problem, others: list[Problem]) -> Problem:
     places = ", ".join(dict.fromkeys(str(other.place) for other in others))
-    return first._replace(text=f"{first.text} (needed at {places}, too)") if others else first
+    return first._replace(text=f"{first.text} (also needed at {places})") if others else first
 
 
 def _with_hint(problem: Problem) -> str:
@@ -126,23 +126,23 @@ def named(path: "KeyPath") -> str:
 
 
 def refuse(place: Place, text: str, hint: str | None = None) -> NoReturn:
-    """Raise the `ConfigError` of a fault that leaves nothing else to look at."""
+    """Raise a `ConfigError` at once: nothing else can be checked."""
     raise ConfigError(f"{place}: {text}", hint=hint)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that was probably meant, if one is near."""
+    """Return the known name that is closest, if any is close."""
     folded = {word.casefold(): word for word in reversed(list(known))}
     found = get_close_matches(name.casefold().replace("-", "_"), folded, n=1)
     return folded[found[0]] if found else None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return the hint that names the nearest, if one is near."""
+    """Return a hint with the closest known name, if any is close."""
     near = nearest(name, known)
     return f"did you mean {quoted(near)}?" if near else None
 
 
 def quoted(text: str) -> str:
-    """Return a text between quotes, with nothing a terminal would obey."""
+    """Return a string in quotes, without control characters."""
     return f"'{one_line(text)}'"

@@ -1,7 +1,7 @@
-"""Which evaluators does the file ask for, and are they well asked for?
+"""Which evaluators does the file name, and are their arguments valid?
 
-The built-in ones are made here, so that a wrong argument is said with its line. Those in Python are
-only named: `preparing` imports them.
+Built-in evaluators are created here, so that a wrong argument is reported with its line.
+`preparing` imports the ones in Python.
 """
 
 import inspect
@@ -35,7 +35,7 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by its name: made, or a `PythonScorer`."""
+    """Return each evaluator by name: created, or a `PythonScorer` to import."""
     made: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
@@ -51,28 +51,28 @@ def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
 
 
 def arguments_of(built_in: str) -> list[str]:
-    """Return the arguments that a built-in evaluator takes in a file."""
+    """Return the arguments of a built-in evaluator in a file."""
     return [name for name in inspect.signature(BUILT_INS[built_in]).parameters if name != "name"]
 
 
 def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findings) -> None:
-    """Say if an evaluator may not be called so.
+    """Report a name that an evaluator cannot have.
 
     Args:
-        name: What it is called.
-        path: Where it stands.
-        folded: The names before it, by their small letters; this one is added.
-        findings: Where to say what is wrong.
+        name: The name.
+        path: Its path in the file.
+        folded: The earlier names by their lowercase form; this one is added.
+        findings: Collects the problems.
     """
     try:
         checked_name(name)
     except ValueError as error:
-        said = text_of(error).partition(": ")[2].partition("; give")[0]
-        findings.add_key(path, f"evaluators: the name {shown(name)}: {said}")
+        problem = text_of(error).partition(": ")[2].partition("; give")[0]
+        findings.add_key(path, f"evaluators: the name {shown(name)}: {problem}")
     other = folded.setdefault(name.lower(), name)
     if other != name:
-        text = f"evaluators: {shown(other)} and {shown(name)} would have the same file"
-        findings.add_key(path, text, "give one of them another name")
+        text = f"evaluators: {shown(other)} and {shown(name)} would use the same file"
+        findings.add_key(path, text, "rename one of them")
 
 
 def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
@@ -94,7 +94,7 @@ def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> An
         near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
         listed = f"(built in: {', '.join(BUILT_INS)}; your own: module:name)"
         hint = f"{near}  {listed}" if near else listed.strip("()")
-        return findings.add((*path, "type"), f"there is no built-in evaluator {shown(kind)}", hint)
+        return findings.add((*path, "type"), f"unknown built-in evaluator {shown(kind)}", hint)
     return built_in(kind, given, path, findings)
 
 
@@ -105,14 +105,14 @@ def built_in(
     findings: Findings,
     key_of_kind: str = "type",
 ) -> Any:
-    """Return a built-in evaluator; None where something is wrong with its arguments.
+    """Return a built-in evaluator; None if its arguments are wrong.
 
     Args:
-        kind: Which one.
-        given: Its arguments, with the key of the kind among them.
-        path: Where it stands.
-        findings: Where to say what is wrong.
-        key_of_kind: Under which key the kind stands.
+        kind: Its name.
+        given: Its arguments, including the key of the kind.
+        path: Its path in the file.
+        findings: Collects the problems.
+        key_of_kind: The key that holds the kind.
     """
     arguments = {key: value for key, value in given.items() if key != key_of_kind}
     known = arguments_of(kind)
@@ -127,10 +127,10 @@ def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Finding
         return BUILT_INS[kind](**settled(arguments))
     except LimpetError as error:  # an extra that is not installed
         return findings.add(path, one_line(text_of(error)), error.hint)
-    except Exception as error:  # noqa: BLE001 - what it says of its arguments is for the user
+    except Exception as error:  # noqa: BLE001 - its message is for the user
         said = text_of(error)
     for key, value in arguments.items():
-        # Most name the argument first: `tolerance=-1: must be …`. That one has its own line.
+        # Most messages name the argument first, as `tolerance=-1: must be …`: report its line.
         begin = f"{key}={settled(value)!r}: "
         if said.startswith(begin):
             said = said.removeprefix(begin).replace("True or False", "true or false")
@@ -140,5 +140,5 @@ def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Finding
             said = f"{shown(value)} {said}"
             break
     if is_from_environment(arguments):
-        said = f"{kind} refuses what the environment had a part in"
+        said = f"{kind} rejects a value from the environment"
     return findings.add(path, one_line(said))

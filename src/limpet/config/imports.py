@@ -1,7 +1,7 @@
-"""What does "module:name" in the file stand for, and if nothing, why?
+"""Which object does "module:name" name, and if none, why?
 
-The folder of the file comes first on `sys.path` and stays there: functions of the user may import
-more of their own when they are called.
+The folder of the file is put first on `sys.path` and stays there: user functions may import more
+modules when they are called.
 """
 
 import importlib
@@ -23,7 +23,7 @@ _REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
 
 
 class BadReferenceError(ValueError):
-    """A value is not "module:name", or leads nowhere; the message says why."""
+    """A value is not "module:name", or names nothing; the message says why."""
 
     def __init__(self, text: str, hint: str | None = None) -> None:
         super().__init__(text)
@@ -36,7 +36,7 @@ def checked_reference(value: Any) -> str:
     Raises:
         BadReferenceError: It is not.
     """
-    must = "must be module:name, such as app:answer"
+    must = "must be module:name, like app:answer"
     if not isinstance(value, str):
         raise BadReferenceError(must)
     module = value.partition(":")[0]
@@ -53,20 +53,20 @@ def _meant_reference(value: str) -> str | None:
 
 
 def put_first(folder: Path) -> None:
-    """Let modules be looked for in a folder before anywhere else, from now on."""
+    """Put a folder first on `sys.path`."""
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
-    importlib.invalidate_caches()  # a module may have been written a moment ago
+    importlib.invalidate_caches()  # a module may be brand new
 
 
 def imported(reference: str, folder: Path) -> Any:
-    """Return what a "module:name" of the file stands for, with dots in either.
+    """Import what a "module:name" names; both parts may have dots.
 
     Raises:
-        BadReferenceError: The module or the name is not there, or its code fails.
+        BadReferenceError: The module or name does not exist, or its code fails.
     """
     module_name, _, names = str(reference).partition(":")
-    # What the environment holds is not shown: then the whole reference stands as it was written.
+    # Show a reference from the environment as written, never its value.
     hidden = is_from_environment(reference)
     shown = one_line(written_as(reference)) if hidden else module_name
     _check_namesake(module_name.partition(".")[0], folder)
@@ -77,13 +77,13 @@ def imported(reference: str, folder: Path) -> Any:
 
 
 def _check_namesake(top: str, folder: Path) -> None:
-    """Refuse to take another module for the one beside the file, because it was there first."""
-    there = getattr(sys.modules.get(top), "__file__", None)
+    """Raise if another module of the same name is already imported."""
+    loaded = getattr(sys.modules.get(top), "__file__", None)
     spec = PathFinder.find_spec(top, [str(folder)])
-    if there and spec and spec.origin and Path(spec.origin).resolve() != Path(there).resolve():
+    if loaded and spec and spec.origin and Path(spec.origin).resolve() != Path(loaded).resolve():
         raise BadReferenceError(
-            f"{Path(spec.origin).name} beside this file is not the module {quoted(top)} that is "
-            f"already imported, from {one_line(there)}",
+            f"{Path(spec.origin).name} next to this file is not the module {quoted(top)} that is "
+            f"already imported, from {one_line(loaded)}",
             "rename one of them",
         )
 
@@ -97,8 +97,8 @@ def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
             raise BadReferenceError(*_failure(shown, error, folder)) from error
         missing = shown if hidden else error.name
         near = None if hidden else did_you_mean(error.name, _modules_in(folder))
-        hint = near or "looked beside this file and among what is installed"
-        raise BadReferenceError(f"there is no module {quoted(missing)}", hint) from error
+        hint = near or "searched next to this file and in the installed packages"
+        raise BadReferenceError(f"no module named {quoted(missing)}", hint) from error
     except (Exception, SystemExit) as error:
         raise BadReferenceError(*_failure(shown, error, folder)) from error
 
@@ -114,15 +114,15 @@ def _modules_in(folder: Path) -> list[str]:
 
 
 def _failure(shown: str, error: BaseException, folder: Path) -> tuple[str, str | None]:
-    """Return what a module's own code raised, and where in the user's code that was."""
-    said = by_environment().ours.text(f"{type(error).__name__}: {text_of(error)}")
+    """Return what a module's code raised, with the line in the user's code, and a hint."""
+    raised = by_environment().ours.text(f"{type(error).__name__}: {text_of(error)}")
     file, line = _spot(error, folder)
     hint = None
     if isinstance(error, ModuleNotFoundError) and error.name:
         hint = f"{one_line(file)} imports {error.name}, which is not installed here"
     if isinstance(error, SystemExit):
-        hint = "put what ends the program under: if __name__ == '__main__':"
-    text = f"{shown}{CANNOT_IMPORT}{one_line(f'{file}:{line}: {said}')}"
+        hint = "put the code that exits under: if __name__ == '__main__':"
+    text = f"{shown}{CANNOT_IMPORT}{one_line(f'{file}:{line}: {raised}')}"
     return text, hint
 
 

@@ -1,7 +1,7 @@
 """Which keys does an `eval.yml` have, and what may their values be?
 
-These are the long forms, as `short_forms` writes them out. `checking` says in plain words what
-Pydantic refuses.
+These are the long forms; `short_forms` expands the short ones. `checking` turns Pydantic's errors
+into plain messages.
 """
 
 import math
@@ -31,7 +31,7 @@ _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 
 
 class _OrVariable:
-    """Marks a value that may be written as `${NAME}`, too."""
+    """Marks a value that may also be written as `${NAME}`."""
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_before_validator_function(settled, handler(kind))
@@ -61,7 +61,7 @@ def _seconds(value: Any) -> float:
         given = float(found[1]) * _SECONDS[found[2]]
     if type(given) in (int, float) and math.isfinite(given) and given >= 0:
         return float(given)
-    raise ValueError("must be a number of seconds, 0 or more, or a time such as 90s, 2m or 1h")
+    raise ValueError("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h")
 
 
 def _above_zero(seconds: float) -> float:
@@ -135,16 +135,16 @@ class Section(BaseModel):
 
 
 class DatasetShape(Section):
-    """Where the rows are, and how they are read."""
+    """Where the rows are, and how to read them."""
 
     path: Path | None = Field(default=None, description="The file, relative to this one.")
     python: Reference | None = Field(default=None, description="A function that returns the rows.")
     id: Text | None = Field(default=None, description="The column of the ids.")
-    input: Text | None = Field(default=None, description="The column of what is asked.")
+    input: Text | None = Field(default=None, description="The column of the input.")
     expected: Text | None = Field(default=None, description="The column of the expected answer.")
     on_bad_row: OnBadRow = Field(default="raise", description="What to do with a bad row.")
-    limit: Count | None = Field(default=None, description="Take the first N rows.")
-    sample: Count | None = Field(default=None, description="Take N rows, chosen by the seed.")
+    limit: Count | None = Field(default=None, description="Use the first N rows.")
+    sample: Count | None = Field(default=None, description="Use N random rows, chosen by the seed.")
     shuffle: Truth = Field(default=False, description="Shuffle the rows by the seed.")
     seed: Integer = Field(default=0, description="The seed of sample and shuffle.")
     sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
@@ -159,31 +159,35 @@ class RemoteShape(Section):
     headers: dict[str, str] | None = Field(
         default=None, description="Sent with each call; write secrets as ${NAME}."
     )
-    connect_timeout: Seconds | None = Field(default=None, description="To connect.")
-    first_byte_timeout: Seconds | None = Field(default=None, description="Until the first byte.")
-    between_bytes_timeout: Seconds | None = Field(
-        default=None, description="Between two pieces of the answer."
+    connect_timeout: Seconds | None = Field(default=None, description="Time limit to connect.")
+    first_byte_timeout: Seconds | None = Field(
+        default=None, description="Time limit until the first byte."
     )
-    timeout: Seconds | None = Field(default=None, description="For the whole call.")
+    between_bytes_timeout: Seconds | None = Field(
+        default=None, description="Time limit between two chunks of the answer."
+    )
+    timeout: Seconds | None = Field(default=None, description="Time limit of the whole call.")
     max_response_mb: Megabytes | None = Field(default=None, description="The largest answer.")
 
 
 class NatShape(RemoteShape):
     """An agent of the NeMo Agent Toolkit, served by `nat serve`."""
 
-    endpoint: Text = Field(description="Where it is served: http://localhost:8000.")
-    path: Text | None = Field(default=None, description="What is called there: /generate/full.")
-    input_key: Text | None = Field(default=None, description="The name of its parameter.")
+    endpoint: Text = Field(description="Its address: http://localhost:8000.")
+    path: Text | None = Field(
+        default=None, description="The path to call; default: /generate/full."
+    )
+    input_key: Text | None = Field(default=None, description="The name of its input parameter.")
 
 
 class HttpShape(RemoteShape):
     """A server that answers with JSON."""
 
-    url: Text = Field(description="Where it is; may hold placeholders: {{column}}.")
+    url: Text = Field(description="Its address; may hold placeholders: {{column}}.")
     method: Text | None = Field(default=None, description="GET, POST, PUT, PATCH or DELETE.")
-    body: Any = Field(default=None, description="What is sent, with placeholders.")
+    body: Any = Field(default=None, description="The request body; may hold placeholders.")
     answer: Text | None = Field(default=None, description="A JSONPath to the answer.")
-    statuses: Statuses | None = Field(default=None, description="Those that are a success.")
+    statuses: Statuses | None = Field(default=None, description="The statuses that mean success.")
 
 
 class DependsOnShape(Section):
@@ -192,66 +196,66 @@ class DependsOnShape(Section):
     files: list[str] | None = Field(
         default=None, description="Files that are read, relative to this one; * and ** match many."
     )
-    env: list[str] | None = Field(default=None, description="Variables, by their values.")
-    packages: list[str] | None = Field(default=None, description="Packages, by their versions.")
+    env: list[str] | None = Field(default=None, description="Environment variables, by value.")
+    packages: list[str] | None = Field(default=None, description="Packages, by version.")
 
 
 class WorkflowShape(Section):
-    """What is evaluated. Each kind of workflow has a key of its own, and exactly one is given."""
+    """What is evaluated. Each kind of workflow has its own key; exactly one is given."""
 
     python: Reference | None = Field(default=None, description="A function or class: module:name.")
     nat: NatShape | None = Field(default=None, description="An agent that `nat serve` serves.")
     http: HttpShape | None = Field(default=None, description="A server that answers with JSON.")
-    version: Text | None = Field(default=None, description="What it is, in place of its code.")
+    version: Text | None = Field(default=None, description="Its version, used instead of its code.")
     depends_on: DependsOnShape | None = Field(
         default=None, description="What its answers depend on that its code does not show."
     )
 
 
 class PythonScorer(Section):
-    """An evaluator of yours, which has still to be imported."""
+    """The user's own evaluator, not imported yet."""
 
     python: Reference
-    version: Text | None = Field(default=None, description="What it is, in place of its code.")
-    endpoint: Text | None = Field(default=None, description="Whom it calls: they share a pace.")
+    version: Text | None = Field(default=None, description="Its version, used instead of its code.")
+    endpoint: Text | None = Field(
+        default=None, description="The service it calls; callers of one share a pace."
+    )
     depends_on: DependsOnShape | None = Field(
         default=None, description="What its scores depend on that its code does not show."
     )
 
 
 class PaceShape(Section):
-    """How many calls are made at once."""
+    """The number of calls in flight."""
 
     concurrency: Concurrency | None = Field(
         default=None, description="Calls in flight, or auto to find the limit."
     )
     max_concurrency: Count | None = Field(
-        default=None, description="With auto, the most in flight."
+        default=None, description="The most calls in flight with auto."
     )
 
 
 class BackoffShape(Section):
-    """How long a failed call waits before it is tried again."""
+    """How long a failed call waits before its retry."""
 
-    base: Wait | None = Field(default=None, description="The first wait is up to this long.")
-    cap: Wait | None = Field(default=None, description="No wait is longer.")
+    base: Wait | None = Field(default=None, description="The longest first wait.")
+    cap: Wait | None = Field(default=None, description="The longest wait.")
 
 
 class RetryShape(Section):
-    """How often a call is tried again."""
+    """How often a call is retried."""
 
-    max_retries: CountOrZero | None = Field(default=None, description="How often after a failure.")
-    max_timeouts: CountOrZero | None = Field(
-        default=None, description="How often after a time-out."
-    )
+    max_retries: CountOrZero | None = Field(default=None, description="Retries after a failure.")
+    max_timeouts: CountOrZero | None = Field(default=None, description="Retries after a timeout.")
     backoff: BackoffShape | None = None
     failed: Truth | None = Field(
-        default=None, description="Try again what failed in an earlier session; true."
+        default=None, description="Retry what failed in earlier sessions; default: true."
     )
 
 
 class RunShape(Section):
-    """Where results are kept, and when one counts."""
+    """Where results are kept, and when a result counts."""
 
     path: Path | None = Field(
         default=None, description="The run's directory, relative to this file."
@@ -262,54 +266,56 @@ class RunShape(Section):
 
 
 class OutputShape(Section):
-    """What is written for others."""
+    """How the output files are written."""
 
     bare: Truth | None = Field(
-        default=None, description="Write workflow_output.json as outputs alone."
+        default=None, description="Write only the outputs to workflow_output.json."
     )
     trace_filter: list[str] | None = Field(
-        default=None, description="Which types or kinds of events of a trace are kept."
+        default=None, description="Types or kinds of trace events to keep."
     )
 
 
 class PriceShape(Section):
     """What a million tokens of one model cost, in any currency."""
 
-    prompt: Price | None = Field(default=None, description="Tokens that go in.")
-    completion: Price | None = Field(default=None, description="Tokens that come out.")
+    prompt: Price | None = Field(default=None, description="Input tokens.")
+    completion: Price | None = Field(default=None, description="Output tokens.")
     cached: Price | None = Field(default=None, description="Tokens read from a cache.")
 
 
 class Shape(Section):
-    """An evaluation: a dataset, a workflow, and evaluators that score what comes out."""
+    """An evaluation: a dataset, a workflow, and evaluators that score its answers."""
 
-    name: Name | None = Field(default=None, description="What the evaluation is called.")
+    name: Name | None = Field(default=None, description="The name of the evaluation.")
     dataset: DatasetShape = Field(description="The rows.")
     workflow: WorkflowShape = Field(description="What is evaluated.")
     run: RunShape = Field(
         default_factory=RunShape.model_construct, description="The run's directory."
     )
-    trials: Count = Field(default=1, description="How often each item is asked.")
-    evaluators: dict[str, Any] | None = Field(default=None, description="What scores it, by name.")
-    pace: PaceShape = Field(default_factory=PaceShape.model_construct, description="Calls at once.")
+    trials: Count = Field(default=1, description="How many times each item runs.")
+    evaluators: dict[str, Any] | None = Field(default=None, description="The evaluators, by name.")
+    pace: PaceShape = Field(
+        default_factory=PaceShape.model_construct, description="How many calls run at once."
+    )
     retry: RetryShape = Field(
-        default_factory=RetryShape.model_construct, description="Tries after a failure."
+        default_factory=RetryShape.model_construct, description="Retries after a failure."
     )
     timeout: Seconds | None = Field(
-        default=None, description="Seconds an attempt may take, or a time such as 90s or 2m."
+        default=None, description="Time limit of an attempt: seconds, or a time like 90s or 2m."
     )
     on_change: OnChange | None = Field(
         default=None, description="When the workflow changed: redo its answers, or keep them."
     )
     secrets: Secrets | None = Field(
-        default=None, description="More values to mask on disk; false: keep them as they are."
+        default=None, description="More values to mask on disk; false turns masking off."
     )
     early_stop: Truth | None = Field(
-        default=None, description="Stop if the first items all fail alike; on by default."
+        default=None, description="Stop if the first items all fail the same way; default: true."
     )
     prices: dict[str, PriceShape] | None = Field(
         default=None, description="What a million tokens cost, by model; * for all others."
     )
     output: OutputShape = Field(
-        default_factory=OutputShape.model_construct, description="Files for others."
+        default_factory=OutputShape.model_construct, description="The output files."
     )

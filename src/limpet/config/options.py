@@ -1,6 +1,6 @@
-"""Which dataset and which options of `evaluate` does a configuration stand for?
+"""Which dataset and options of `evaluate` does a configuration describe?
 
-Only what the file says is handed on: what it leaves out stays as `evaluate` has it.
+Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
 from collections.abc import Mapping
@@ -23,32 +23,32 @@ def dataset_of(source: Any, shape: Shape, keep: Mapping[str, Any] | None) -> Dat
     Args:
         source: Its file, or the function that returns its rows.
         shape: The configuration.
-        keep: The filter, in full.
+        keep: The filter, in long form.
     """
-    told = _said(shape.dataset, *_COLUMNS, *_READING)
-    told |= {name: str(told[name]) for name in _COLUMNS if name in told}
-    return Dataset(source, filter=keep, **told)
+    columns = _given(shape.dataset, *_COLUMNS, *_READING)
+    columns |= {name: str(columns[name]) for name in _COLUMNS if name in columns}
+    return Dataset(source, filter=keep, **columns)
 
 
 def options_of(shape: Shape) -> RunOptions:
     """Return the options, by their names in `evaluate`."""
-    told = _said(shape, "timeout", "on_change", "early_stop")
+    options = _given(shape, "timeout", "on_change", "early_stop")
     if shape.prices is not None:
-        told["prices"] = {
+        options["prices"] = {
             model: price.model_dump(exclude_none=True) for model, price in shape.prices.items()
         }
-    if pace := _said(shape.pace, "concurrency", "max_concurrency"):
-        told["pace"] = Pace(**pace)
-    retry = _said(shape.retry, "max_retries", "max_timeouts", "failed")
+    if pace := _given(shape.pace, "concurrency", "max_concurrency"):
+        options["pace"] = Pace(**pace)
+    retry = _given(shape.retry, "max_retries", "max_timeouts", "failed")
     if shape.retry.backoff is not None:
-        waits = _said(shape.retry.backoff, "base", "cap")
+        waits = _given(shape.retry.backoff, "base", "cap")
         retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})
     if retry:
-        told["retry"] = Retry(**retry)
-    return cast("RunOptions", told)
+        options["retry"] = Retry(**retry)
+    return cast("RunOptions", options)
 
 
-def _said(section: BaseModel, *names: str) -> dict[str, Any]:
-    """Return what a section says under these names."""
+def _given(section: BaseModel, *names: str) -> dict[str, Any]:
+    """Return the values that a section sets, by name."""
     values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
     return {name: value for name, value in values.items() if value is not None}

@@ -1,8 +1,8 @@
 """What does `--set path=value` change?
 
-A value is read as YAML and put where the path says before the environment is looked at: so it may
-take the place of a variable that is not set. Where the path goes below a short form, that is
-written out first: `pace: auto` and `--set pace.max_concurrency=8` go together.
+A value is read as YAML and set before the environment is substituted, so it may replace a variable
+that is not set. A path that goes below a short form expands it first: `pace: auto` and
+`--set pace.max_concurrency=8` work together.
 """
 
 import re
@@ -15,20 +15,20 @@ from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
 from limpet.text import one_line
 
-# Without a sign, what follows the path may still be a value.
+# Without `=`, the rest may still be a value.
 _PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)
 
 
 def override(tree: Tree, text: str, place: Place | None = None) -> None:
-    """Put what a `--set` says into the tree.
+    """Apply a `--set` to the tree.
 
     Args:
-        tree: What the file holds; changed in place.
-        text: What stood after `--set`.
-        place: What messages call it; None: `--set` and the text, without a value that is secret.
+        tree: The content of the file; changed in place.
+        text: The value of `--set`.
+        place: Its place in messages; default: `--set` and the text, without secrets.
 
     Raises:
-        ConfigError: It is no `path=value`, or leads nowhere.
+        ConfigError: It is not `path=value`, or the path cannot be set.
     """
     name, equals, value = text.partition("=")
     place = place or Place(f"--set {one_line(shown_setting(text))}")
@@ -48,7 +48,7 @@ def override(tree: Tree, text: str, place: Place | None = None) -> None:
 
 
 def shown_setting(text: str) -> str:
-    """Return what may be shown of a `path=value`: the path alone, if the value is a secret."""
+    """Return a `path=value` for messages: only the path if the value may be a secret."""
     parts = _PATH.fullmatch(text)
     return text if parts is None or may_show(parts["path"], parts["value"]) else parts["path"]
 
@@ -59,25 +59,25 @@ def _read(name: str, value: str, place: Place) -> Tree:
     except ConfigError:
         if may_show(name, value):
             raise
-        # YAML's complaint may quote what it complains of.
+        # The error of PyYAML may quote the value.
         text = f"{place}: the value cannot be read as YAML"
         raise ConfigError(text, hint="put quotes around it, inside those of the shell") from None
 
 
 def _holder(tree: Tree, path: KeyPath, place: Place) -> dict[Any, Any]:
-    """Return the mapping that the last part of a path stands in; made where there is none."""
+    """Return the mapping that holds the last part of a path, creating missing ones."""
     here = tree.data
     for depth, part in enumerate(path[:-1], 1):
-        below = _written_out(path[:depth], here.get(part))
+        below = _expanded(path[:depth], here.get(part))
         if not isinstance(below, dict):
             named = quoted(".".join(map(str, path[:depth])))
-            refuse(place, f"{named} has nothing below it that could be set")
-        here[part] = below = dict(below)  # an alias elsewhere keeps what it had
+            refuse(place, f"{named} has no keys below it to set")
+        here[part] = below = dict(below)  # an alias elsewhere keeps its value
         here = below
     return here  # type: ignore[no-any-return]  # a mapping, all the way down
 
 
-def _written_out(path: KeyPath, value: Any) -> Any:
+def _expanded(path: KeyPath, value: Any) -> Any:
     if value is None:
         return {}
     if len(path) == 1 and path[0] in SHORT_FOR:

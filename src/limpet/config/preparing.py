@@ -1,4 +1,4 @@
-"""Can what the file names be imported, and is it what it should be?"""
+"""Can the objects that a file names be imported, and are they of the right kind?"""
 
 import functools
 import re
@@ -34,7 +34,7 @@ def prepared_dataset(asked: DatasetShape, folder: Path, findings: Findings) -> A
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
-    """Have a failure of the user's function said as one of the dataset."""
+    """Turn a failure of the user's function into a `DatasetError`."""
 
     @functools.wraps(function)
     def rows() -> Any:
@@ -42,9 +42,7 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
             return function()
         except Exception as error:
             text = f"{type(error).__name__}: {one_line(text_of(error))}"
-            raise DatasetError(
-                f"{shown} raised {text}", hint="it has to return the rows"
-            ) from error
+            raise DatasetError(f"{shown} raised {text}", hint="it must return the rows") from error
 
     return rows
 
@@ -59,7 +57,7 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         return None
     version = asked.version
     if version is not None and is_workflow(found):
-        text = f"{_shown(asked.python)} is a Workflow, which says itself what it is"
+        text = f"{_shown(asked.python)} is a Workflow, which has its own version"
         findings.add(("workflow", "version"), text, "leave version out")
     try:
         return as_workflow(found, version=version)
@@ -76,37 +74,39 @@ def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | Non
     shape = asked.nat or asked.http
     assert shape is not None
     given = {name: getattr(shape, name) for name in shape.model_fields_set}
-    told: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         name: str(value) if isinstance(value, str) else settled(value)
         for name, value in given.items()
         if value is not None
     }
     if asked.version is not None:
-        told["version"] = asked.version
+        arguments["version"] = asked.version
     try:
-        made: Workflow = getattr(workflows, kind)(**told)
+        made: Workflow = getattr(workflows, kind)(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        _tell_refused(kind, told, error, findings)
+        _report_argument(kind, arguments, error, findings)
         return None
     return made
 
 
-def _tell_refused(kind: str, told: Mapping[str, Any], error: Exception, findings: Findings) -> None:
-    """Say it where the argument stands that the message names first."""
-    said, hint = one_line(text_of(error)), getattr(error, "hint", None)
+def _report_argument(
+    kind: str, arguments: Mapping[str, Any], error: Exception, findings: Findings
+) -> None:
+    """Report an error on the line of the argument that its message names first."""
+    text, hint = one_line(text_of(error)), getattr(error, "hint", None)
     path: tuple[str, ...] = ("workflow", kind)
-    found = _ARGUMENT.match(said)
-    if found is not None and found[1] in told:
-        path, said = (*path, found[1]), said[found.end() :]
+    found = _ARGUMENT.match(text)
+    if found is not None and found[1] in arguments:
+        path, text = (*path, found[1]), text[found.end() :]
     if "${" in str(findings.tree.data["workflow"]):
-        said = f"{kind} refuses what the environment had a part in"
-    findings.add(path, said, hint)
+        text = f"{kind} rejects a value from the environment"
+    findings.add(path, text, hint)
 
 
 def prepared_declaration(
     asked: WorkflowShape, folder: Path, findings: Findings
 ) -> DependsOn | None:
-    """Return what the workflow is declared to depend on; a version stands for all of it."""
+    """Return the declared dependencies of the workflow; none if it has a version."""
     if asked.version is not None:
         return None
     return _declared(asked.depends_on, ("workflow", "depends_on"), folder, findings)
@@ -164,11 +164,11 @@ def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> A
         found = imported(reference, folder)
     except BadReferenceError as error:
         return findings.add(path, text_of(error), error.hint, cause=error)
-    is_evaluator = hasattr(found, "call")  # judged by whoever takes it
+    is_evaluator = hasattr(found, "call")  # checked by `as_evaluator`
     if callable(found) or is_evaluator:
         return found
     kind = type(found).__name__
-    return findings.add(path, f"{_shown(reference)} is of type {kind}, and cannot be called")
+    return findings.add(path, f"{_shown(reference)} is of type {kind}, which is not callable")
 
 
 def _shown(reference: str) -> str:

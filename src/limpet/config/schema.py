@@ -1,7 +1,7 @@
-"""What does an editor need to know of `eval.yml`?
+"""What is the JSON schema of `eval.yml`?
 
-The long forms come from the models, the arguments of the built-in evaluators from their signatures;
-the short forms stand beside them.
+The long forms come from the models, the arguments of built-in evaluators from their signatures. The
+short forms are added as alternatives.
 """
 
 import inspect
@@ -44,7 +44,7 @@ def _bare(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_null(schema: Any) -> Any:
-    """Take out what Pydantic adds to each optional key: null, as one of two, and titles."""
+    """Remove what Pydantic adds to each optional key: the alternative null, and titles."""
     if isinstance(schema, list):
         return [_without_null(part) for part in schema]
     if not isinstance(schema, dict):
@@ -73,7 +73,7 @@ def _filters() -> list[dict[str, Any]]:
 
 def _evaluators() -> list[dict[str, Any]]:
     own = _without_null(PythonScorer.model_json_schema())
-    del own["$defs"]  # which the workflow has, too
+    del own["$defs"]  # the workflow defines them, too
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
         {"type": "string", "pattern": r":|\$\{", "description": "Your own: module:name."},

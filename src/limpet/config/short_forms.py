@@ -9,9 +9,9 @@ SHORT_FOR = {
     "retry": "max_retries",
     "run": "path",
 }
-"""The sections, and the key that a lone value is for."""
+"""Each section, and the key that a plain value stands for."""
 SHORT_KINDS = {"nat": "endpoint", "http": "url"}
-"""The kinds of workflow that a lone address stands for."""
+"""Each kind of workflow, and the key that a plain address stands for."""
 
 
 def long_form(section: str, value: Any) -> Any:
@@ -34,7 +34,7 @@ def long_evaluator(value: Any) -> Any:
 
 
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a configuration with its sections in the long form, and without what is empty."""
+    """Return a configuration with all sections in long form, and without empty values."""
     made = _without_empty(data)
     for section in SHORT_FOR:
         if section in made:

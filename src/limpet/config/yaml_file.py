@@ -1,13 +1,12 @@
-"""Which values does a YAML file hold, and in which line is each?
+"""Which values does a YAML file hold, and on which line is each?
 
-YAML is only composed here, never constructed: of each node we make plain data ourselves, so that
-no tag can call anything, a key that appears twice is seen, and every value keeps its line. Aliases
-are followed with a count, so that a few lines cannot become a billion values.
+PyYAML only parses; we turn its nodes into plain data ourselves. So no tag can call anything,
+duplicate keys are seen, and every value keeps its line. Values reached through aliases are counted,
+so that a few lines cannot become a billion values.
 
 By YAML's old rules `no` is false, `012` is ten, `12:30` is 750 and `2026-11-14` is a date, while
-`1e-3` is a text. People who write a name, an id or a language code mean none of that. Here a word
-is null, true, false or a number only where JSON would also take it for that; all else is the text
-that stands there.
+`1e-3` is a string. People who write a name, an id or a language code mean none of that. Here a word
+is null, a boolean or a number only if it would be in JSON; everything else is a string.
 """
 
 import codecs
@@ -27,7 +26,7 @@ KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000
 _DEEPEST = 50
 _CORE = "tag:yaml.org,2002:"
-_PLAIN = "a word without quotes and tag"
+_PLAIN = "a word without quotes or tag"
 _AS_READ = (_PLAIN, *(_CORE + kind for kind in ("int", "float", "bool", "null")))
 _AS_TEXT = tuple(_CORE + kind for kind in ("str", "timestamp"))
 _LARGEST = 2**20
@@ -37,24 +36,27 @@ _TRUTHS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fa
 _WHOLE = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 _BEYOND = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
-_MOST_DIGITS = 300  # beyond that a number is as good as infinite
+_MOST_DIGITS = 300  # a longer number is read as infinite
 # What PyYAML says, and what it usually means.
 _USUALLY = (
-    ("'\\t'", "there is a tab here: YAML is indented with spaces only"),
+    ("'\\t'", "this is a tab: indent YAML with spaces"),
     (
         "mapping values are not allowed",
-        "a text with ': ' needs quotes; or the line before has no ':'; or the indentation is off",
+        "a string with ': ' needs quotes; or the line before has no ':'; or the indent is wrong",
     ),
     ("could not find expected ':'", "a key needs a ':' and a space after it"),
     ("expected ',' or", "a bracket is not closed, or a comma is missing"),
     ("end of stream", "a quote or a bracket that was opened is not closed"),
-    ("expected <block end>", "the indentation is off: keys of one level stand in one column"),
+    (
+        "expected <block end>",
+        "the indentation is wrong: keys of one level start in the same column",
+    ),
     ("expected the node content", "a bracket or a quote is not closed"),
-    ("cannot start any token", "a text that begins with this character needs quotes"),
-    ("undefined alias", "an alias such as *name needs an anchor &name before it"),
-    ("alphabetic or numeric", "a text that begins with * or & needs quotes"),
-    ("another document", "a second document begins here with ---: put it into a file of its own"),
-    ("unknown escape", "between double quotes, a backslash is written \\\\; or use single quotes"),
+    ("cannot start any token", "a string that starts with this character needs quotes"),
+    ("undefined alias", "an alias *name needs an anchor &name before it"),
+    ("alphabetic or numeric", "a string that starts with * or & needs quotes"),
+    ("another document", "--- starts a second document here: move it to its own file"),
+    ("unknown escape", "in double quotes, write a backslash as \\\\; or use single quotes"),
 )
 
 
@@ -66,10 +68,10 @@ def read_text(path: pathlib.Path, shown: str) -> str:
 
     Args:
         path: Where it is.
-        shown: What the user calls it.
+        shown: Its name in messages.
 
     Raises:
-        ConfigError: It is not there, cannot be read, is no text, or far too large.
+        ConfigError: It does not exist, cannot be read, is not text, or is far too large.
     """
     raw = _bytes_of(path, Place(shown)).removeprefix(codecs.BOM_UTF8)
     if raw.startswith(_UTF16):
@@ -92,11 +94,11 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(place, "there is no such file", _near(path))
+        refuse(place, "no such file", _near(path))
     except OSError as error:
         refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:
-        refuse(place, "is larger than 1 MB, which no configuration is", "name an eval.yml")
+        refuse(place, "is larger than 1 MB: not a configuration", "name an eval.yml")
     return raw
 
 
@@ -114,7 +116,7 @@ def is_nat_file(path: str | pathlib.Path) -> bool:
     """Tell whether a file is a configuration of the toolkit: it has `eval` at its top level.
 
     Raises:
-        ConfigError: It cannot be read, or is no YAML.
+        ConfigError: It cannot be read, or is not YAML.
     """
     shown = one_line(str(path))
     data = read_tree(read_text(pathlib.Path(path), shown), shown).data
@@ -125,14 +127,14 @@ def is_nat_file(path: str | pathlib.Path) -> bool:
 
 @dataclass
 class Tree:
-    """Plain data, and where each part of it stands.
+    """Plain data, and where each part of it is in the file.
 
     Attributes:
-        data: What the file holds; what is between `${` and `}` stands as it was written.
-        shown: What the user calls the file.
-        keys: Where the key of each path stands.
-        values: Where its value stands.
-        written: How a value that is no text was written: `1.10`, `True`.
+        data: The content of the file; `${NAME}` is not substituted yet.
+        shown: The file's name in messages.
+        keys: Where the key of each path is.
+        values: Where its value is.
+        written: How a value that is not a string was written: `1.10`, `True`.
     """
 
     data: Any
@@ -142,21 +144,21 @@ class Tree:
     written: dict[KeyPath, str] = field(default_factory=dict)
 
     def known(self, path: KeyPath) -> KeyPath:
-        """Return as much of a path as was written: of a short form, that of the short form."""
+        """Return as much of a path as the file has: of a short form, the path of that."""
         while path and path not in self.values:
             path = path[:-1]
         return path
 
     def place(self, path: KeyPath) -> Place:
-        """Return where the value of a path stands, or of the nearest thing around it."""
+        """Return where the value of a path is, or else the closest parent."""
         return self.values.get(self.known(path), Place(self.shown, 1))
 
     def key_place(self, path: KeyPath) -> Place:
-        """Return where the key of a path stands."""
+        """Return where the key of a path is."""
         return self.keys.get(path) or self.place(path)
 
     def forget(self, path: KeyPath) -> None:
-        """Forget where a path and all below it stand: something else takes their place."""
+        """Forget the places of a path and all below it: another value replaces them."""
         if path not in self.values:
             return
         for places in (self.keys, self.values, self.written):
@@ -176,17 +178,17 @@ def read_tree(text: str, shown: str, place: Place | None = None) -> Tree:
 
     Args:
         text: The YAML.
-        shown: What the user calls it.
-        place: Where all of it stands, if not in the lines of a file.
+        shown: Its name in messages.
+        place: The place of all of it, if it is not from a file.
 
     Raises:
-        ConfigError: It is not YAML, or more than plain data.
+        ConfigError: It is not YAML, or not plain data.
     """
     node = _composed(text, lambda line: place or Place(shown, line))
     tree = Tree(None, shown)
     findings = Findings(tree)
     if node is not None:
-        tree.data = _Building(tree, findings, place).value(node, ())
+        tree.data = _Builder(tree, findings, place).value(node, ())
     findings.raise_any()
     return tree
 
@@ -202,28 +204,28 @@ def _composed(text: str, at: Callable[[int], Place]) -> Node | None:
 
 
 def _refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line: int) -> NoReturn:
-    """Raise the `ConfigError` for what PyYAML raised when it had read up to a line."""
+    """Raise a `ConfigError` for an error of PyYAML on a line."""
     if isinstance(error, RecursionError):
         refuse(at(line), "is nested too deep")
     if isinstance(error, yaml.reader.ReaderError):
         number = text.count("\n", 0, error.position) + 1
         character = f"U+{_code(error.character):04X}"
-        refuse(at(number), f"not valid YAML: the character {character} may not be here")
+        refuse(at(number), f"not valid YAML: the character {character} is not allowed")
     if not isinstance(error, yaml.MarkedYAMLError):
-        refuse(at(line), "not valid YAML", "look for an odd \\U or \\x in double quotes")
+        refuse(at(line), "not valid YAML", "check \\U and \\x escapes in double quotes")
     mark = error.problem_mark or error.context_mark
-    said = one_line(error.problem or error.context or "").removeprefix("but ")
-    hint = next((meaning for sign, meaning in _USUALLY if sign in said), None)
-    refuse(at(mark.line + 1 if mark else line), f"not valid YAML: {said}", hint)
+    problem = one_line(error.problem or error.context or "").removeprefix("but ")
+    hint = next((meaning for sign, meaning in _USUALLY if sign in problem), None)
+    refuse(at(mark.line + 1 if mark else line), f"not valid YAML: {problem}", hint)
 
 
 def _code(character: object) -> int:
-    # PyYAML hands over one or the other, as it read a text or bytes.
+    # An integer if PyYAML read bytes, else a string.
     return character if isinstance(character, int) else ord(str(character))
 
 
 def read_scalar(word: str) -> Any:
-    """Return null, a truth value, a number or the text itself."""
+    """Return null, a boolean, a number or the word itself."""
     if word in _NULLS:
         return None
     if word in _TRUTHS:
@@ -237,8 +239,8 @@ def read_scalar(word: str) -> Any:
     return word
 
 
-class _Building:
-    """Makes plain data of nodes."""
+class _Builder:
+    """Turns YAML nodes into plain data."""
 
     def __init__(self, tree: Tree, findings: Findings, place: Place | None) -> None:
         self._tree = tree
@@ -249,10 +251,10 @@ class _Building:
 
     def value(self, node: Node, path: KeyPath) -> Any:
         place = self._at(node)
-        self._count_one(node)
+        self._count_value(node)
         if len(path) > _DEEPEST:
-            refuse(place, "is nested too deep, or an alias stands inside its own anchor")
-        # A mapping or list is looked for at its key, which may stand a line above it.
+            refuse(place, "is nested too deep, or an alias is inside its own anchor")
+        # Point at the key of a mapping or list, which may be a line above it.
         is_word = isinstance(node, ScalarNode)
         self._tree.values[path] = place if is_word else self._tree.keys.get(path, place)
         if isinstance(node, ScalarNode):
@@ -263,7 +265,7 @@ class _Building:
             return self._mapping(node, path)
         return self._refuse_tag(node)
 
-    def _count_one(self, node: Node) -> None:
+    def _count_value(self, node: Node) -> None:
         self._count += 1
         if self._count > _MOST_VALUES:
             text = f"more than {_MOST_VALUES:,} values: do aliases repeat each other here?"
@@ -279,16 +281,16 @@ class _Building:
         if not isinstance(value, str):
             self._tree.written[path] = node.value
         elif any("\ud800" <= letter <= "\udfff" for letter in value):
-            self._findings.add_at(self._at(node), "holds half of a character, such as \\ud800")
+            self._findings.add_at(self._at(node), "contains half of a character, like \\ud800")
         return value
 
     def _refuse_tag(self, node: Node) -> None:
         tag = node.tag.replace(_CORE, "!!")
-        hint = "an eval.yml holds texts, numbers, lists and mappings; for a literal ! use quotes"
+        hint = "an eval.yml holds strings, numbers, lists and mappings; for a literal ! use quotes"
         self._findings.add_at(self._at(node), f"the tag {quoted(tag)} is not allowed", hint)
 
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
-        # What is merged comes first, so that what stands beside it wins, with its own lines.
+        # Merged keys come first, so that the mapping's own keys and lines win.
         merges = [value for key, value in node.value if _is_merge(key)]
         made: dict[str, Any] = {}
         for merged in reversed(merges):
@@ -314,10 +316,10 @@ class _Building:
         return made
 
     def _merged(self, node: Node, path: KeyPath) -> dict[str, Any]:
-        """Return what `<<: *name` brings in. Its lines are those of the anchor."""
-        self._count_one(node)
+        """Return the mapping that `<<: *name` merges, with the lines of the anchor."""
+        self._count_value(node)
         if node in self._merging:
-            refuse(self._at(node), "an alias stands inside its own anchor")
+            refuse(self._at(node), "an alias is inside its own anchor")
         self._merging.append(node)
         made: dict[str, Any] = {}
         if isinstance(node, SequenceNode):
@@ -326,7 +328,7 @@ class _Building:
         elif isinstance(node, MappingNode):
             made = self._mapping(node, path)
         else:
-            self._findings.add_at(self._at(node), "<< needs a mapping, such as <<: *name")
+            self._findings.add_at(self._at(node), "<< needs a mapping, for example <<: *name")
         self._merging.pop()
         return made
 
@@ -336,4 +338,4 @@ def _is_merge(key: Node) -> bool:
 
 
 def _first(place: Place) -> str:
-    return f"the first is in line {place.line}" if place.line else "keep one of them"
+    return f"the first is on line {place.line}" if place.line else "keep one of them"

@@ -46,19 +46,19 @@ REFUSED = {
     ),
     "too large": (
         b"#" * (2**20 + 1),
-        "eval.yml: is larger than 1 MB, which no configuration is",
+        "eval.yml: is larger than 1 MB: not a configuration",
         "name an eval.yml",
     ),
     "a NAT configuration": (
         "llms: {}\nworkflow: {_type: react}\neval:\n  general: {}\n",
         ("eval.yml:3: 'eval' at the top level: this is a configuration of the NeMo Agent Toolkit"),
-        "limpet run reads it, and limpet.integrations.nat.load_nat_config",
+        "use limpet run, or limpet.integrations.nat.load_nat_config",
     ),
     # YAML
     "a tab": (
         "dataset:\n\tpath: x\n",
         "eval.yml:2: not valid YAML: found character '\\t' that cannot start any token",
-        "there is a tab here: YAML is indented with spaces only",
+        "this is a tab: indent YAML with spaces",
     ),
     "an open bracket": (
         GOOD + "pace: {concurrency: 3\n",
@@ -73,52 +73,52 @@ REFUSED = {
     "a colon in a text": (
         GOOD + "name: a: b\n",
         "eval.yml:3: not valid YAML: mapping values are not allowed here",
-        "a text with ': ' needs quotes; or the line before has no ':'; or the indentation is off",
+        "a string with ': ' needs quotes; or the line before has no ':'; or the indent is wrong",
     ),
     "two documents": (
         GOOD + "---\nname: x\n",
         "eval.yml:3: not valid YAML: found another document",
-        "a second document begins here with ---: put it into a file of its own",
+        "--- starts a second document here: move it to its own file",
     ),
     "an unknown alias": (
         GOOD + "name: *who\n",
         "eval.yml:3: not valid YAML: found undefined alias 'who'",
-        "an alias such as *name needs an anchor &name before it",
+        "an alias *name needs an anchor &name before it",
     ),
     "a control character": (
         GOOD + "name: a\x01b\n",
-        "eval.yml:3: not valid YAML: the character U+0001 may not be here",
+        "eval.yml:3: not valid YAML: the character U+0001 is not allowed",
         None,
     ),
     "a character that is none": (
         GOOD + 'name: "\\UFFFFFFFF"\n',
         "eval.yml:3: not valid YAML",
-        "look for an odd \\U or \\x in double quotes",
+        "check \\U and \\x escapes in double quotes",
     ),
     "half of a character": (
         GOOD + 'name: "\\ud800"\n',
-        "eval.yml:3: holds half of a character, such as \\ud800",
+        "eval.yml:3: contains half of a character, like \\ud800",
         None,
     ),
     "a Python tag": (
         GOOD + "name: !!python/object/apply:os.system [ls]\n",
         "eval.yml:3: the tag '!!python/object/apply:os.system' is not allowed",
-        "an eval.yml holds texts, numbers, lists and mappings; for a literal ! use quotes",
+        "an eval.yml holds strings, numbers, lists and mappings; for a literal ! use quotes",
     ),
     "a tag on a word": (
         GOOD + "name: !env NAME\n",
         "eval.yml:3: the tag '!env' is not allowed",
-        "an eval.yml holds texts, numbers, lists and mappings; for a literal ! use quotes",
+        "an eval.yml holds strings, numbers, lists and mappings; for a literal ! use quotes",
     ),
     "a key twice": (
         GOOD + "trials: 1\nname: x\ntrials: 2\n",
         "eval.yml:5: the key 'trials' appears twice",
-        "the first is in line 3",
+        "the first is on line 3",
     ),
     "a key twice inside": (
         GOOD + "evaluators:\n  a: numeric\n  a: regex\n",
         "eval.yml:5: the key 'a' appears twice",
-        "the first is in line 4",
+        "the first is on line 4",
     ),
     "a key that is a list": (
         GOOD + "? [a]\n: b\n",
@@ -127,17 +127,17 @@ REFUSED = {
     ),
     "an alias inside its anchor": (
         GOOD + "prices: &a {x: *a}\n",
-        "eval.yml:3: is nested too deep, or an alias stands inside its own anchor",
+        "eval.yml:3: is nested too deep, or an alias is inside its own anchor",
         None,
     ),
     "a merge of itself": (
         GOOD + "prices: &a {<<: *a}\n",
-        "eval.yml:3: an alias stands inside its own anchor",
+        "eval.yml:3: an alias is inside its own anchor",
         None,
     ),
     "a merge of a word": (
         GOOD + "prices: {<<: x}\n",
-        "eval.yml:3: << needs a mapping, such as <<: *name",
+        "eval.yml:3: << needs a mapping, for example <<: *name",
         None,
     ),
 }
@@ -155,7 +155,7 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
         "pace: ${NOT_SET}\nrun:\n  pth: x\n"
     )
     assert said.splitlines() == [
-        "eval.yml:2: evaluators.a: there is no built-in evaluator 'numerik'",
+        "eval.yml:2: evaluators.a: unknown built-in evaluator 'numerik'",
         "eval.yml:3: trials: must be an integer, not 'three'",
         "eval.yml:4: dataset: questions.jsn does not exist; did you mean questions.jsonl?",
         (
@@ -180,7 +180,7 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
     (folder / "eval.yaml").write_text(GOOD)
     with pytest.raises(ConfigError) as caught:
         load_config("eval.yml")
-    assert str(caught.value) == "eval.yml: there is no such file"
+    assert str(caught.value) == "eval.yml: no such file"
     assert caught.value.hint == "did you mean 'eval.yaml'?"
 
 

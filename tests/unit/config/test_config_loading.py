@@ -235,23 +235,23 @@ def test_values_of_the_environment_are_not_public(monkeypatch):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("trials: ${S}", "trials: must be an integer, not what ${S} stands for"),
-        ("output: {bare: '${S}'}", "output.bare: must be true or false, not what ${S} stands for"),
+        ("trials: ${S}", "trials: must be an integer, not the value of ${S}"),
+        ("output: {bare: '${S}'}", "output.bare: must be true or false, not the value of ${S}"),
         (
             "evaluators: {a: '${S}'}",
-            "evaluators.a: there is no built-in evaluator what ${S} stands for",
+            "evaluators.a: unknown built-in evaluator the value of ${S}",
         ),
         (
             "evaluators: {a: {type: numeric, tolerance: '${S}'}}",
-            "evaluators.a.tolerance: must be a finite number, 0 or more, not what ${S} stands for",
+            "evaluators.a.tolerance: must be a finite number, 0 or more, not the value of ${S}",
         ),
         (
             "evaluators: {a: {type: regex, pattern: '(${S}'}}",
-            "evaluators.a.pattern: regex refuses what the environment had a part in",
+            "evaluators.a.pattern: regex rejects a value from the environment",
         ),
         (
             "evaluators: {a: {type: json_match, ignore: ['${S}', 1]}}",
-            "evaluators.a: json_match refuses what the environment had a part in",
+            "evaluators.a: json_match rejects a value from the environment",
         ),
         ("evaluators: {a: {python: '${S}'}}", "evaluators.a.python: must be module:name, …"),
     ],
@@ -316,12 +316,12 @@ def test_set_takes_a_value_away_and_leaves_an_alias_alone():
         ("pace..x=3", "must be path=value"),
         ("pace.concurency=3", "pace: unknown key 'concurency'"),
         ("tirals=3", "unknown key 'tirals'"),
-        ("trials.x=3", "'trials' has nothing below it that could be set"),
+        ("trials.x=3", "'trials' has no keys below it to set"),
         ("name=[x", "not valid YAML: expected ',' or ']', but got '<stream end>'"),
         ("name=!!python/name:os.system", "the tag '!!python/name:os.system' is not allowed"),
         ("name=${NOT_SET}", "name: ${NOT_SET} is not set in the environment"),
         ("dataset=question.jsonl", "dataset: question.jsonl does not exist"),
-        ("evaluators.a=numerc", "evaluators.a: there is no built-in evaluator 'numerc'"),
+        ("evaluators.a=numerc", "evaluators.a: unknown built-in evaluator 'numerc'"),
     ],
 )
 def test_a_wrong_set_is_named_in_place_of_a_line(override, said):

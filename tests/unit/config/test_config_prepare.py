@@ -96,7 +96,7 @@ def test_a_version_of_what_says_itself_what_it_is_is_refused(folder):
         "from limpet.workflows import as_workflow\nflow = as_workflow(lambda x: x)\n"
     )
     assert refusal("dataset: questions.jsonl\nworkflow:\n  python: app:flow\n  version: '3'\n") == (
-        "eval.yml:4: workflow.version: app:flow is a Workflow, which says itself what it is",
+        "eval.yml:4: workflow.version: app:flow is a Workflow, which has its own version",
         "leave version out",
     )
 
@@ -106,20 +106,20 @@ MODULES = {
     "no module": (
         "",
         "ap:answer",
-        "there is no module 'ap'",
+        "no module named 'ap'",
         "did you mean 'app'?",
     ),
     "no module like it": (
         "",
         "nothing_here:answer",
-        "there is no module 'nothing_here'",
-        "looked beside this file and among what is installed",
+        "no module named 'nothing_here'",
+        "searched next to this file and in the installed packages",
     ),
     "no module in a package": (
         "",
         "json.nothing_here:answer",
-        "there is no module 'json.nothing_here'",
-        "looked beside this file and among what is installed",
+        "no module named 'json.nothing_here'",
+        "searched next to this file and in the installed packages",
     ),
     "a module it imports is missing": (
         "x = 1\nimport nothing_here\n",
@@ -152,7 +152,7 @@ MODULES = {
         "raise SystemExit(3)\n",
         "app:answer",
         "app cannot be imported: app.py:1: SystemExit: 3",
-        "put what ends the program under: if __name__ == '__main__':",
+        "put the code that exits under: if __name__ == '__main__':",
     ),
     "no such name": (
         "def answer(x): return x\n",
@@ -169,7 +169,7 @@ MODULES = {
     "it cannot be called": (
         "LIMIT = 3\n",
         "app:LIMIT",
-        "app:LIMIT is of type int, and cannot be called",
+        "app:LIMIT is of type int, which is not callable",
         None,
     ),
     "it takes nothing": (
@@ -204,16 +204,16 @@ def test_everything_that_cannot_be_imported_is_in_one_message(folder):
         "  b: judges:GRADE\n  c: judges:Judge\n  d: app:answer\n"
     )
     assert said.splitlines() == [
-        "eval.yml:2: dataset.python: there is no module 'rows'",
+        "eval.yml:2: dataset.python: no module named 'rows'",
         "eval.yml:3: workflow: app has no 'anwser'; did you mean 'answer'?",
         "eval.yml:5: evaluators.a: judges has no 'grade'; did you mean 'GRADE'?",
-        "eval.yml:6: evaluators.b: judges:GRADE is of type int, and cannot be called",
+        "eval.yml:6: evaluators.b: judges:GRADE is of type int, which is not callable",
         (
             "eval.yml:7: evaluators.c: judges:Judge: Judge is a class: give an instance of it, "
             "Judge(…)"
         ),
     ]
-    assert hint == "looked beside this file and among what is installed"
+    assert hint == "searched next to this file and in the installed packages"
 
 
 def test_an_evaluator_that_wants_what_is_not_there_is_refused(folder):
@@ -229,7 +229,7 @@ def test_a_module_of_the_same_name_that_was_there_first_is_not_taken_for_it(fold
     (folder / "json.py").write_text("def answer(x): return x\n")
     said, hint = refusal("dataset: questions.jsonl\nworkflow: json:answer\n")
     assert said.startswith(
-        "eval.yml:2: workflow: json.py beside this file is not the module 'json' that is already "
+        "eval.yml:2: workflow: json.py next to this file is not the module 'json' that is already "
         "imported, from "
     )
     assert hint == "rename one of them"
@@ -241,7 +241,7 @@ def test_two_files_in_two_folders_do_not_get_each_others_modules(folder):
     other.mkdir()
     (other / "app.py").write_text("def answer(x): return 'other'\n")
     (other / "eval.yml").write_text("dataset: ../questions.jsonl\nworkflow: app:answer\n")
-    with pytest.raises(ConfigError, match="app.py beside this file is not the module 'app'"):
+    with pytest.raises(ConfigError, match="app.py next to this file is not the module 'app'"):
         load_config(other / "eval.yml").prepare()
 
 
@@ -249,7 +249,7 @@ def test_a_module_from_the_environment_is_not_shown(folder, monkeypatch):
     monkeypatch.setenv("S", "sk_12345678")
     flow = "dataset: questions.jsonl\nworkflow: "
     assert refusal(flow + "${S}:answer\n")[0] == (
-        "eval.yml:2: workflow: there is no module '${S}:answer'"
+        "eval.yml:2: workflow: no module named '${S}:answer'"
     )
     assert refusal(flow + "app:${S}\n")[0] == (
         "eval.yml:2: workflow: app:${S} names something its module does not have"

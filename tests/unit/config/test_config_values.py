@@ -4,7 +4,7 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 SUFFIXES = ".json, .jsonl, .ndjson, .csv, .tsv, .parquet, .xlsx"
-TIME = "or a time such as 90s, 2m or 1h"
+TIME = "or a time like 90s, 2m or 1h"
 
 
 # What the file holds, what is said, and the hint.
@@ -86,17 +86,17 @@ REFUSED = {
     ),
     "a number for a workflow": (
         "dataset: questions.jsonl\nworkflow: 3\n",
-        "eval.yml:2: workflow: must be module:name, such as app:answer, not 3",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 3",
         None,
     ),
     "a workflow without a module": (
         "dataset: questions.jsonl\nworkflow: app.answer\n",
-        "eval.yml:2: workflow: must be module:name, such as app:answer, not 'app.answer'",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 'app.answer'",
         "did you mean app:answer?",
     ),
     "a file for a workflow": (
         "dataset: questions.jsonl\nworkflow: src/app.py:answer\n",
-        "eval.yml:2: workflow: must be module:name, such as app:answer, not 'src/app.py:answer'",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 'src/app.py:answer'",
         "did you mean src.app:answer?",
     ),
     "a number in quotes": (
@@ -147,7 +147,7 @@ REFUSED = {
     "a text for a list": (
         GOOD + "output: {trace_filter: LLM_END}\n",
         "eval.yml:3: output.trace_filter: must be a list, not 'LLM_END'",
-        "such as [LLM_END]",
+        "for example [LLM_END]",
     ),
     "a seed of words": (
         "workflow: app:answer\ndataset: {path: questions.jsonl, seed: x}\n",
@@ -168,7 +168,7 @@ REFUSED = {
     "a folder that is not there": (
         "workflow: app:answer\ndataset: nowhere/at/all.csv\n",
         "eval.yml:2: dataset: nowhere/at/all.csv does not exist",
-        "paths are relative to this file, and there is no such folder either",
+        "paths are relative to this file; that folder does not exist either",
     ),
     "a function where a path stands": (
         "workflow: app:answer\ndataset: rows:all_of_them\n",
@@ -182,8 +182,8 @@ REFUSED = {
     ),
     "a dataset of another kind": (
         "workflow: app:answer\ndataset: notes.txt\n",
-        f"eval.yml:2: dataset: notes.txt is of a kind that is not read; there are {SUFFIXES}",
-        "rename the file if it is one of these, or let a function return the rows: python:",
+        f"eval.yml:2: dataset: notes.txt has an unsupported file type; supported: {SUFFIXES}",
+        "rename the file if it is one of these, or load the rows with a function: python:",
     ),
     "a sheet of a file that has none": (
         "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  sheet: one\n",

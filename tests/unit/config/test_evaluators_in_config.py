@@ -17,7 +17,7 @@ REFUSED = {
     ),
     "an unknown built-in": (
         GOOD + "evaluators:\n  correct: exactmatch\n",
-        "eval.yml:4: evaluators.correct: there is no built-in evaluator 'exactmatch'",
+        "eval.yml:4: evaluators.correct: unknown built-in evaluator 'exactmatch'",
         f"did you mean 'exact_match'?  (built in: {BUILT_INS}; your own: module:name)",
     ),
     "a number for an evaluator": (
@@ -83,7 +83,7 @@ REFUSED = {
     ),
     "an evaluator that is a file": (
         GOOD + "evaluators: {a: 'judges.py:grade'}\n",
-        "eval.yml:3: evaluators.a: must be module:name, such as app:answer, not 'judges.py:grade'",
+        "eval.yml:3: evaluators.a: must be module:name, like app:answer, not 'judges.py:grade'",
         "did you mean judges:grade?",
     ),
     "a reserved name": (
@@ -101,8 +101,8 @@ REFUSED = {
     ),
     "two names of one file": (
         GOOD + "evaluators:\n  a: numeric\n  A: regex\n",
-        "eval.yml:5: evaluators: 'a' and 'A' would have the same file",
-        "give one of them another name",
+        "eval.yml:5: evaluators: 'a' and 'A' would use the same file",
+        "rename one of them",
     ),
     # The environment
     "a variable that is not set": (

@@ -77,4 +77,4 @@ def _found(reference: str, path: KeyPath, file: Path, findings: Findings) -> Any
     if callable(found) or hasattr(found, "call"):
         return found
     kind = type(found).__name__
-    return findings.add(path, f"{one_line(reference)} is of type {kind}, and cannot be called")
+    return findings.add(path, f"{one_line(reference)} is of type {kind}, which is not callable")

@@ -225,7 +225,8 @@ class EvaluationSession:
             return EvaluationResult(read, summary, self.plan, run)
         self._record_end_state()
         self._journal.drain()  # records that wait for the disk count too
-        reason, reader = self._pipeline.stop_reason, RunReader(self._layout.home)
+        reason = self._pipeline.stop_reason
+        reader = RunReader(self._layout.home, self._columns)
         numbers = self._numbers()
         pending: list[tuple[str, Mapping[str, Any]]] = []
 

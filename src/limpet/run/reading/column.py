@@ -33,6 +33,14 @@ class FactsReader(ColumnReader):
         super().__init__(path, index_path)
         self._file: BinaryIO | None = None
 
+    @classmethod
+    def of(cls, column: ColumnReader) -> "FactsReader":
+        """Return a reader of an open column that shares its places, which take much memory."""
+        reader = cls.__new__(cls)
+        vars(reader).update(path=column.path, _places=column._places, state=column.state)  # noqa: SLF001
+        reader._file = None
+        return reader
+
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:

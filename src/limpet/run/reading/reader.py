@@ -5,7 +5,7 @@ Nothing here takes a lock or changes a file, so all of it works while the run is
 
 import json
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from functools import cached_property
@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from limpet.datasets.choosing import Selection
 from limpet.errors import JournalError, LimpetError
+from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import has_standing
@@ -36,13 +37,14 @@ class RunReader(RunFiles):
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
+        columns: Its columns that are open already; the reader shares what they know.
 
     Raises:
         JournalError: There is no run at `path`.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: str | Path, columns: Mapping[str, ColumnReader] | None = None) -> None:
+        super().__init__(path, columns)
         self._used: dict[str, tuple[int, dict[str, float]]] = {}
 
     def refresh(self) -> None:

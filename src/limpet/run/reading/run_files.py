@@ -1,10 +1,12 @@
 """Which files make up a run, and who works on it?"""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
 from limpet.errors import JournalError
+from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_told
 from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
@@ -25,6 +27,7 @@ class RunFiles:
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
+        columns: Its columns that are open already; the reader shares what they know.
 
     Attributes:
         path: As it was given.
@@ -41,13 +44,13 @@ class RunFiles:
         JournalError: There is no run at `path`.
     """
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, columns: Mapping[str, ColumnReader] | None = None) -> None:
         self.path = Path(path)
         self.layout = layout_of_run(path)
         self.run_file = RunFile()
         self.remarks: list[str] = []
         self.holder: Holder | None = None
-        self.columns: dict[str, FactsReader] = {}
+        self.columns = {name: FactsReader.of(column) for name, column in (columns or {}).items()}
         self.failures = FailuresReader(self.layout.failures)
         self.story: EventLog | None = None
         self._items_file: ItemsFile | None = None

@@ -38,7 +38,7 @@ class FactsReader(ColumnReader):
         """Return a reader of an open column that shares its places, which take much memory."""
         reader = cls.__new__(cls)
         vars(reader).update(path=column.path, _places=column._places, state=column.state)  # noqa: SLF001
-        reader._file = None
+        reader._file = None  # noqa: SLF001 - its own
         return reader
 
     def close(self) -> None:

@@ -180,7 +180,7 @@ def test_a_killed_run_is_cut_off_and_its_calls_are_named(hanging):
     done = command("status", cwd=home)
     assert done.stdout.startswith("runs/slow: cut off\n")
     assert "3 calls in flight when it was cut off, possibly paid for: q1, q2, q3" in done.stdout
-    assert "go on: run the same again" in done.stdout
+    assert "to resume, run the same command again" in done.stdout
 
 
 def test_repair_is_refused_while_another_process_writes(hanging):
@@ -358,7 +358,7 @@ def test_list_shows_the_latest_run_first_with_its_means(home):
 def test_list_of_a_directory_that_is_not_there_ends_with_2(tmp_path):
     done = command("list", cwd=tmp_path)
     assert done.returncode == 2
-    assert "runs: there is no such directory" in done.stderr
+    assert "runs: no such directory" in done.stderr
 
 
 # ---- export -------------------------------------------------------------------------------------
@@ -437,7 +437,7 @@ def test_export_for_nat_writes_the_same_files_as_the_run_did(home):
     again = command("export", "--to", "nat", "--output", "nat", cwd=home)
     assert again.returncode == 2
     itself = command("export", "--to", "nat", "--output", "runs/first", "--force", cwd=home)
-    assert "this is the run itself" in itself.stderr
+    assert "is the run itself" in itself.stderr
 
 
 def test_parquet_and_nat_need_a_place(home):

@@ -44,7 +44,7 @@ def test_quiet_says_nothing_but_errors(tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     done = run(tmp_path, "--quiet", "--fail-under", "correct=1.5")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: correct is 1 below 1.5\n"
+    assert done.stderr == "error: correct is 1, below 1.5\n"
 
 
 def test_json_is_one_object_per_event_and_user_output_goes_to_stderr(tmp_path):
@@ -98,15 +98,15 @@ def test_a_mean_under_its_floor_ends_with_1(tmp_path):
     assert run(tmp_path, "--fail-under", "correct=1").returncode == 0
     done = run(tmp_path, "--fail-under", "correct=1.01")
     assert done.returncode == 1
-    assert "correct is 1 below 1.01" in done.stderr
+    assert "correct is 1, below 1.01" in done.stderr
 
 
 @pytest.mark.parametrize(
     ("floor", "said"),
     [
         ("corect=1", "unknown evaluator 'corect'; did you mean 'correct'?"),
-        ("correct", "must be NAME=NUMBER, such as correct=0.9"),
-        ("correct=high", "must be NAME=NUMBER, such as correct=0.9"),
+        ("correct", "must be NAME=NUMBER, for example correct=0.9"),
+        ("correct=high", "must be NAME=NUMBER, for example correct=0.9"),
     ],
 )
 def test_a_floor_that_makes_no_sense_is_said_before_anything_runs(tmp_path, floor, said):

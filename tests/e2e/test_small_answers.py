@@ -30,7 +30,7 @@ def test_the_question_says_what_keeping_costs_too(tmp_path):
     asked = run(tmp_path)
     assert asked.returncode == 2
     assert (
-        "anew: 101 workflow calls, up to 101 correct calls and up to 101 judge calls; "
+        "again: 101 workflow calls, up to 101 correct calls and up to 101 judge calls; "
         "--keep keeps the existing answers: 101 judge calls\n"
     ) in asked.stderr
     told = json.loads(run(tmp_path, "--plan", "--keep", "--json").stdout)

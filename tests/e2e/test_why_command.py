@@ -126,7 +126,7 @@ def test_it_is_there_as_data(done):
 
 def test_what_was_set_on_the_command_line_is_set_again(done):
     assert run(done, "--set", "workflow.python=app:talkative", "--redo").returncode == 0
-    assert "workflow: as it last ran" in why(done)
+    assert "workflow: unchanged since it last ran" in why(done)
 
 
 def test_a_project_that_was_moved_is_found(done, tmp_path_factory):
@@ -138,7 +138,7 @@ def test_a_project_that_was_moved_is_found(done, tmp_path_factory):
 def test_where_the_code_cannot_be_looked_at_what_is_on_disk_is_told(done):
     edit(done, "import asyncio", "import asyncio, not_there_at_all")
     said = why(done)
-    assert "what is on disk" in said
+    assert "records on disk only" in said
     assert "note: the current code cannot be inspected" in said
     assert "functions" in said
     assert run(done, "eval.yml", command="why").returncode == 2
@@ -157,7 +157,7 @@ def test_a_run_of_a_script_is_compared_with_itself(tmp_path):
         subprocess.run([sys.executable, "script.py", word], cwd=tmp_path, check=True)
     said = why(tmp_path)
     assert "records on disk only, without the code" in said
-    assert "workflow: unchanged since it last ran; its last change, " in said
+    assert "workflow: unchanged since it last ran; its last change: " in said
     assert '    - "one"\n    + "two"\n' in said
     assert "answered by the code as it last ran" in why(tmp_path, "--item", "a")
     assert run(tmp_path, "--item", "b", command="why").returncode == 2

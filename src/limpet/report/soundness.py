@@ -35,7 +35,7 @@ def flaws_of(state: ColumnState) -> Iterator[str]:
     if state.lacked_line_end:
         yield "the last line has no line end"
     elif state.torn_bytes:
-        yield f"{count(state.torn_bytes, 'torn byte')} at the end"
+        yield f"{count(state.torn_bytes, 'torn byte')} at its end"
     if state.index not in (None, "good", "rebuilt"):
         yield f"its index is {state.index} (slower, but safe)"
 

@@ -58,20 +58,36 @@ class _Ready:
     def __init__(self):
         self._lock = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
+        self._read = b""
         atexit.register(self._process.communicate)
 
     def do(self, command):
         with self._lock:
-            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
             self._process.stdin.flush()
-            child = int(self._process.stdout.readline())
-            if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+            child = int(self._line())
+            code = self._line(PATIENCE_S)
+            if code is None:
                 os.kill(child, signal.SIGKILL)
-                self._process.stdout.readline()
+                self._line()
                 raise subprocess.TimeoutExpired(command["words"], PATIENCE_S)
-            return int(self._process.stdout.readline())
+            return int(code)
+
+    def _line(self, patience_s=None):
+        """Return the next line of the process; None if it does not come in time."""
+        # Not by a buffered file: what it has read already, `select` does not tell of.
+        output = self._process.stdout.fileno()
+        while b"\n" not in self._read:
+            if not select.select([output], [], [], patience_s)[0]:
+                return None
+            piece = os.read(output, 4096)
+            if not piece:
+                raise EOFError("the process that forks has ended")
+            self._read += piece
+        line, self._read = self._read.split(b"\n", 1)
+        return line
 
 
 _started = []

@@ -52,7 +52,7 @@ WRONG = {
     ),
     "duplicate": (
         WITH_ROWS + "dataset: other.jsonl\n",
-        "error: eval.yml:3: the key 'dataset' appears twice\n\nhint: the first is in line 1\n",
+        "error: eval.yml:3: the key 'dataset' appears twice\n\nhint: the first is on line 1\n",
     ),
     "wrong type": (
         WITH_ROWS + "trials: three\n",
@@ -130,7 +130,7 @@ WRONG = {
     ),
     "timeout": (
         WITH_ROWS + "timeout: soon\n",
-        "error: eval.yml:3: timeout: must be a number of seconds above 0, or a time like 90s, 2m or 1h, not 'soon'\n",
+        "error: eval.yml:3: timeout: must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h, not 'soon'\n",
     ),
     "several": (
         "dataset: row.jsonl\nworkflow: app:answer\ntrials: 0\npace: fast\n",

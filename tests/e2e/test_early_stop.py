@@ -127,7 +127,7 @@ def test_in_a_terminal_all_of_it_is_on_one_screen(tmp_path):
     screen = Terminal([*COMMAND, "run", "eval.yml"], cwd=broken(tmp_path))
     try:
         assert screen.wait() == 3
-        for part in ("in slip", "KeyError: 'choices'", "error: the workflow", "hint: mend it"):
+        for part in ("in slip", "KeyError: 'choices'", "error: the workflow", "hint: fix it"):
             assert part in screen.shown
         assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     finally:

@@ -69,7 +69,7 @@ def test_machines_get_an_object_for_each_group(home):
 def test_a_limit_counts_groups_and_an_evaluator_chooses_its_own(home):
     done = show(home, "--limit", "1")
     assert done.stdout.count(" × ") == 1
-    assert "… and 2 more kinds: --limit 3" in done.stderr
+    assert "… and 2 more groups: --limit 3" in done.stderr
     only = show(home, "--evaluator", "strict").stdout
     assert only.startswith("2 × strict: ")
     assert "workflow" not in only

@@ -77,7 +77,7 @@ def test_a_wrong_name_ends_with_2_and_nothing_is_done(done):
         (["--redo-step", "corect"], "did you mean 'correct'?"),
         (["--redo-item", "q55"], "did you mean 'q5'?"),
         (["--redo", "--keep"], "--redo and --keep cannot be combined"),
-        (["--redo", "--redo-item", "q1"], "leave out --redo-item"),
+        (["--redo", "--redo-item", "q1"], "use --redo or --redo-item, not both"),
         (["--redo-item", "q5", "--limit", "2"], "is not among the 2 selected items"),
     ):
         wrong = run(done, *flags)

@@ -221,7 +221,7 @@ def test_what_takes_long_after_the_last_call_is_said(tmp_path, terminal):
     make(tmp_path)
     (tmp_path / "app.py").write_text(SLOW_DISK, encoding="utf-8")
     screen = terminal()
-    screen.wait_for(r"workflow +━.* 20/20", r"writing the files … \d")
+    screen.wait_for(r"workflow +━.* 20/20", r"writing the result files … \d")
     (tmp_path / "go").touch()
     assert screen.wait() == 0
     assert "writing the files" not in screen.said

@@ -78,7 +78,7 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
     """Return a table of runs."""
     with_failed = any(line.failed for line in lines)
     failed = ["failed"] if with_failed else []
-    names = ["run", "state", "done", *failed, "means", "last active"]
+    names = ["run", "state", "done", *failed, "means", "active"]
     table = plain_table(*names, fixed=["run", "state"], numbers=["done", *failed])
     for line in lines:
         means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())

@@ -45,7 +45,7 @@ class Prepared:
         options: The options of `evaluate`, by name.
         limit: Work only on the first so many items in this session, whatever the dataset says.
         known_secrets: Masked in what Limpet writes of its own accord, also with `secrets=False`.
-        trace_filter: Which types of steps are kept; None: all.
+        trace_filter: Which types or kinds of events of a trace are kept; None: all.
         bare_outputs: Whether `workflow_output.json` holds the outputs alone.
         on_end: Told of the result when all files are written, while the run is still locked.
         stop_grace_s: How long calls in flight may go on after an interrupt.

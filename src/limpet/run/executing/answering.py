@@ -108,12 +108,11 @@ class AnsweringStep:
         return read_output(returned, self._remarks)
 
     async def _completed(self, finished: Finished[Call, Output]) -> None:
-        lost = self._lost.get(finished.index)
+        lost, digests = self._lost.get(finished.index), self._digests.pop(finished.index, {})
         entry = None
         if finished.error is None and lost is None and self._pass_on is not None:
             # Unmasked, and before the hooks see it: what they change must not be scored.
-            record = kept_form(self._record_of(finished))
-            entry = Entry(self._digests.pop(finished.index, {}), record)
+            entry = Entry(digests, kept_form(self._record_of(finished)))
         if self._on_complete is not None:
             await _notify("on_complete", self._on_complete, finished)
         if self._on_item_complete is not None:

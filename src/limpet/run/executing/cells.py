@@ -56,10 +56,8 @@ def scoring_of(
     work_item: WorkItem, entry: Entry, evaluator: Evaluator, fingerprint: str
 ) -> Scoring:
     """Return what an evaluator has to score for an answer on disk."""
-    output, seen = (
-        output_digest(entry, evaluator.reads),
-        seen_digest(work_item.item, evaluator.reads),
-    )
+    output = output_digest(entry, evaluator.reads)
+    seen = seen_digest(work_item.item, evaluator.reads)
     key = score_key(output, seen, fingerprint, work_item.trial, work_item.identity)
     cell = Cell(evaluator.name, work_item.item.id, work_item.trial, key)
     facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}

@@ -91,11 +91,8 @@ class EvaluationSession:
             path = Path(self._temporary.name) / "run"
         self._layout = layout = directory_at(path)
         self._planner = planner = Planner(request, layout)
-        self._steps, self._identities, self._masking = (
-            [*planner.steps],
-            planner.identities,
-            planner.masking,
-        )
+        self._steps = [*planner.steps]
+        self._identities, self._masking = planner.identities, planner.masking
         self._scores = [
             (evaluator, self._identities.version(evaluator.name))
             for evaluator in request.evaluators
@@ -184,7 +181,10 @@ class EvaluationSession:
             note_outdated(self._layout, lookup.outdated)
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
-            raise kind(f"{self._layout.items}: cannot be written: {error.strerror}") from error
+            raise kind(
+                f"{self._layout.items}: cannot be written: {error.strerror}",
+                hint="nothing was called; finished results are safe: free some space and run again",
+            ) from error
 
     # ---- the work -------------------------------------------------------------------------------
 
@@ -310,10 +310,8 @@ class EvaluationSession:
         """Call `on_end` while the run is still locked, and record whether the run is complete."""
         if self._run_file is None:
             return
-        known, self._run_file.complete = (
-            self._run_file.complete,
-            None,
-        )  # until `on_end` is done, too
+        known = self._run_file.complete
+        self._run_file.complete = None  # until `on_end` is done, too
         on_end = self._request.on_end
         if on_end is not None and on_end(result) is False:
             return

@@ -22,12 +22,13 @@ EVALUATE = textwrap.dedent("""
         return question
 
     result = limpet.evaluate(
-        sys.argv[1], answer, [limpet.exact_match()],
+        sys.argv[1], answer, [limpet.exact_match()] if sys.argv[3:] else [],
         limpet.Run(sys.argv[2], durability="flush"), version="1", pace=64,
     )
     status = Path("/proc/self/status").read_text()
     peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    step = result.summary["evaluators"]["exact_match"]
+    steps = {"workflow": result.summary["workflow"], **result.summary["evaluators"]}
+    step = steps["exact_match" if sys.argv[3:] else "workflow"]
     print(json.dumps([peak, step["completed"], result.plan.workflow.calls]))
 """)
 
@@ -46,9 +47,9 @@ def write_rows(path, count):
     return path
 
 
-def evaluate(dataset, run):
+def evaluate(dataset, run, *scored):
     """Evaluate in a process of its own; return the peak of its memory, and the calls it made."""
-    command = [sys.executable, "-c", EVALUATE, str(dataset), str(run)]
+    command = [sys.executable, "-c", EVALUATE, str(dataset), str(run), *scored]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     peak, completed, calls = json.loads(done.stdout)
     return peak, completed, calls
@@ -56,14 +57,15 @@ def evaluate(dataset, run):
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux for the peak")
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("scored", [["scored"], []], ids=["scored", "answered"])
 @pytest.mark.parametrize("many", [20_000, pytest.param(200_000, marks=pytest.mark.slow)])
-def test_each_row_takes_little_memory_when_it_runs_and_when_all_is_done(tmp_path, many):
+def test_each_row_takes_little_memory_when_it_runs_and_when_all_is_done(tmp_path, many, scored):
     peaks = {}
     for count in (FEW, many):
         dataset = write_rows(tmp_path / f"{count}.jsonl", count)
-        first, completed, calls = evaluate(dataset, tmp_path / str(count))
+        first, completed, calls = evaluate(dataset, tmp_path / str(count), *scored)
         assert (completed, calls) == (count, count)
-        again, completed, calls = evaluate(dataset, tmp_path / str(count))
+        again, completed, calls = evaluate(dataset, tmp_path / str(count), *scored)
         assert (completed, calls) == (count, 0)
         peaks[count] = first, again
     for little, much in zip(peaks[FEW], peaks[many], strict=True):

@@ -19,7 +19,15 @@ def as_pattern(line):
     pattern = re.sub(r"q\d+(,\\s\+q\d+)+", r"q\\d+(, q\\d+)*", pattern)
     pattern = re.sub(r"\d+(?!\+)", r"\\d+", pattern)
     # The bot fails now and then, and is asked again.
+    pattern = pattern.replace(r":\s+completed\s+", r":\s+completed(\s+with\s+retries)?\s+")
     return pattern.replace(r"\d+\s+attempt\s+", r"\d+\s+attempts?\s+")
+
+
+def test_an_item_that_was_asked_again_fits_the_page():
+    shown = as_pattern("q40: completed · 1 attempt · 0.3 s · 2026-11-15 09:11:25")
+    assert re.fullmatch(shown, "q7: completed · 1 attempt · 0.4 s · 2026-11-16 02:17:21")
+    again = "q12: completed with retries · 2 attempts · 0.6 s · 2026-11-16 02:17:21"
+    assert re.fullmatch(shown, again)
 
 
 def hasten(app):

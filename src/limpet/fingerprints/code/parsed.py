@@ -63,8 +63,7 @@ class Parsed:
 
     def _index(self, node: Any, statement: ast.stmt, within: str, *, deeper: bool = True) -> None:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
-            self._lines.setdefault(first, []).append((statement, node))
+            self._lines.setdefault(lines_of(node)[0], []).append((statement, node))
             self._functions.setdefault(within + node.name, []).append(node)
             within += f"{node.name}.<locals>."
         elif isinstance(node, ast.ClassDef):
@@ -253,7 +252,6 @@ def parsed(text: str) -> Parsed | None:
 
 def lines_of(node: Any) -> tuple[int, int]:
     """Return the first and last line of a statement, including decorators."""
-    first = min(
-        [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
-    )
+    decorators = getattr(node, "decorator_list", None)
+    first = min(node.lineno, decorators[0].lineno) if decorators else node.lineno
     return first, node.end_lineno

@@ -5,20 +5,21 @@ classes, which are parsed on demand, and the rest: imports, assignments, calls.
 """
 
 import bisect
+import functools
 import operator
 import re
 from dataclasses import dataclass, field
 
-_STRING_OR_COMMENT = re.compile(
-    r'"""(?:[^"\\]+|\\.|"(?!""))*+"""'
+# A statement in the first column, with everything below it that is indented. A closing bracket in
+# the first column ends a statement that began above; strings and comments may hold anything.
+_STATEMENT = re.compile(
+    r"""(?:[^\n"'#]+|\n(?![^\s#)\]}])|#[^\n]*+"""
+    r'|"""(?:[^"\\]+|\\.|"(?!""))*+"""'
     r"|'''(?:[^'\\]+|\\.|'(?!''))*+'''"
     r'|"(?:[^"\\\n]+|\\.)*+"'
-    r"|'(?:[^'\\\n]+|\\.)*+'"
-    r"|#[^\n]*+",
+    r"|'(?:[^'\\\n]+|\\.)*+')++",
     re.DOTALL,
 )
-# A closing bracket in the first column ends a statement that began above.
-_BEGINS = re.compile(r"\n(?=[^\s#)\]}])")
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
@@ -29,7 +30,7 @@ _SILENT = r"def\b|async def\b|[ \t#@'\")\]}]|\w+ = [\w.'\"]+\n|\w+: [\w.]+\n"
 _MOST_LINES = 5_000  # a piece is parsed with this many empty lines before it
 
 
-@dataclass(slots=True)
+@dataclass
 class Piece:
     """A top-level function or class of a file, including decorators.
 
@@ -47,7 +48,7 @@ class Piece:
     is_class: bool
     last: int
 
-    @property
+    @functools.cached_property
     def holds_others(self) -> bool:
         """Whether it may contain functions or classes."""
         return self.is_class or _NESTED.search(self.text) is not None
@@ -132,18 +133,12 @@ def _begins(text: str) -> list[int] | None:
     """Return where statements begin in the first column; None if that is uncertain."""
     if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
         return None
-    inside = [match.span() for match in _STRING_OR_COMMENT.finditer(text) if "\n" in match[0]]
-    inside.append((len(text), len(text)))
-    strings = iter(inside)
-    start, end = next(strings)
     begins: list[int] = []
-    for found in _BEGINS.finditer("\n" + text):
-        at = found.start()  # without the newline that was prepended
-        while at >= end and end < len(text):
-            start, end = next(strings)
-        if start < at < end:  # inside a string
-            continue
-        if text[at - 2 : at] == "\\\n":  # continues the line above
-            return None
-        begins.append(at)
-    return begins
+    start = int(text.startswith("\n"))
+    end = start - 1
+    for statement in _STATEMENT.finditer(text, start):
+        if statement.start() != end + 1 or text[end - 1 : end + 1] == "\\\n":
+            return None  # an unknown kind of string, or a line that continues the one above
+        begins.append(statement.start())
+        end = statement.end()
+    return begins if end >= len(text) - 1 else None

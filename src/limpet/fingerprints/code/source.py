@@ -7,9 +7,11 @@ code in memory. Without such a text, the bytecode counts.
 import __future__
 
 import ast
+import contextlib
 import functools
 import linecache
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -24,6 +26,7 @@ _FUTURE = functools.reduce(
     0,
 )
 _MOST_KEPT = 10_000
+_COOKIE = 400  # characters: an encoding is declared in the first two lines
 # The text of each file that code in memory was compiled from. It stays valid if the file is edited
 # but not imported again.
 _believed: dict[str, str] = {}
@@ -101,10 +104,19 @@ class Sources:
         """Return a file as Python last read it, which may be older than the file."""
         if file not in self._as_read:
             is_new = file not in linecache.cache
-            found = self._as_read[file] = parsed(text_of_file(file))
+            found = self._as_read[file] = parsed(self._text_of_file(file))
             if is_new:  # it was read just now
                 self._current[file] = found
         return self._as_read[file]
+
+    def _text_of_file(self, file: str) -> str:
+        """Return the text of a file; `linecache` takes five times as long."""
+        if file in self._unchanged and file not in linecache.cache:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                text = Path(file).read_bytes().decode()
+                if "\r" not in text and "coding" not in text[:_COOKIE] and text[:1] != "\ufeff":
+                    return text if text.endswith("\n") else text + "\n"
+        return text_of_file(file)
 
     def _believed(self, file: str) -> Parsed | None:
         return self._before(file, _believed.get(file, ""))

@@ -189,9 +189,11 @@ def _note_getter(
     walk: "Walk", node: Definition, summary: CodeSummary, scope: dict[str, Any]
 ) -> None:
     """Note a function that reads the environment variable named by its argument."""
+    if isinstance(node, ast.Lambda) or not summary.looked_up:
+        return
     arguments = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
     arguments = arguments[1:] if arguments[:1] in (["self"], ["cls"]) else arguments
-    if isinstance(node, ast.Lambda) or not arguments:
+    if not arguments:
         return
     by_parameter = [
         (chain, name)

@@ -87,7 +87,9 @@ def is_volatile(
     """
     expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
     names = names or {}
-    if not any(_may_differ(node, names) for tree in expressions for node in ast.walk(tree)):
+    if not expressions or not any(
+        _may_differ(node, names) for tree in expressions for node in ast.walk(tree)
+    ):
         return False
     check = _Check(walk, data=data)
     for expression in expressions:

@@ -15,7 +15,8 @@ from pathlib import Path
 from provider import RATE, Provider
 
 FOLDER = Path(__file__).parent / "demo"
-COMMAND = [sys.executable, "-m", "limpet", "run", "eval.yml"]
+LIMPET = [sys.executable, "-m", "limpet"]
+COMMAND = [*LIMPET, "run", "eval.yml"]
 
 
 def ids_in(column: Path) -> set[str]:
@@ -50,13 +51,17 @@ async def main() -> None:
         second = await asyncio.create_subprocess_exec(*COMMAND, cwd=FOLDER, env=environment)
         code = await second.wait()
         answers = ids_in(run / "workflow_output.jsonl")
+
+        print(f"\n$ limpet show {run} --limit 3", flush=True)
+        show = await asyncio.create_subprocess_exec(*LIMPET, "show", str(run), "--limit", "3")
+        await show.wait()
     await runner.cleanup()
 
     again = [id_ for id_ in kept if provider.answered[questions[id_]] > before[questions[id_]]]
     in_flight = sum(count > 1 for count in provider.answered.values())
     print()
     print(f"{len(kept)} answers were kept; {len(again)} of them were asked for again.")
-    print(f"{in_flight} answers had arrived but were not on disk at the kill: asked for again.")
+    print(f"{in_flight} calls in flight at the kill were not on disk and were made again.")
     print(f"{provider.refused} refused and {provider.broken} failed calls were retried.")
     if code or again or answers != set(questions):
         raise SystemExit("error: an answer was lost or asked for again")

@@ -1,7 +1,7 @@
-"""240 questions, a provider that takes 40 a second, and a kill -9 half-way: nothing is lost.
+"""Kill `limpet.map` half-way with kill -9, and resume it. Nothing is lost.
 
-`limpet.map` runs in a process of its own, which is killed and started again. No network,
-no key.
+The map runs in its own process and asks 240 questions of a local stand-in for a provider that
+accepts 40 calls a second. No network, no key.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ QUESTIONS = [f"What is {n} + {n}?" for n in range(240)]
 
 
 async def ask_all(url: str, journal: str) -> None:
-    """What a user writes: a function, and one call of `amap`."""
+    """Ask every question. This is all you write: a function, and a call of `amap`."""
     async with ClientSession(raise_for_status=True) as session:
 
         async def ask(question: str) -> str:
@@ -40,15 +40,15 @@ async def main() -> None:
         journal = Path(folder) / "answers.jsonl"
         command = [sys.executable, __file__, url, str(journal)]
 
-        print(f"{len(QUESTIONS)} questions for a provider that takes {RATE:.0f} a second …")
+        print(f"{len(QUESTIONS)} questions for a provider that accepts {RATE:.0f} calls a second …")
         first = await asyncio.create_subprocess_exec(*command)
         await provider.half_way.wait()
         first.send_signal(signal.SIGKILL)
         await first.wait()
         on_disk = journal.read_bytes().count(b"\n")
-        print(f"  kill -9 half-way: {provider.answered.total()} answered, {on_disk} on disk")
+        print(f"  killed half-way: {provider.answered.total()} answered, {on_disk} on disk")
 
-        print("once more, the same command …")
+        print("the same command again …")
         second = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         out, _ = await second.communicate()
     await runner.cleanup()
@@ -56,10 +56,10 @@ async def main() -> None:
     result = json.loads(out)
     twice = [question for question, count in provider.answered.items() if count > 1]
     print(f"  {result['kept']} kept, {result['ran']} asked, {result['right']} right")
-    print(f"  {provider.refused} refused and {provider.broken} broken: tried again by themselves")
-    print(f"  {len(twice)} asked twice: they were in flight when it was killed")
+    print(f"  {provider.refused} refused and {provider.broken} failed calls were retried")
+    print(f"  {len(twice)} asked twice, because they were in flight at the kill")
     if result["right"] != len(QUESTIONS) or result["kept"] < on_disk:
-        raise SystemExit("an answer was lost")
+        raise SystemExit("error: an answer was lost")
 
 
 if __name__ == "__main__":

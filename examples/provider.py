@@ -1,6 +1,6 @@
-"""A stand-in for a model provider, on this machine: no network, no key.
+"""A local stand-in for a model provider. No network, no key.
 
-It takes 40 questions a second, answers 429 to what is too much, and breaks now and then.
+It accepts 40 calls a second, refuses the rest with 429, and sometimes fails with 503.
 """
 
 import asyncio
@@ -14,10 +14,10 @@ RATE, BURST, LATENCY_S = 40.0, 10.0, 0.15
 
 
 class Provider:
-    """Answers sums, at its own pace, and counts what it answered.
+    """Answers sums, and counts its answers.
 
     Args:
-        half: How many answers are half of the job: then `half_way` is set.
+        half: Set `half_way` after this many answers.
     """
 
     def __init__(self, half: int) -> None:
@@ -26,7 +26,7 @@ class Provider:
         self.half_way = asyncio.Event()
         self._half = half
         self._level, self._at = BURST, time.monotonic()
-        self._rng = random.Random(7)  # noqa: S311 - a stand-in's mood, not a secret
+        self._rng = random.Random(7)  # noqa: S311 - not used for security
 
     def _admits(self) -> bool:
         now = time.monotonic()
@@ -37,7 +37,7 @@ class Provider:
         return True
 
     async def answer(self, request: web.Request) -> web.Response:
-        """Take a question, or refuse it."""
+        """Answer a question, or refuse it."""
         question = (await request.json())["question"]
         if not self._admits():
             self.refused += 1
@@ -52,7 +52,7 @@ class Provider:
         return web.json_response({"answer": str(2 * int(question.split()[2]))})
 
     async def start(self) -> tuple[web.AppRunner, str]:
-        """Begin to serve; return how to end it, and where it is."""
+        """Start the server; return its runner and its URL."""
         app = web.Application()
         app.router.add_post("/answer", self.answer)
         runner = web.AppRunner(app, shutdown_timeout=0)

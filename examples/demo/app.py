@@ -1,4 +1,4 @@
-"""What is evaluated: a bot that asks a provider over HTTP, and an evaluator of our own."""
+"""The workflow, a bot that calls a provider over HTTP, and an evaluator."""
 
 import os
 
@@ -6,24 +6,24 @@ from aiohttp import ClientSession
 
 
 class Bot:
-    """One instance for the whole run: it keeps its connections."""
+    """A bot that keeps its connections: Limpet creates one instance for the whole run."""
 
     async def setup(self) -> None:
-        """Begin."""
+        """Open the session, before the first call."""
         self.session = ClientSession(raise_for_status=True)
 
     async def __call__(self, question: str) -> str:
-        """Answer one question. A refusal or a failure is raised, and tried again by itself."""
+        """Answer a question. If the provider refuses or fails, Limpet retries the call."""
         url = os.environ["PROVIDER_URL"]
         async with self.session.post(url, json={"question": question}) as response:
             answer: str = (await response.json())["answer"]
             return answer
 
     async def teardown(self) -> None:
-        """End."""
+        """Close the session, after the last call."""
         await self.session.close()
 
 
 def is_short(output: str) -> bool:
-    """Tell whether an answer is as short as a number should be."""
+    """Return whether an answer has at most three characters."""
     return len(output) <= 3

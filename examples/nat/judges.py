@@ -1,6 +1,6 @@
-"""An evaluator of one's own."""
+"""A custom evaluator."""
 
 
 def polite(output: str) -> bool:
-    """Tell whether an answer shouts."""
+    """Return whether an answer does not shout."""
     return not output.isupper() or output.isdigit()

@@ -1,6 +1,6 @@
-"""Stands in for `nat serve`: adds the two numbers in a question. Ends with Ctrl-C.
+"""A stand-in for `nat serve` that adds the numbers in a question. Stop it with Ctrl-C.
 
-python server.py [PORT]
+Usage: python server.py [PORT]
 """
 
 import json
@@ -11,7 +11,7 @@ from aiohttp import web
 
 
 async def generate(request: web.Request) -> web.StreamResponse:
-    """Answer as the toolkit's server does, one event after the other."""
+    """Answer with a stream of events, like the toolkit's server."""
     question = str((await request.json())["input_message"])
     reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await reply.prepare(request)
@@ -22,7 +22,7 @@ async def generate(request: web.Request) -> web.StreamResponse:
 
 
 def main() -> None:
-    """Serve until somebody ends it."""
+    """Serve until interrupted."""
     app = web.Application()
     app.router.add_post("/generate/full", generate)
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8000

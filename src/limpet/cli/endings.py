@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from limpet.cli.again import this_command
+from limpet.cli.shown_command import this_command
 from limpet.errors import DiskFullError, LimpetError
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of

@@ -3,23 +3,19 @@
 from pathlib import Path
 
 import click
-from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
-from limpet.report.jsonl import json_line
 from limpet.report.runs import line_data, line_of, runs_table
 from limpet.report.tables import put
-from limpet.report.terminal import talk
-from limpet.run.reading.find_run import RUNS, is_run, runs_in
+from limpet.report.terminal import say
+from limpet.report.words import json_line
+from limpet.run.reading.find_run import is_run, runs_in
 from limpet.text import one_line
 
 
-@click.command("list")
-@click.argument("directory", type=click.Path(path_type=Path), default=RUNS, metavar="[DIR]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run to stdout.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """List the runs in DIR (default: ./runs), the most recent first."""
+    """List the runs in a directory."""
     if not directory.is_dir():
         raise LimpetError(
             f"{one_line(str(directory))}: no such directory",
@@ -33,5 +29,5 @@ def command(directory: Path, *, as_json: bool) -> int:
     elif lines:
         put(runs_table(lines))
     else:
-        talk().print(Text(f"no runs in {one_line(str(directory))}"))
+        say(f"no runs in {one_line(str(directory))}")
     return DONE

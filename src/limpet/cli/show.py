@@ -18,12 +18,11 @@ from limpet.report.items import (
     lowest,
     scores_table,
 )
-from limpet.report.jsonl import json_line
 from limpet.report.status import standing_lines
 from limpet.report.tables import put
-from limpet.report.terminal import data, talk
+from limpet.report.terminal import data, say
+from limpet.report.words import json_line
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import complete_run
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import one_line
 
@@ -31,16 +30,6 @@ _SCREENFUL = 20
 _MOST_IDS = 20_000
 
 
-@click.command("show")
-@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--failed", is_flag=True, help="Show failures, grouped by cause.")
-@click.option("--item", "id_", metavar="ID", help="Show everything about one item.")
-@click.option("--evaluator", metavar="NAME", help="Show one evaluator's scores and reasons.")
-@click.option("--below", type=float, metavar="X", help="Show only items that scored below X.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N",
-              help="Show at most N items or groups. Default on a terminal: 20.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True,
-              help="Print one JSON object per item or group to stdout.")  # fmt: skip
 def command(
     run: str | None,
     *,
@@ -51,10 +40,7 @@ def command(
     limit: int | None,
     as_json: bool,
 ) -> int:
-    """Show the items of RUN, even while it is running.
-
-    Default RUN: the run in this directory, or else the latest in ./runs.
-    """
+    """Show the items of a run."""
     with open_run(run) as reader:
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
@@ -79,7 +65,7 @@ def command(
             put(items_table(chosen, reader.evaluators))
         _say_more(reader, items, len(chosen), filtered=below is not None)
         for line in standing_lines(reader):
-            talk().print(Text(line, style="dim"))
+            say(line, "dim")
     return DONE
 
 
@@ -97,7 +83,7 @@ def _show_failures(
             click.echo(json_line(group_data(group)))
         return
     if not groups:
-        talk().print(Text("nothing failed" if len(reader) else "no items yet"))
+        say("nothing failed" if len(reader) else "no items yet")
     if limit is None and data().is_terminal:
         limit = _SCREENFUL
     for number, group in enumerate(groups[:limit]):
@@ -107,7 +93,7 @@ def _show_failures(
             put(line)
     if limit is not None and len(groups) > limit:
         more = len(groups) - limit
-        talk().print(Text(f"… and {more:,} more groups: --limit {len(groups)}", style="dim"))
+        say(f"… and {more:,} more groups: --limit {len(groups)}", "dim")
 
 
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
@@ -141,14 +127,14 @@ def _say_none(reader: RunReader, *, below: float | None) -> None:
         what = "no items yet"
     else:
         what = f"no item is below {below:g}" if below is not None else "no items"
-    talk().print(Text(what))
+    say(what)
 
 
 def _say_more(reader: RunReader, rest: Iterator[ItemResult], many: int, *, filtered: bool) -> None:
     """Print how many more there are; with a filter, counting means reading them."""
     more = sum(1 for _ in rest) if filtered else len(reader) - many
     if more:
-        talk().print(Text(f"… and {more:,} more: --limit {many + more}", style="dim"))
+        say(f"… and {more:,} more: --limit {many + more}", "dim")
 
 
 def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:

@@ -3,22 +3,27 @@
 import math
 import shlex
 import signal
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import MASK, command_to_resume
-from limpet.cli.endings import DONE, FAILED, STOPPED
+from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
+from limpet.cli.shown_command import MASK, command_to_resume
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
+from limpet.report.summary import remarks, summary_table
+from limpet.report.tables import put
+from limpet.report.terminal import say, talk
+from limpet.report.views import EventView, TalkingView, View
 from limpet.report.words import mean
 from limpet.run.executing.guards import MEND
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.masking import by_environment
 from limpet.text import did_you_mean, harmless, text_of
 
-EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
+_EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):
@@ -74,7 +79,7 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
 def _with_hint(reason: Exception) -> str:
     hint = reason.hint if isinstance(reason, LimpetError) else None
     if isinstance(reason, EarlyStopError):
-        hint = EARLY_STOP_HINT
+        hint = _EARLY_STOP_HINT
     safe = by_environment().certain.text(text_of(reason))
     return safe + (f"; {hint}" if hint else "")
 
@@ -116,3 +121,48 @@ def shown_path(path: Path, here: Path) -> str:
 def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:
     summary = result.summary
     return [summary["workflow"], *summary["evaluators"].values()]
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    result: EvaluationResult
+    code: int
+    why: str
+    seconds: float
+    next: list[str]
+
+
+def say_ended(ended: Ended, view: View) -> None:
+    """Print the results and what comes next, if the view talks; else only what went wrong."""
+    if isinstance(view, EventView):  # its last event has it all
+        return
+    talks, unwritten = isinstance(view, TalkingView), None
+    if talks:
+        talk().print()
+        unwritten = _put_summary(ended.result)
+        talk().print()
+        for line in remarks(ended.result.summary, ended.seconds):
+            say(line, "dim")
+    reason = ended.result.stop_reason
+    if isinstance(reason, EarlyStopError):
+        say_error(str(reason), _EARLY_STOP_HINT)
+    elif ended.why and talks:
+        say(ended.why, "yellow")
+    elif ended.why:
+        say_error(ended.why, None)
+    if talks:
+        for line in ended.next:  # not wrapped, to be copied into a shell
+            say(line, wrap=False)
+    if unwritten is not None:
+        raise unwritten
+
+
+def _put_summary(result: EvaluationResult) -> OSError | None:
+    """Print the summary; return the error if that failed, so that the rest is still printed."""
+    try:
+        put(summary_table(result.summary))
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None

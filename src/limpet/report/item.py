@@ -7,11 +7,9 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.lines import Entry
-from limpet.report.items import item_data, shown, values_words
-from limpet.report.jsonl import json_line
+from limpet.report.items import item_data, values_words
 from limpet.report.tables import Indented
-from limpet.report.times import moment
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_class, count, duration, json_line, moment, shown
 from limpet.run.executing.cells import ANSWER
 from limpet.run.reading.item_history import WholeItem
 from limpet.text import harmless, one_line

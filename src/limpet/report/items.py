@@ -6,18 +6,10 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.jsonl import json_line
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import mean
+from limpet.report.words import mean, shown
 from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
 from limpet.text import one_line
-
-
-def shown(value: Any) -> str:
-    """Return any value on one line, without control characters."""
-    if value is None:
-        return ""
-    return one_line(value if isinstance(value, str) else json_line(value))
 
 
 def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:

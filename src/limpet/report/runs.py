@@ -11,8 +11,7 @@ from rich.table import Table
 from limpet.errors import LimpetError
 from limpet.journal.files import read_whole
 from limpet.report.tables import cell, plain_table
-from limpet.report.times import ago
-from limpet.report.words import by_current, mean
+from limpet.report.words import ago, by_current, mean
 from limpet.run.reading import RunReader
 from limpet.text import one_line
 

@@ -11,8 +11,7 @@ from limpet.journal.event_log import Started
 from limpet.report.progress import as_data, bar, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
-from limpet.report.times import ago, moment
-from limpet.report.words import by_class, by_current, count, duration
+from limpet.report.words import ago, by_class, by_current, count, duration, moment
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain

@@ -1,6 +1,11 @@
-"""How does a machine watch a run?"""
+"""How does a person or a program watch a run?
+
+Each view is a tally that shows what it counts: a live table on a terminal, a line per minute in a
+log, one JSON object per event, or nothing.
+"""
 
 import contextlib
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -8,14 +13,108 @@ from dataclasses import asdict
 from queue import Empty, SimpleQueue
 from typing import Any, Self, TextIO
 
-from limpet.report.jsonl import json_line
-from limpet.report.live import View
-from limpet.report.progress import as_data
+from rich.console import Group, RenderableType
+
+from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.report.live_display import LiveDisplay, Waiting
+from limpet.report.progress import ProgressTable, as_data, progress_line
+from limpet.report.terminal import say
+from limpet.report.words import count, json_line
 from limpet.run.planning.plan import Plan
+from limpet.run.progress.tally import Tally
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Outcome
+
+
+class View(Tally):
+    """Shows nothing; the base of all views."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Clean up the terminal. May be called more than once."""
+
+
+class TalkingView(View):
+    """Prints the plan, and why a run stops."""
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        say(str(plan), "dim")
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        say(f"stopping: {self._why(reason)}", "yellow")
+
+    def _why(self, reason: Exception) -> str:
+        if isinstance(reason, InterruptedRunError):
+            flying = count(self.snapshot().in_flight, "call")
+            if reason.signum in (None, signal.SIGINT):
+                return f"{flying} in flight, press again to stop now"
+            return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
+        if isinstance(reason, EarlyStopError):  # the hint follows at the end
+            many = self.snapshot().in_flight
+            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
+            return text_of(reason) + wait
+        hint = reason.hint if isinstance(reason, LimpetError) else None
+        safe = by_environment().certain.text(text_of(reason))
+        return safe + (f"; {hint}" if hint else "")
+
+
+class LiveView(TalkingView):
+    """A table that is redrawn a few times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._preparing = Waiting("preparing the run")
+        self._writing: Waiting | None = None
+        self._display = LiveDisplay(self._draw)
+
+    def _draw(self) -> RenderableType:
+        if self.plan is None:
+            return self._preparing()
+        now = self.snapshot()
+        if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
+            return ProgressTable(now)
+        self._writing = self._writing or Waiting("writing the result files")
+        return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
+
+    def __enter__(self) -> Self:
+        self._display.begin()
+        return self
+
+    def end(self) -> None:
+        self._display.end()
+
+
+class LineView(TalkingView):
+    """A line per minute, for logs."""
+
+    def __init__(self, every_s: float = 60.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._say, name="limpet-lines", daemon=True)
+
+    def _say(self) -> None:
+        while not self._over.wait(self._every_s):
+            if self.plan is not None:
+                say(progress_line(self.snapshot()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
 
 
 class EventView(View):

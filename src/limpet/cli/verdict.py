@@ -12,16 +12,15 @@ import click
 
 from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
 from limpet.cli.shown_command import MASK, command_to_resume
-from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
+from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
 from limpet.report.terminal import say, talk
-from limpet.report.views import EventView, TalkingView, View
+from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.report.words import mean
 from limpet.run.executing.guards import MEND
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.secrets.masking import by_environment
-from limpet.text import did_you_mean, harmless, text_of
+from limpet.text import did_you_mean, harmless
 
 _EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
 
@@ -40,20 +39,16 @@ def read_floors(texts: Sequence[str], evaluators: Collection[str]) -> list[Floor
     for text in texts:
         whole, _, number = text.rpartition("=")
         name, _, part = whole.partition(".")
-        if not whole:
-            raise click.UsageError(
-                f"--fail-under {text}: must be NAME=NUMBER, for example {text}=0.9"
-            )
-        if name not in evaluators:
+        if whole and name not in evaluators:
             hint = did_you_mean(name, evaluators)
             raise click.UsageError(f"--fail-under {text}: unknown evaluator {name!r}{hint}")
         try:
             least = float(number)
         except ValueError:
             least = math.nan
-        if not math.isfinite(least):
+        if not whole or not math.isfinite(least):
             raise click.UsageError(
-                f"--fail-under {text}: must be NAME=NUMBER, for example {whole}=0.9"
+                f"--fail-under {text}: must be NAME=NUMBER, for example {whole or text}=0.9"
             )
         floors.append(Floor(name, part or None, least))
     return floors
@@ -67,21 +62,14 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        return STOPPED, f"stopped: {_with_hint(reason)}"
+        hint = _EARLY_STOP_HINT if isinstance(reason, EarlyStopError) else None
+        return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
         return FAILED, "; ".join(under)
     if unfinished or any(step["failed"] or "redo" in step for step in steps):
         return FAILED, ""
     return DONE, ""
-
-
-def _with_hint(reason: Exception) -> str:
-    hint = reason.hint if isinstance(reason, LimpetError) else None
-    if isinstance(reason, EarlyStopError):
-        hint = _EARLY_STOP_HINT
-    safe = by_environment().certain.text(text_of(reason))
-    return safe + (f"; {hint}" if hint else "")
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:

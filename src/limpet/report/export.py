@@ -146,19 +146,19 @@ def _copy_query(
     columns: Sequence[str], kinds: Sequence[str], longest: int, rows: Path, to: Path
 ) -> str:
     types = ", ".join(f"c{number}: '{kind}'" for number, kind in enumerate(kinds))
-    names = ", ".join(f"c{number} AS {_quoted(name)}" for number, name in enumerate(columns))
+    names = ", ".join(f"c{number} AS {_sql_name(name)}" for number, name in enumerate(columns))
     source = (
-        f"read_json({_text(rows)}, format='newline_delimited', columns={{{types}}}, "
+        f"read_json({_sql_string(rows)}, format='newline_delimited', columns={{{types}}}, "
         f"maximum_object_size={max(longest * 2, 2**24)})"
     )
-    return f"COPY (SELECT {names} FROM {source}) TO {_text(to)} (FORMAT parquet)"  # noqa: S608
+    return f"COPY (SELECT {names} FROM {source}) TO {_sql_string(to)} (FORMAT parquet)"  # noqa: S608
 
 
-def _quoted(name: str) -> str:
+def _sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(path: Path) -> str:
+def _sql_string(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 from rich.text import Text
 
-from limpet.report.items import failures_of
+from limpet.report.items import failures_of, traceback_lines
 from limpet.report.tables import Indented
 from limpet.run.executing.failure_kinds import alike
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import harmless, one_line
+from limpet.text import one_line
 
 _MOST_IDS = 5
-_MOST_TEXT = 20_000
 
 
 @dataclass(slots=True)
@@ -62,8 +61,7 @@ def group_lines(group: FailureGroup) -> Iterator[Any]:
     named = f"for example {example}" if others else f"item {example}"
     named += f"; also {', '.join(others)}" if others else ""
     yield Indented(named + (f" and {more:,} more" if more else ""))
-    if error.get("traceback"):
-        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
+    yield from traceback_lines(error)
 
 
 def group_data(group: FailureGroup) -> dict[str, Any]:

@@ -1,13 +1,13 @@
 """What is known about one item?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.lines import Entry
-from limpet.report.items import item_data, values_words
+from limpet.report.items import item_data, traceback_lines, values_words
 from limpet.report.tables import Indented
 from limpet.report.words import by_class, count, duration, json_line, moment, shown
 from limpet.run.executing.cells import ANSWER
@@ -19,7 +19,7 @@ _MOST_EVENTS = 50
 
 
 class ItemScreen:
-    """Everything about one item, with full texts."""
+    """Everything about one item, in full."""
 
     def __init__(self, whole: WholeItem) -> None:
         self._whole = whole
@@ -36,7 +36,7 @@ class ItemScreen:
             yield from _field("input", item.input)
         if item.error is not None:
             yield from _field("error", item.error.get("message", ""))
-            yield from _traceback(item.error)
+            yield from traceback_lines(item.error)
         elif item.is_completed:
             yield from _field("output", item.output, style="bold")
         if item.trace:
@@ -59,7 +59,7 @@ class ItemScreen:
         for name, error in self._whole.item.score_errors.items():
             words = f"failed, {error.get('class')}: {error.get('message')}"
             yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
-            yield from _traceback(error)
+            yield from traceback_lines(error)
 
     def _attempts(self) -> Iterator[Any]:
         attempts = self._whole.failed_attempts
@@ -68,8 +68,8 @@ class ItemScreen:
         for attempt in attempts:
             when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
             named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
-            what = f"{named}  {attempt.get('class', '')}"
-            yield Indented(f"{when}{one_line(what)}: {_message(attempt)}")
+            error = f"{attempt.get('type', '')}: {attempt.get('message', '')}"
+            yield Indented(when + one_line(f"{named}  {attempt.get('class', '')}: {error}"))
 
     def _earlier(self) -> Iterator[Any]:
         if self._whole.earlier:
@@ -88,17 +88,20 @@ def _in_short(whole: WholeItem) -> str:
     item = whole.item
     parts = [item.status.words]
     parts += ["by an earlier version"] if item.version else []
-    parts += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
-    parts += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
+    parts += _listed("to run again", item.redo)
+    parts += _listed("in flight", whole.in_flight)
     parts += [count(item.attempts, "attempt")] if item.attempts else []
     parts += [duration(item.seconds)] if item.seconds else []
     parts += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
     parts += [moment(item.at)] if item.at else []
-    parts += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
-    parts += (
-        [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
-    )
+    parts += _listed("secrets masked in", item.masked)
+    parts += _listed("seen masked by", item.saw_masked)
     return " · ".join(parts)
+
+
+def _listed(title: str, names: Iterable[str]) -> list[str]:
+    text = ", ".join(map(one_line, names))
+    return [f"{title}: {text}"] if text else []
 
 
 def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
@@ -106,11 +109,6 @@ def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
     text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
     yield Text(name, style="cyan")
     yield Indented(text, style)
-
-
-def _traceback(error: Mapping[str, Any]) -> Iterator[Any]:
-    if error.get("traceback"):
-        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
@@ -123,15 +121,9 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{label}: {harmless(text[:_MOST_TEXT])}"
 
 
-def _message(attempt: Mapping[str, Any]) -> str:
-    return one_line(f"{attempt.get('type', '')}: {attempt.get('message', '')}")
-
-
 def _answer(entry: Entry) -> Any:
     record = entry.record
-    if not isinstance(record, Mapping):
-        return record
-    return record[ANSWER] if ANSWER in record else record.get("output")
+    return record.get(ANSWER, record.get("output")) if isinstance(record, Mapping) else record
 
 
 def whole_data(whole: WholeItem) -> dict[str, Any]:

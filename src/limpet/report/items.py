@@ -6,17 +6,19 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.tables import cell, plain_table
+from limpet.report.tables import Indented, cell, plain_table
 from limpet.report.words import mean, shown
 from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
-from limpet.text import one_line
+from limpet.text import harmless, one_line
+
+_MOST_TRACEBACK = 20_000
 
 
 def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
     """Return a table of items with input, output and each evaluator's score."""
     table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
     for item in items:
-        scores = [cell(score_words(item, name)) for name in evaluators]
+        scores = [cell(_score_words(item, name)) for name in evaluators]
         table.add_row(cell(one_line(item.id)), cell(shown(item.input)), _output(item), *scores)
     return table
 
@@ -25,7 +27,7 @@ def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
     """Return a table of items with one evaluator's score and reason."""
     table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
     for item in items:
-        cells = [cell(score_words(item, evaluator)), cell(reason_of(item, evaluator))]
+        cells = [cell(_score_words(item, evaluator)), cell(_reason(item, evaluator))]
         table.add_row(cell(one_line(item.id)), _output(item), *cells)
     return table
 
@@ -40,6 +42,12 @@ def failures_of(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield f"{step}, run again", error
 
 
+def traceback_lines(error: Mapping[str, Any]) -> Iterator[Indented]:
+    """Yield the traceback of a failure, if it has one."""
+    if error.get("traceback"):
+        yield Indented(harmless(str(error["traceback"])[:_MOST_TRACEBACK]), "dim")
+
+
 def _output(item: ItemResult) -> Text:
     if item.is_completed:
         return cell(shown(item.output))
@@ -49,7 +57,7 @@ def _output(item: ItemResult) -> Text:
     return cell(f"failed, {message}", style="yellow")
 
 
-def score_words(item: ItemResult, evaluator: str) -> str:
+def _score_words(item: ItemResult, evaluator: str) -> str:
     """Return an evaluator's score of an item in a few words; a dash if there is none."""
     if evaluator in item.score_errors:
         return "failed"
@@ -73,7 +81,7 @@ def _number(value: Any) -> str:
     return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
 
 
-def reason_of(item: ItemResult, evaluator: str) -> str:
+def _reason(item: ItemResult, evaluator: str) -> str:
     """Return why an item has its score, or why it has none."""
     error = item.score_errors.get(evaluator)
     if error is not None:

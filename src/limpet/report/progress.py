@@ -56,7 +56,7 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
         cells: list[RenderableType] = [Text(one_line(step.name))]
         if width >= _ROOMY:
             cells.append(bar(step))
-        cells.append(Text(f"{step.kept + step.done:,}/{step.total:,}"))
+        cells.append(Text(done_of(step)))
         if width >= _TIGHT:
             cells.append(Text(f"{rate_of(step)}/s" if rate_of(step) else ""))
         if width >= _ROOMY:
@@ -67,6 +67,11 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
             cells.append(Text(pace, style="dim"))
         table.add_row(*cells)
     return table
+
+
+def done_of(step: StepSnapshot) -> str:
+    """Return how many cells of a step are done, of how many: `20/60`."""
+    return f"{step.kept + step.done:,}/{step.total:,}"
 
 
 def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
@@ -84,6 +89,12 @@ def rate_of(step: StepSnapshot) -> str:
     return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
 
 
+def failures(snapshot: Snapshot) -> list[str]:
+    """Return the failures of each step by class."""
+    failed = [step for step in snapshot.steps if step.failed]
+    return [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+
+
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     """Return remarks on a snapshot, a line each.
 
@@ -94,8 +105,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     retries = sum(step.retries for step in snapshot.steps)
     said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
     said += [count(retries, "retry", "retries")] if retries else []
-    failed = [step for step in snapshot.steps if step.failed]
-    said += [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+    said += failures(snapshot)
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
     said += [count(tokens, "token")] if tokens else []
     said.append(f"{duration(snapshot.seconds)} so far")
@@ -118,10 +128,7 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
 
 def progress_line(snapshot: Snapshot) -> str:
     """Return a snapshot in one line, for a log."""
-    steps = [
-        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
-    ]
-    said = [", ".join(steps)]
+    said = [", ".join(f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps)]
     first = snapshot.steps[0] if snapshot.steps else None
     if first is not None and first.pace and first.left:
         said.append(first.pace)

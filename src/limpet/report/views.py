@@ -29,6 +29,14 @@ from limpet.text import text_of
 from limpet.types import Cell, CellStatus, Outcome
 
 
+def reason_words(reason: Exception, hint: str | None = None) -> str:
+    """Return why a run stops, without secrets, and a hint: by default, the error's own."""
+    if hint is None and isinstance(reason, LimpetError):
+        hint = reason.hint
+    safe = by_environment().certain.text(text_of(reason))
+    return f"{safe}; {hint}" if hint else safe
+
+
 class View(Tally):
     """Shows nothing; the base of all views."""
 
@@ -63,9 +71,7 @@ class TalkingView(View):
             many = self.snapshot().in_flight
             wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
             return text_of(reason) + wait
-        hint = reason.hint if isinstance(reason, LimpetError) else None
-        safe = by_environment().certain.text(text_of(reason))
-        return safe + (f"; {hint}" if hint else "")
+        return reason_words(reason)
 
 
 class LiveView(TalkingView):

@@ -75,7 +75,7 @@ def _complete_run(_: click.Context, __: click.Parameter, text: str) -> list[str]
 # fmt: off
 _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
-_SET = click.option("--set", "overrides", multiple=True, metavar="PATH=VALUE",
+_SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
                     help="Override a value of the file; may be repeated.")
 _COUNT = click.IntRange(min=1)
 _PATH = click.Path(path_type=Path)

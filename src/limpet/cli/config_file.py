@@ -15,32 +15,25 @@ from limpet.cli.shown_command import without_secrets
 from limpet.config import Config, is_nat_file, load_config
 from limpet.integrations.nat import Flags, NatConfig, load_nat_config
 
-_PLAIN = ("endpoint", "endpoint_path", "input_key", "result_json_path", "skip_workflow", "reps")
-NO_NAT_FLAGS: dict[str, Any] = {
-    **dict.fromkeys(_PLAIN),
-    "skip_workflow": False,
-    "skip_completed_entries": False,
-    "endpoint_header": (),
-    "override": (),
-    "dataset": None,
-    "endpoint_timeout": None,
-    "max_retries": None,
-}
 _IN_EVAL_YML = {
-    "endpoint": "write workflow: {nat: URL} in the file",
-    "endpoint_path": "write workflow: {nat: {endpoint: URL, path: …}}",
-    "input_key": "write workflow: {nat: {endpoint: URL, input_key: …}}",
-    "endpoint_header": "write workflow: {nat: {endpoint: URL, headers: …}}",
-    "endpoint_timeout": "write timeout: 300 in the file",
-    "max_retries": "write retry: 3 in the file",
-    "dataset": "use --set dataset=FILE",
-    "reps": "use --trials N",
-    "override": "use --set PATH=VALUE",
-    "result_json_path": "write workflow: {http: {url: …, answer: $.…}}",
-    "skip_workflow": "leave it out: outputs on disk are scored without calling the workflow",
-    "skip_completed_entries": "run limpet import FILE first",
+    "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
+    "endpoint_path": ("--endpoint-path", "write workflow: {nat: {endpoint: URL, path: …}}"),
+    "input_key": ("--input-key", "write workflow: {nat: {endpoint: URL, input_key: …}}"),
+    "headers": ("--endpoint-header", "write workflow: {nat: {endpoint: URL, headers: …}}"),
+    "endpoint_timeout_s": ("--endpoint-timeout", "write timeout: 300 in the file"),
+    "max_retries": ("--max-retries", "write retry: 3 in the file"),
+    "dataset": ("--dataset", "use --set dataset=FILE"),
+    "reps": ("--reps", "use --trials N"),
+    "overrides": ("--override", "use --set PATH=VALUE"),
+    "result_json_path": ("--result-json-path", "write workflow: {http: {url: …, answer: $.…}}"),
+    "skip_workflow": (
+        "--skip-workflow",
+        "leave it out: outputs on disk are scored without calling the workflow",
+    ),
+    "skip_completed": ("--skip-completed-entries", "run limpet import FILE first"),
 }
 """What replaces each flag of `nat eval` in an eval.yml."""
+_RECORDED = ("endpoint", "endpoint_path", "input_key", "result_json_path", "skip_workflow", "reps")
 
 
 class MadeBy(NamedTuple):
@@ -48,13 +41,13 @@ class MadeBy(NamedTuple):
 
     Attributes:
         file: An eval.yml or a configuration of the toolkit.
-        given: The flags of `nat eval`.
+        given: The flags of `nat eval`, named like the fields of `Flags`; None is not given.
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
     """
 
     file: Path
-    given: Mapping[str, Any] = NO_NAT_FLAGS
+    given: Mapping[str, Any]
     trials: int | None = None
     settings: tuple[str, ...] = ()
 
@@ -70,56 +63,41 @@ class MadeBy(NamedTuple):
         """
         if is_nat_file(self.file):
             return load_nat_config(self.file, self._flags(goes_on=goes_on))
-        for name, instead in _IN_EVAL_YML.items():
+        for name, (flag, instead) in _IN_EVAL_YML.items():
             if self.given.get(name):
                 raise click.UsageError(
-                    f"{_flag(name)} works only with a NeMo Agent Toolkit configuration; this file "
-                    f"is an eval.yml: {instead}"
+                    f"{flag} works only with a NeMo Agent Toolkit configuration; this file is an "
+                    f"eval.yml: {instead}"
                 )
         trials = () if self.trials is None else (f"trials={self.trials}",)
         return load_config(self.file, (*self.settings, *trials))
 
     def _flags(self, *, goes_on: bool) -> Flags:
-        given = self.given
-        if self.trials is not None and given["reps"] not in (None, self.trials):
-            raise click.UsageError("--reps and --trials differ: use only one of them")
+        given = {name: value for name, value in self.given.items() if value is not None}
+        if self.trials is not None:
+            if given.get("reps", self.trials) != self.trials:
+                raise click.UsageError("--reps and --trials differ: use only one of them")
+            given["reps"] = self.trials
+        flags = Flags(**given, keep=goes_on, settings=self.settings)
         for name in ("endpoint", "result_json_path"):
-            if given["skip_workflow"] and given[name]:
-                raise click.UsageError(
-                    f"--skip-workflow calls no workflow: leave out {_flag(name)}"
-                )
-        for name in ("endpoint_header", "endpoint_path", "input_key"):
-            if given[name] and given["endpoint"] is None:
-                raise click.UsageError(f"{_flag(name)} needs --endpoint URL")
-        return Flags(
-            endpoint=given["endpoint"],
-            endpoint_timeout_s=given["endpoint_timeout"],
-            endpoint_path=given["endpoint_path"],
-            input_key=given["input_key"],
-            headers=given["endpoint_header"],
-            dataset=given["dataset"],
-            reps=given["reps"] or self.trials,
-            overrides=given["override"],
-            result_json_path=given["result_json_path"] or "$",
-            skip_workflow=given["skip_workflow"],
-            skip_completed=given["skip_completed_entries"],
-            keep=goes_on,
-            max_retries=given["max_retries"],
-            settings=self.settings,
-        )
+            if flags.skip_workflow and name in given:
+                flag, _ = _IN_EVAL_YML[name]
+                raise click.UsageError(f"--skip-workflow calls no workflow: leave out {flag}")
+        for name in ("headers", "endpoint_path", "input_key"):
+            if flags.endpoint is None and given.get(name):
+                flag, _ = _IN_EVAL_YML[name]
+                raise click.UsageError(f"{flag} needs --endpoint URL")
+        return flags
 
     def record(self, run: Path) -> dict[str, Any]:
-        """Return the record for `run.json`.
-
-        Paths are relative to the run: both may move together.
-        """
+        """Return the record for `run.json`, with paths relative to the run: both may move."""
         given = self.given
         record: dict[str, Any] = {"file": os.path.relpath(self.file, run)}
-        record |= {name: _masked(given[name])[0] for name in _PLAIN if given.get(name)}
+        record |= {name: _masked(given[name])[0] for name in _RECORDED if given.get(name)}
         if given.get("dataset") is not None:
             record["dataset"] = os.path.relpath(given["dataset"], run)
-        if given.get("override"):
-            record["override"] = [_masked("--override", *pair)[1:] for pair in given["override"]]
+        if given.get("overrides"):
+            record["overrides"] = [_masked("--override", *pair)[1:] for pair in given["overrides"]]
         if self.trials is not None:
             record["trials"] = self.trials
         if self.settings:
@@ -128,16 +106,11 @@ class MadeBy(NamedTuple):
 
 
 def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
-    """Return what a run was made from; None if a script made it, or if it is unknown.
-
-    Args:
-        record: The record in `run.json`.
-        run: The run's directory.
-    """
+    """Return what `run.json` says a run was made from; None if a script made it."""
     if record is None or not isinstance(record.get("file"), str):
         return None
-    given = NO_NAT_FLAGS | {name: record[name] for name in _PLAIN if name in record}
-    given["override"] = tuple(tuple(map(str, pair)) for pair in _listed(record, "override"))
+    given = {name: record[name] for name in _RECORDED if name in record}
+    given["overrides"] = tuple(tuple(map(str, pair)) for pair in _listed(record, "overrides"))
     if isinstance(record.get("dataset"), str):
         given["dataset"] = run / record["dataset"]
     trials = record.get("trials")
@@ -151,10 +124,6 @@ def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
 
 def _listed(record: Mapping[str, Any], name: str) -> list[Any]:
     return record[name] if isinstance(record.get(name), list) else []
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _masked(*arguments: Any) -> list[Any]:

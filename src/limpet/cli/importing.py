@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from limpet.cli.config_file import NO_NAT_FLAGS, MadeBy
+from limpet.cli.config_file import MadeBy
 from limpet.cli.endings import DONE, FAILED
 from limpet.config import Config
 from limpet.integrations.nat import NatConfig
@@ -21,12 +21,12 @@ def command(
     *,
     into: Path,
     trials: int | None,
-    overrides: tuple[str, ...],
+    settings: tuple[str, ...],
     as_json: bool,
     **given: Any,
 ) -> int:
     """Import the answers of a file into a run."""
-    config = MadeBy(into, NO_NAT_FLAGS | given, trials, overrides).read()
+    config = MadeBy(into, given, trials, settings).read()
     if isinstance(config, NatConfig):
         done = _into_nat(file, config)
     else:

@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import click
-
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
 from limpet.report.runs import line_data, line_of, runs_table
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
-from limpet.report.words import json_line
 from limpet.run.reading.find_run import is_run, runs_in
 from limpet.text import one_line
 
@@ -22,10 +19,10 @@ def command(directory: Path, *, as_json: bool) -> int:
             hint="name the directory that holds the runs, or make one: limpet run eval.yml",
         )
     lines = [line_of(path) for path in ([directory] if is_run(directory) else runs_in(directory))]
-    lines.sort(key=lambda line: line.last_at, reverse=True)
+    lines.sort(key=lambda line: line.last_at or "", reverse=True)
     if as_json:
         for line in lines:
-            click.echo(json_line(line_data(line)))
+            put_json(line_data(line))
     elif lines:
         put(runs_table(lines))
     else:

@@ -1,4 +1,7 @@
-"""Which flags of `nat eval` do our commands accept?"""
+"""Which flags of `nat eval` do our commands accept?
+
+Their values are named like the fields of `limpet.integrations.nat.Flags`.
+"""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -51,8 +54,8 @@ def endpoint_flags(command: F) -> F:
                      help="The path to call.  [default: /generate/full]"),
         click.option("--input-key", cls=_NatFlag, metavar="NAME",
                      help="The agent's input parameter.  [default: input_message]"),
-        click.option("--endpoint-header", cls=_NatFlag, multiple=True, metavar="'NAME: VALUE'",
-                     callback=_headers,
+        click.option("--endpoint-header", "headers", cls=_NatFlag, multiple=True,
+                     metavar="'NAME: VALUE'", callback=_headers,
                      help="A header to send; may hold ${VARIABLE}; may be repeated."),
     )  # fmt: skip
 
@@ -64,7 +67,7 @@ def identity_flags(command: F) -> F:
         click.option("--dataset", cls=_NatFlag, metavar="FILE",
                      type=click.Path(exists=True, dir_okay=False, path_type=Path),
                      help="Read the rows from this file instead."),
-        click.option("--override", cls=_NatFlag, type=(str, str), multiple=True,
+        click.option("--override", "overrides", cls=_NatFlag, type=(str, str), multiple=True,
                      metavar="PATH VALUE", help="Same as --set PATH=VALUE; may be repeated."),
         click.option("--result-json-path", cls=_NatFlag, metavar="PATH",
                      help="JSONPath of the answer in the output.  [default: $]"),
@@ -75,8 +78,8 @@ def other_nat_flags(command: F) -> F:
     """Add the flags that only `limpet run` takes."""
     return _with(
         command,
-        click.option("--endpoint-timeout", cls=_NatFlag, metavar="SECONDS",
-                     type=click.FloatRange(min=0, min_open=True),
+        click.option("--endpoint-timeout", "endpoint_timeout_s", cls=_NatFlag,
+                     type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
                      help="Time limit of a call.  [default: 300; in process: none]"),
         click.option("--max-retries", cls=_NatFlag, type=click.IntRange(min=0), metavar="N",
                      help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
@@ -84,7 +87,7 @@ def other_nat_flags(command: F) -> F:
                      help="Same as --trials."),
         click.option("--skip-workflow", cls=_NatFlag, is_flag=True,
                      help="Do not call the workflow; score the existing outputs."),
-        click.option("--skip-completed-entries", cls=_NatFlag, is_flag=True,
+        click.option("--skip-completed-entries", "skip_completed", cls=_NatFlag, is_flag=True,
                      help="Reuse the answers of an earlier workflow_output.json."),
     )  # fmt: skip
 

@@ -2,7 +2,6 @@
 
 import logging
 
-import click
 from rich.text import Text
 
 from limpet.cli.endings import DONE
@@ -10,9 +9,9 @@ from limpet.errors import LimpetError
 from limpet.journal.verify import repair
 from limpet.report.live_display import busy
 from limpet.report.soundness import soundness_data
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
-from limpet.report.words import count, json_line
+from limpet.report.words import count
 from limpet.run.reading import open_run
 from limpet.text import harmless, one_line
 
@@ -33,10 +32,9 @@ def command(run: str, *, as_json: bool) -> int:
             hint="check the permissions",
         ) from error
     if as_json:
-        click.echo(json_line(soundness_data(report)))
+        put_json(soundness_data(report))
     else:
-        for line in messages:
-            put(Text(harmless(line)))
+        put(*(Text(harmless(line)) for line in messages))
         bad = sum(len(state.bad_lines) for state in report.states)
         if bad:
             say(f"{count(bad, 'bad line')} left in place; the cells run again")

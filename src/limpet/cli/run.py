@@ -55,7 +55,7 @@ def command(
     early_stop: bool | None,
     limit: int | None,
     trials: int | None,
-    overrides: tuple[str, ...],
+    settings: tuple[str, ...],
     quiet: bool,
     as_json: bool,
     floors: tuple[str, ...],
@@ -69,7 +69,7 @@ def command(
         redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
     with stdout_for_data() as out:
-        made_by = MadeBy(given.pop("config_file") or file, given, trials, overrides)
+        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings)
         forces = bool(redo_steps or redo_items)
         config = made_by.read(goes_on=keep or forces or limit is not None)
         _check_skipped(given, redo_steps, forces=forces)
@@ -202,8 +202,7 @@ def _put_plan(plan: Plan, file: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
         return
-    for line in (str(plan), *changes(plan, file)):
-        put(Text(harmless(line)))
+    put(*(Text(harmless(line)) for line in (str(plan), *changes(plan, file))))
 
 
 @no_exit()

@@ -10,7 +10,7 @@ from rich.text import Text
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
 from limpet.report.failure_groups import group_data, group_lines, grouped
-from limpet.report.item import ItemScreen, whole_data
+from limpet.report.item import item_lines, whole_data
 from limpet.report.items import (
     failures_of,
     item_data,
@@ -19,12 +19,11 @@ from limpet.report.items import (
     scores_table,
 )
 from limpet.report.status import standing_lines
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import data, say
-from limpet.report.words import json_line
 from limpet.run.reading import RunReader, open_run
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 
 _SCREENFUL = 20
 _MOST_IDS = 20_000
@@ -52,7 +51,7 @@ def command(
             return DONE
         if as_json:
             for item in islice(items, limit):
-                click.echo(json_line(item_data(item)))
+                put_json(item_data(item))
             return DONE
         if limit is None and data().is_terminal:
             limit = _SCREENFUL
@@ -80,17 +79,14 @@ def _show_failures(
     groups = grouped(items, step)
     if as_json:
         for group in groups[:limit]:
-            click.echo(json_line(group_data(group)))
+            put_json(group_data(group))
         return
     if not groups:
         say("nothing failed" if len(reader) else "no items yet")
     if limit is None and data().is_terminal:
         limit = _SCREENFUL
     for number, group in enumerate(groups[:limit]):
-        if number:
-            put(Text(""))
-        for line in group_lines(group):
-            put(line)
+        put(*([Text("")] if number else []), *group_lines(group))
     if limit is not None and len(groups) > limit:
         more = len(groups) - limit
         say(f"… and {more:,} more groups: --limit {len(groups)}", "dim")
@@ -99,8 +95,7 @@ def _show_failures(
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
     names = ", ".join(map(one_line, known)) or "none"
     if name is not None and name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, known)
         raise click.UsageError(f"--evaluator {one_line(name)}: unknown; known: {names}{hint}")
     if name is None and needed:
         if len(known) != 1:
@@ -148,8 +143,6 @@ def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
         )
     for number, whole in enumerate(trials):
         if as_json:
-            click.echo(json_line(whole_data(whole)))
+            put_json(whole_data(whole))
             continue
-        if number:
-            put(Text(""))
-        put(ItemScreen(whole))
+        put(*([Text("")] if number else []), *item_lines(whole))

@@ -2,14 +2,12 @@
 
 import time
 
-import click
 from rich.live import Live
 
 from limpet.cli.endings import DONE
 from limpet.report.status import StatusScreen, status_data, status_line
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import say, talk
-from limpet.report.words import json_line
 from limpet.run.reading import RunReader, open_run
 
 _EVERY_S = 1.0
@@ -23,7 +21,7 @@ def command(run: str | None, *, watch: bool, as_json: bool) -> int:
         elif watch:
             _log(reader, as_json=as_json)
         elif as_json:
-            click.echo(json_line(status_data(reader)))
+            put_json(status_data(reader))
         else:
             put(StatusScreen(reader))
     return DONE
@@ -46,7 +44,7 @@ def _log(reader: RunReader, *, as_json: bool) -> None:
     last = ""
     while True:
         if as_json:
-            click.echo(json_line(status_data(reader)))
+            put_json(status_data(reader))
         elif (line := status_line(reader, reader.snapshot())) != last:
             say(line, wrap=False)
             last = line

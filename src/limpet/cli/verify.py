@@ -2,15 +2,12 @@
 
 import shlex
 
-import click
-
 from limpet.cli.endings import DONE, FAILED
 from limpet.journal.verify import verify
 from limpet.report.live_display import busy
 from limpet.report.soundness import soundness_data, soundness_table
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
-from limpet.report.words import json_line
 from limpet.run.reading import open_run
 from limpet.text import one_line
 
@@ -22,7 +19,7 @@ def command(run: str | None, *, as_json: bool) -> int:
     with busy("reading every line"):
         report = verify(path)
     if as_json:
-        click.echo(json_line(soundness_data(report)))
+        put_json(soundness_data(report))
     else:
         put(soundness_table(report))
     if report.is_sound:

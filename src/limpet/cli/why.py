@@ -3,17 +3,14 @@
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from limpet.cli.config_file import MadeBy, recorded
 from limpet.cli.endings import DONE
 from limpet.cli.run import no_exit
 from limpet.cli.verdict import shown_path
 from limpet.errors import LimpetError
-from limpet.report.tables import put
+from limpet.report.tables import put, put_json
 from limpet.report.terminal import log_to_talk, stdout_for_data
 from limpet.report.why import why_data, why_lines
-from limpet.report.words import json_line
 from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
 from limpet.run.reading import open_run
@@ -26,15 +23,14 @@ def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool
     here = Path.cwd()
     file = None if run is None else Path(run).expanduser()
     if file is not None and file.is_file() and not is_run(file):
-        why, place = _by_file(MadeBy(file), id_)
+        why, place = _by_file(MadeBy(file, {}), id_)
     else:
         why, place = _by_run(run, id_)
     shown = shown_path(place, here)
     if as_json:
-        click.echo(json_line(why_data(why, shown)))
+        put_json(why_data(why, shown))
     else:
-        for line in why_lines(why, shown, everything=everything):
-            put(line)
+        put(*why_lines(why, shown, everything=everything))
     return DONE
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import RenderableType
 from rich.text import Text
 
 from limpet.journal.lines import Entry
@@ -18,70 +18,65 @@ _MOST_TEXT = 20_000
 _MOST_EVENTS = 50
 
 
-class ItemScreen:
-    """Everything about one item, in full."""
+def item_lines(whole: WholeItem) -> Iterator[RenderableType]:
+    """Yield everything about one item, in full."""
+    item = whole.item
+    yield Text(one_line(item.id), style="bold") + Text(f": {_in_short(whole)}", style="not bold")
+    for name, value in item.row.items():
+        if name != "id":
+            yield from _field(one_line(name), value)
+    if not item.row and item.input is not None:
+        yield from _field("input", item.input)
+    if item.error is not None:
+        yield from _field("error", item.error.get("message", ""))
+        yield from traceback_lines(item.error)
+    elif item.is_completed:
+        yield from _field("output", item.output, style="bold")
+    if item.trace:
+        yield Text("trace", style="cyan")
+        for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
+            yield Indented(f"{number}. {shown(event)}")
+        if len(item.trace) > _MOST_EVENTS:
+            yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
+    if item.metadata is not None:
+        yield from _field("metadata", item.metadata)
+    yield from _scores(whole)
+    yield from _attempts(whole)
+    yield from _earlier(whole)
 
-    def __init__(self, whole: WholeItem) -> None:
-        self._whole = whole
 
-    def __rich_console__(self, _: Console, __: ConsoleOptions) -> RenderResult:
-        whole, item = self._whole, self._whole.item
-        yield Text(one_line(item.id), style="bold") + Text(
-            f": {_in_short(whole)}", style="not bold"
+def _scores(whole: WholeItem) -> Iterator[RenderableType]:
+    for name, entry in whole.scores.items():
+        yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
+        for line in _why(entry.record):
+            yield Indented(line)
+    for name, error in whole.item.score_errors.items():
+        words = f"failed, {error.get('class')}: {error.get('message')}"
+        yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
+        yield from traceback_lines(error)
+
+
+def _attempts(whole: WholeItem) -> Iterator[RenderableType]:
+    if whole.failed_attempts:
+        yield Text("failed attempts", style="cyan")
+    for attempt in whole.failed_attempts:
+        when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
+        named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
+        error = f"{attempt.get('type', '')}: {attempt.get('message', '')}"
+        yield Indented(when + one_line(f"{named}  {attempt.get('class', '')}: {error}"))
+
+
+def _earlier(whole: WholeItem) -> Iterator[RenderableType]:
+    if whole.earlier:
+        yield Text("earlier answers, from other code or another row", style="cyan")
+    for earlier in whole.earlier:
+        when = moment(str(earlier.entry.facts.get("at", "")))
+        scores = ", ".join(
+            f"{one_line(name)} {values_words(entry.record)}"
+            for name, entry in earlier.scores.items()
         )
-        for name, value in item.row.items():
-            if name != "id":
-                yield from _field(one_line(name), value)
-        if not item.row and item.input is not None:
-            yield from _field("input", item.input)
-        if item.error is not None:
-            yield from _field("error", item.error.get("message", ""))
-            yield from traceback_lines(item.error)
-        elif item.is_completed:
-            yield from _field("output", item.output, style="bold")
-        if item.trace:
-            yield Text("trace", style="cyan")
-            for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
-                yield Indented(f"{number}. {shown(event)}")
-            if len(item.trace) > _MOST_EVENTS:
-                yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
-        if item.metadata is not None:
-            yield from _field("metadata", item.metadata)
-        yield from self._scores()
-        yield from self._attempts()
-        yield from self._earlier()
-
-    def _scores(self) -> Iterator[Any]:
-        for name, entry in self._whole.scores.items():
-            yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
-            for line in _why(entry.record):
-                yield Indented(line)
-        for name, error in self._whole.item.score_errors.items():
-            words = f"failed, {error.get('class')}: {error.get('message')}"
-            yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
-            yield from traceback_lines(error)
-
-    def _attempts(self) -> Iterator[Any]:
-        attempts = self._whole.failed_attempts
-        if attempts:
-            yield Text("failed attempts", style="cyan")
-        for attempt in attempts:
-            when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
-            named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
-            error = f"{attempt.get('type', '')}: {attempt.get('message', '')}"
-            yield Indented(when + one_line(f"{named}  {attempt.get('class', '')}: {error}"))
-
-    def _earlier(self) -> Iterator[Any]:
-        if self._whole.earlier:
-            yield Text("earlier answers, from other code or another row", style="cyan")
-        for earlier in self._whole.earlier:
-            when = moment(str(earlier.entry.facts.get("at", "")))
-            scores = ", ".join(
-                f"{one_line(name)} {values_words(entry.record)}"
-                for name, entry in earlier.scores.items()
-            )
-            answer = f"{when}  {shown(_answer(earlier.entry))}"
-            yield Indented(answer + (f"  ({scores})" if scores else ""))
+        answer = f"{when}  {shown(_answer(earlier.entry))}"
+        yield Indented(answer + (f"  ({scores})" if scores else ""))
 
 
 def _in_short(whole: WholeItem) -> str:
@@ -104,7 +99,7 @@ def _listed(title: str, names: Iterable[str]) -> list[str]:
     return [f"{title}: {text}"] if text else []
 
 
-def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
+def _field(name: str, value: Any, style: str = "") -> Iterator[RenderableType]:
     text = value if isinstance(value, str) else json_line(value)
     text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
     yield Text(name, style="cyan")

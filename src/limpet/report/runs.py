@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
@@ -16,12 +15,11 @@ from limpet.run.reading import RunReader
 from limpet.text import one_line
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
+class RunLine(NamedTuple):
     """A run in one line.
 
     Attributes:
-        path: Where it is.
+        run: Its path.
         state: Its state.
         done: How many items have an answer.
         total: How many items there are.
@@ -29,17 +27,17 @@ class RunLine:
         means: Each evaluator's mean when a session last ended.
         by_current_version: How many answers are by the current workflow, and of how many; None if
             all are by one version.
-        last_at: When it was last active; empty if unknown.
+        last_at: When it was last active; None if unknown.
     """
 
-    path: Path
+    run: str
     state: str
-    done: int
-    total: int
-    failed: int
-    means: Mapping[str, float | None]
-    last_at: str
+    done: int = 0
+    total: int = 0
+    failed: int = 0
+    means: Mapping[str, float | None] = {}
     by_current_version: tuple[int, int] | None = None
+    last_at: str | None = None
 
 
 def line_of(path: Path) -> RunLine:
@@ -47,20 +45,19 @@ def line_of(path: Path) -> RunLine:
     try:
         with RunReader(path) as reader:
             steps = reader.counts.steps
-            failed = sum(sum(step.failed.values()) for step in steps)
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(
-                path,
+                str(path),
                 reader.state,
                 done,
                 total,
-                failed,
+                sum(sum(step.failed.values()) for step in steps),
                 _means(reader),
-                reader.last_at,
                 reader.by_current_version,
+                reader.last_at or None,
             )
     except (OSError, LimpetError, ValueError, TypeError, LookupError, AttributeError):
-        return RunLine(path, "unreadable", 0, 0, 0, {}, "")
+        return RunLine(str(path), "unreadable")
 
 
 def _means(reader: RunReader) -> dict[str, float | None]:
@@ -83,21 +80,13 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
         means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
         if line.by_current_version is not None:
             means = f"{means} ({by_current(*line.by_current_version)})".strip()
-        cells = [one_line(str(line.path)), line.state, f"{line.done:,}/{line.total:,}"]
+        cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
         cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []
-        table.add_row(*map(cell, (*cells, means, ago(line.last_at))))
+        table.add_row(*map(cell, (*cells, means, ago(line.last_at or ""))))
     return table
 
 
 def line_data(line: RunLine) -> dict[str, Any]:
     """Return a run as JSON data."""
-    return {
-        "run": str(line.path),
-        "state": line.state,
-        "done": line.done,
-        "total": line.total,
-        "failed": line.failed,
-        "means": dict(line.means),
-        "by_current_version": line.by_current_version and line.by_current_version[0],
-        "last_at": line.last_at or None,
-    }
+    current = line.by_current_version
+    return line._asdict() | {"by_current_version": current and current[0]}

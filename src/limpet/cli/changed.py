@@ -28,13 +28,7 @@ def _why(file: Path) -> str:
 
 
 def question_about(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
-    """Return an error that names the change and the choices.
-
-    Args:
-        changed: The change.
-        file: The file that describes the run.
-        kept: The plan if the existing answers are kept; None if unknown.
-    """
+    """Return an error with the change and the choices; `kept` is the plan of --keep, if known."""
     lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]

@@ -9,15 +9,9 @@ from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
-from limpet.report.failure_groups import group_data, group_lines, grouped
+from limpet.report.failure_groups import FailureGroup, group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
-from limpet.report.items import (
-    failures_of,
-    item_data,
-    items_table,
-    lowest,
-    scores_table,
-)
+from limpet.report.items import item_data, items_table, lowest, scores_table
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import data, say
@@ -40,56 +34,70 @@ def command(
     as_json: bool,
 ) -> int:
     """Show the items of a run."""
+    if limit is None and not as_json and data().is_terminal:
+        limit = _SCREENFUL
     with open_run(run) as reader:
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
             return DONE
         evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
-        items = _chosen(reader.items(), failed=failed, evaluator=evaluator, below=below)
+        items = reader.items()
+        if below is not None and evaluator is not None:
+            items = _below(items, evaluator, below)
         if failed:
-            _show_failures(reader, items, evaluator, limit, as_json=as_json)
-            return DONE
-        if as_json:
+            groups = grouped(items, evaluator)
+            _show_failures(reader, groups, limit, as_json=as_json)
+        elif as_json:
             for item in islice(items, limit):
                 put_json(item_data(item))
-            return DONE
-        if limit is None and data().is_terminal:
-            limit = _SCREENFUL
-        chosen = list(islice(items, limit))
-        if not chosen:
-            _say_none(reader, below=below)
-        elif evaluator is not None:
-            put(scores_table(chosen, evaluator))
         else:
-            put(items_table(chosen, reader.evaluators))
-        _say_more(reader, items, len(chosen), filtered=below is not None)
-        for line in standing_lines(reader):
-            say(line, "dim")
+            _show_items(reader, items, evaluator, limit, below)
     return DONE
 
 
-def _show_failures(
+def _show_items(
     reader: RunReader,
-    items: Iterable[ItemResult],
-    step: str | None,
+    items: Iterator[ItemResult],
+    evaluator: str | None,
     limit: int | None,
-    *,
-    as_json: bool,
+    below: float | None,
 ) -> None:
-    groups = grouped(items, step)
+    chosen = list(islice(items, limit))
+    if not chosen:
+        none = "no items" if below is None else f"no item is below {below:g}"
+        say(none if len(reader) else "no items yet")
+    elif evaluator is not None:
+        put(scores_table(chosen, evaluator))
+    else:
+        put(items_table(chosen, reader.evaluators))
+    # With a filter, counting the rest means reading it.
+    more = len(reader) - len(chosen) if below is None else sum(1 for _ in items)
+    if more:
+        say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
+    for line in standing_lines(reader):
+        say(line, "dim")
+
+
+def _show_failures(
+    reader: RunReader, groups: list[FailureGroup], limit: int | None, *, as_json: bool
+) -> None:
     if as_json:
         for group in groups[:limit]:
             put_json(group_data(group))
         return
     if not groups:
         say("nothing failed" if len(reader) else "no items yet")
-    if limit is None and data().is_terminal:
-        limit = _SCREENFUL
     for number, group in enumerate(groups[:limit]):
         put(*([Text("")] if number else []), *group_lines(group))
     if limit is not None and len(groups) > limit:
-        more = len(groups) - limit
-        say(f"… and {more:,} more groups: --limit {len(groups)}", "dim")
+        say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+
+
+def _below(items: Iterable[ItemResult], evaluator: str, below: float) -> Iterator[ItemResult]:
+    for item in items:
+        score = lowest(item, evaluator)
+        if score is not None and score < below:
+            yield item
 
 
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
@@ -104,34 +112,6 @@ def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str |
     return name
 
 
-def _chosen(
-    items: Iterable[ItemResult], *, failed: bool, evaluator: str | None, below: float | None
-) -> Iterator[ItemResult]:
-    for item in items:
-        if failed and not any(failures_of(item)):
-            continue
-        if below is not None and evaluator is not None:
-            score = lowest(item, evaluator)
-            if score is None or score >= below:
-                continue
-        yield item
-
-
-def _say_none(reader: RunReader, *, below: float | None) -> None:
-    if not len(reader):
-        what = "no items yet"
-    else:
-        what = f"no item is below {below:g}" if below is not None else "no items"
-    say(what)
-
-
-def _say_more(reader: RunReader, rest: Iterator[ItemResult], many: int, *, filtered: bool) -> None:
-    """Print how many more there are; with a filter, counting means reading them."""
-    more = sum(1 for _ in rest) if filtered else len(reader) - many
-    if more:
-        say(f"… and {more:,} more: --limit {many + more}", "dim")
-
-
 def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
     trials = reader.item(id_)
     if not trials:
@@ -144,5 +124,5 @@ def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
     for number, whole in enumerate(trials):
         if as_json:
             put_json(whole_data(whole))
-            continue
-        put(*([Text("")] if number else []), *item_lines(whole))
+        else:
+            put(*([Text("")] if number else []), *item_lines(whole))

@@ -32,16 +32,6 @@ def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
     return table
 
 
-def failures_of(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the steps that failed for an item, with their errors."""
-    if item.error is not None:
-        yield "workflow", item.error
-    yield from item.score_errors.items()
-    for step, error in item.redo.items():
-        if error is not None and item.error is None and step not in item.score_errors:
-            yield f"{step}, run again", error
-
-
 def traceback_lines(error: Mapping[str, Any]) -> Iterator[Indented]:
     """Yield the traceback of a failure, if it has one."""
     if error.get("traceback"):

@@ -63,11 +63,7 @@ class LiveDisplay:
 
 
 class Waiting:
-    """A line that says what a command is doing, once that takes longer than a second.
-
-    Args:
-        what: The activity, as shown to the user.
-    """
+    """A line that says what a command is doing, once that takes longer than a second."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -82,11 +78,7 @@ class Waiting:
 
 @contextmanager
 def busy(what: str) -> Iterator[None]:
-    """Show an activity on a terminal while it lasts.
-
-    Args:
-        what: The activity, as shown to the user.
-    """
+    """Show what a command is doing on a terminal, while it lasts."""
     if not talk().is_terminal:
         yield
         return

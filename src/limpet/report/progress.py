@@ -96,12 +96,7 @@ def failures(snapshot: Snapshot) -> list[str]:
 
 
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
-    """Return remarks on a snapshot, a line each.
-
-    Args:
-        snapshot: The state of the run.
-        tell_flight: Whether to include the number of calls in flight.
-    """
+    """Return remarks on a snapshot, a line each; with `tell_flight`, also the calls in flight."""
     retries = sum(step.retries for step in snapshot.steps)
     said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
     said += [count(retries, "retry", "retries")] if retries else []

@@ -37,13 +37,7 @@ _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
-    """Yield the explanation line by line.
-
-    Args:
-        why: The explanation.
-        shown: The run's path, for the title.
-        everything: Whether to list what a step covers instead of counting it.
-    """
+    """Yield the explanation line by line; `everything` lists what is else counted."""
     how = (
         "compared with the current code" if why.looked else "records on disk only, without the code"
     )

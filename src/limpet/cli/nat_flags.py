@@ -4,6 +4,7 @@ Their values are named like the fields of `limpet.integrations.nat.Flags`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,60 +39,6 @@ class WithNatFlags(click.Command):
                 formatter.write_dl(rows)
 
 
-def _with(command: F, *options: Callable[[F], F]) -> F:
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def endpoint_flags(command: F) -> F:
-    """Add the flags that select a served workflow."""
-    return _with(
-        command,
-        click.option("--endpoint", cls=_NatFlag, metavar="URL",
-                     help="The URL of the served workflow."),
-        click.option("--endpoint-path", cls=_NatFlag, metavar="PATH",
-                     help="The path to call.  [default: /generate/full]"),
-        click.option("--input-key", cls=_NatFlag, metavar="NAME",
-                     help="The agent's input parameter.  [default: input_message]"),
-        click.option("--endpoint-header", "headers", cls=_NatFlag, multiple=True,
-                     metavar="'NAME: VALUE'", callback=_headers,
-                     help="A header to send; may hold ${VARIABLE}; may be repeated."),
-    )  # fmt: skip
-
-
-def identity_flags(command: F) -> F:
-    """Add the other flags that affect the identity of answers."""
-    return _with(
-        command,
-        click.option("--dataset", cls=_NatFlag, metavar="FILE",
-                     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                     help="Read the rows from this file instead."),
-        click.option("--override", "overrides", cls=_NatFlag, type=(str, str), multiple=True,
-                     metavar="PATH VALUE", help="Same as --set PATH=VALUE; may be repeated."),
-        click.option("--result-json-path", cls=_NatFlag, metavar="PATH",
-                     help="JSONPath of the answer in the output.  [default: $]"),
-    )  # fmt: skip
-
-
-def other_nat_flags(command: F) -> F:
-    """Add the flags that only `limpet run` takes."""
-    return _with(
-        command,
-        click.option("--endpoint-timeout", "endpoint_timeout_s", cls=_NatFlag,
-                     type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-                     help="Time limit of a call.  [default: 300; in process: none]"),
-        click.option("--max-retries", cls=_NatFlag, type=click.IntRange(min=0), metavar="N",
-                     help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
-        click.option("--reps", cls=_NatFlag, type=click.IntRange(min=1), metavar="N",
-                     help="Same as --trials."),
-        click.option("--skip-workflow", cls=_NatFlag, is_flag=True,
-                     help="Do not call the workflow; score the existing outputs."),
-        click.option("--skip-completed-entries", "skip_completed", cls=_NatFlag, is_flag=True,
-                     help="Reuse the answers of an earlier workflow_output.json."),
-    )  # fmt: skip
-
-
 def _headers(
     _: click.Context, __: click.Parameter, texts: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
@@ -113,3 +60,49 @@ def _headers(
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise click.UsageError(f"--endpoint-header {twice}: appears twice")
     return tuple(pairs)
+
+
+def _flags(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(command: F) -> F:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_flag = partial(click.option, cls=_NatFlag)
+
+endpoint_flags = _flags(
+    _flag("--endpoint", metavar="URL", help="The URL of the served workflow."),
+    _flag("--endpoint-path", metavar="PATH", help="The path to call.  [default: /generate/full]"),
+    _flag("--input-key", metavar="NAME",
+          help="The agent's input parameter.  [default: input_message]"),
+    _flag("--endpoint-header", "headers", multiple=True, metavar="'NAME: VALUE'", callback=_headers,
+          help="A header to send; may hold ${VARIABLE}; may be repeated."),
+)  # fmt: skip
+"""Select a served workflow."""
+
+identity_flags = _flags(
+    _flag("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+          metavar="FILE", help="Read the rows from this file instead."),
+    _flag("--override", "overrides", type=(str, str), multiple=True, metavar="PATH VALUE",
+          help="Same as --set PATH=VALUE; may be repeated."),
+    _flag("--result-json-path", metavar="PATH",
+          help="JSONPath of the answer in the output.  [default: $]"),
+)  # fmt: skip
+"""The others that affect the identity of answers."""
+
+other_nat_flags = _flags(
+    _flag("--endpoint-timeout", "endpoint_timeout_s", metavar="SECONDS",
+          type=click.FloatRange(min=0, min_open=True),
+          help="Time limit of a call.  [default: 300; in process: none]"),
+    _flag("--max-retries", type=click.IntRange(min=0), metavar="N",
+          help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
+    _flag("--reps", type=click.IntRange(min=1), metavar="N", help="Same as --trials."),
+    _flag("--skip-workflow", is_flag=True,
+          help="Do not call the workflow; score the existing outputs."),
+    _flag("--skip-completed-entries", "skip_completed", is_flag=True,
+          help="Reuse the answers of an earlier workflow_output.json."),
+)  # fmt: skip
+"""Those that only `limpet run` takes."""

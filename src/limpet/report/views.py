@@ -70,7 +70,7 @@ class TalkingView(View):
         if isinstance(reason, EarlyStopError):  # the hint follows at the end
             many = self.snapshot().in_flight
             wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
-            return text_of(reason) + wait
+            return reason_words(reason, hint="") + wait
         return reason_words(reason)
 
 

@@ -16,7 +16,7 @@ def command(directory: Path, *, as_json: bool) -> int:
     if not directory.is_dir():
         raise LimpetError(
             f"{one_line(str(directory))}: no such directory",
-            hint="name the directory that holds the runs, or make one: limpet run eval.yml",
+            hint="name the directory that holds the runs, or start a run: limpet run eval.yml",
         )
     lines = [line_of(path) for path in ([directory] if is_run(directory) else runs_in(directory))]
     lines.sort(key=lambda line: line.last_at or "", reverse=True)

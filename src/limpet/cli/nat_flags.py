@@ -40,15 +40,15 @@ class WithNatFlags(click.Command):
 
 
 def _headers(
-    _: click.Context, __: click.Parameter, texts: tuple[str, ...]
+    _: click.Context, __: click.Parameter, values: tuple[str, ...]
 ) -> tuple[tuple[str, str], ...]:
     """Parse headers, never showing a value."""
-    if not texts:
+    if not values:
         return ()
     substitute = import_module("limpet.config.environment").substitute
     pairs = []
-    for text in texts:
-        name, sign, value = text.partition(":")
+    for header in values:
+        name, sign, value = header.partition(":")
         if not sign or not name.strip():
             raise click.UsageError("--endpoint-header: must be 'NAME: VALUE'")
 

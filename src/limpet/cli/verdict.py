@@ -33,10 +33,10 @@ class Floor(NamedTuple):
     least: float
 
 
-def read_floors(texts: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
+def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
     """Read `--fail-under`, before anything runs."""
     floors = []
-    for text in texts:
+    for text in values:
         whole, _, number = text.rpartition("=")
         name, _, part = whole.partition(".")
         if whole and name not in evaluators:
@@ -86,7 +86,7 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 
 
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
-    """Return what to do next, a line each; the last is the main one."""
+    """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
     # Run unchanged, the command would send the mask in place of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""

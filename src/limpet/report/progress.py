@@ -98,16 +98,16 @@ def failures(snapshot: Snapshot) -> list[str]:
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
     """Return remarks on a snapshot, a line each; with `tell_flight`, also the calls in flight."""
     retries = sum(step.retries for step in snapshot.steps)
-    said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
-    said += [count(retries, "retry", "retries")] if retries else []
-    said += failures(snapshot)
+    parts = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
+    parts += [count(retries, "retry", "retries")] if retries else []
+    parts += failures(snapshot)
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
-    said += [count(tokens, "token")] if tokens else []
-    said.append(f"{duration(snapshot.seconds)} so far")
+    parts += [count(tokens, "token")] if tokens else []
+    parts.append(f"{duration(snapshot.seconds)} so far")
     left_s = snapshot.left_s
     if left_s and not snapshot.stopping:
-        said.append(f"about {duration(left_s)} left")
-    lines = [" · ".join(said)]
+        parts.append(f"about {duration(left_s)} left")
+    lines = [" · ".join(parts)]
     oldest = max(
         (call for step in snapshot.steps for call in step.in_flight),
         key=lambda call: call.seconds,
@@ -123,11 +123,11 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
 
 def progress_line(snapshot: Snapshot) -> str:
     """Return a snapshot in one line, for a log."""
-    said = [", ".join(f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps)]
+    parts = [", ".join(f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps)]
     first = snapshot.steps[0] if snapshot.steps else None
     if first is not None and first.pace and first.left:
-        said.append(first.pace)
-    return " · ".join([*said, *notes(snapshot, tell_flight=True)])
+        parts.append(first.pace)
+    return " · ".join([*parts, *notes(snapshot, tell_flight=True)])
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:

@@ -7,14 +7,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from limpet.journal.lines import Entry
-from limpet.report.items import item_data, traceback_lines, values_words
+from limpet.report.items import error_words, item_data, traceback_lines, values_words
 from limpet.report.tables import Indented
-from limpet.report.words import by_class, count, duration, json_line, moment, shown
+from limpet.report.words import count, duration, in_full, moment, shown
 from limpet.run.executing.cells import ANSWER
 from limpet.run.reading.item_history import WholeItem
-from limpet.text import harmless, one_line
+from limpet.text import one_line
 
-_MOST_TEXT = 20_000
 _MOST_EVENTS = 50
 
 
@@ -51,8 +50,8 @@ def _scores(whole: WholeItem) -> Iterator[RenderableType]:
         for line in _why(entry.record):
             yield Indented(line)
     for name, error in whole.item.score_errors.items():
-        words = f"failed, {error.get('class')}: {error.get('message')}"
-        yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
+        words = Text(f"failed, {error_words(error)}", style="yellow")
+        yield Text(f"{one_line(name)}: ", style="cyan") + words
         yield from traceback_lines(error)
 
 
@@ -87,11 +86,15 @@ def _in_short(whole: WholeItem) -> str:
     parts += _listed("in flight", whole.in_flight)
     parts += [count(item.attempts, "attempt")] if item.attempts else []
     parts += [duration(item.seconds)] if item.seconds else []
-    parts += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
+    parts += [f"{one_line(name)} {_amount(used)}" for name, used in item.usage.items()]
     parts += [moment(item.at)] if item.at else []
     parts += _listed("secrets masked in", item.masked)
     parts += _listed("seen masked by", item.saw_masked)
     return " · ".join(parts)
+
+
+def _amount(used: float) -> str:
+    return f"{used:,}" if isinstance(used, int) else f"{used:,.4g}"
 
 
 def _listed(title: str, names: Iterable[str]) -> list[str]:
@@ -100,10 +103,8 @@ def _listed(title: str, names: Iterable[str]) -> list[str]:
 
 
 def _field(name: str, value: Any, style: str = "") -> Iterator[RenderableType]:
-    text = value if isinstance(value, str) else json_line(value)
-    text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
     yield Text(name, style="cyan")
-    yield Indented(text, style)
+    yield Indented(in_full(value), style)
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
@@ -112,8 +113,7 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
         for name in ("reasoning", "metadata"):
             if score.get(name):
                 label = " ".join(filter(None, (one_line(part), name)))
-                text = score[name] if isinstance(score[name], str) else json_line(score[name])
-                yield f"{label}: {harmless(text[:_MOST_TEXT])}"
+                yield f"{label}: {in_full(score[name])}"
 
 
 def _answer(entry: Entry) -> Any:

@@ -7,11 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import Indented, cell, plain_table
-from limpet.report.words import mean, shown
+from limpet.report.words import in_full, mean, shown
 from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
-from limpet.text import harmless, one_line
-
-_MOST_TRACEBACK = 20_000
+from limpet.text import one_line
 
 
 def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
@@ -35,7 +33,12 @@ def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
 def traceback_lines(error: Mapping[str, Any]) -> Iterator[Indented]:
     """Yield the traceback of a failure, if it has one."""
     if error.get("traceback"):
-        yield Indented(harmless(str(error["traceback"])[:_MOST_TRACEBACK]), "dim")
+        yield Indented(in_full(error["traceback"]), "dim")
+
+
+def error_words(error: Mapping[str, Any]) -> str:
+    """Return a failure in a few words: `timeout: no answer within 10 s`."""
+    return one_line(f"{error.get('class')}: {error.get('message')}")
 
 
 def _output(item: ItemResult) -> Text:
@@ -43,8 +46,7 @@ def _output(item: ItemResult) -> Text:
         return cell(shown(item.output))
     if item.error is None:
         return cell(item.status.words, style="dim")
-    message = one_line(f"{item.error.get('class')}: {item.error.get('message')}")
-    return cell(f"failed, {message}", style="yellow")
+    return cell(f"failed, {error_words(item.error)}", style="yellow")
 
 
 def _score_words(item: ItemResult, evaluator: str) -> str:
@@ -75,9 +77,8 @@ def _reason(item: ItemResult, evaluator: str) -> str:
     """Return why an item has its score, or why it has none."""
     error = item.score_errors.get(evaluator)
     if error is not None:
-        return one_line(f"{error.get('class')}: {error.get('message')}")
-    reason = item.scores.get(evaluator, {}).get("reasoning")
-    return shown(reason) if reason else ""
+        return error_words(error)
+    return shown(item.scores.get(evaluator, {}).get("reasoning"))
 
 
 def lowest(item: ItemResult, evaluator: str) -> float | None:

@@ -7,8 +7,9 @@ from typing import Any
 
 from limpet.json_values import encode
 from limpet.run.reading.progress import age_s, seconds_of
-from limpet.text import one_line
+from limpet.text import harmless, one_line
 
+_MOST_TEXT = 20_000
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _AGES = ((90, 1, "s"), (90 * _MINUTE, _MINUTE, "min"), (36 * _HOUR, _HOUR, "h"))
 
@@ -68,6 +69,12 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     return one_line(value if isinstance(value, str) else json_line(value))
+
+
+def in_full(value: Any) -> str:
+    """Return any value without control characters; only a very long one is cut."""
+    text = value if isinstance(value, str) else json_line(value)
+    return harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
 
 
 def json_line(value: Any) -> str:

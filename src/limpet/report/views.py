@@ -198,7 +198,7 @@ class EventView(View):
 
     def stopping(self, reason: Exception) -> None:
         super().stopping(reason)
-        why = by_environment().certain.text(text_of(reason))
+        why = reason_words(reason, hint="")
         self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
 
 

@@ -37,7 +37,7 @@ _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
-    """Yield the explanation line by line; `everything` lists what is else counted."""
+    """Yield the explanation line by line; `everything` lists what is otherwise counted."""
     how = (
         "compared with the current code" if why.looked else "records on disk only, without the code"
     )

@@ -16,27 +16,15 @@ from limpet.text import one_line
 
 
 class RunLine(NamedTuple):
-    """A run in one line.
-
-    Attributes:
-        run: Its path.
-        state: Its state.
-        done: How many items have an answer.
-        total: How many items there are.
-        failed: How many cells failed, over all steps.
-        means: Each evaluator's mean when a session last ended.
-        by_current_version: How many answers are by the current workflow, and of how many; None if
-            all are by one version.
-        last_at: When it was last active; None if unknown.
-    """
+    """A run in one line."""
 
     run: str
     state: str
-    done: int = 0
+    done: int = 0  # items with an answer
     total: int = 0
-    failed: int = 0
-    means: Mapping[str, float | None] = {}
-    by_current_version: tuple[int, int] | None = None
+    failed: int = 0  # cells of all steps
+    means: Mapping[str, float | None] = {}  # when a session last ended
+    by_current_version: tuple[int, int] | None = None  # and of how many; None if there is only one
     last_at: str | None = None
 
 

@@ -59,8 +59,8 @@ def test_every_public_name_is_on_a_reference_page():
 
 
 def test_every_command_is_on_the_page_of_commands():
-    from limpet.cli.main import COMMANDS
+    from limpet.cli.commands import cli
 
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| `limpet ([a-z]+)", page, re.MULTILINE)
-    assert sorted(named) == sorted(COMMANDS)
+    assert sorted(named) == sorted(cli.commands)

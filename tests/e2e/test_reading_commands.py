@@ -216,7 +216,7 @@ def test_below_needs_to_know_which_evaluator(home):
     done = command("show", "--below", "0.5", cwd=home)
     assert done.returncode == 2
     assert "--below needs --evaluator, one of: correct, length" in done.stderr
-    assert "did you mean correct?" in command("show", "--evaluator", "corect", cwd=home).stderr
+    assert "did you mean 'correct'?" in command("show", "--evaluator", "corect", cwd=home).stderr
 
 
 def test_below_shows_only_lower_scores_and_never_what_has_none(tmp_path):

@@ -12,7 +12,7 @@ from e2e.nat_server import CLEANUP, aside, go, wait_until
 from e2e.nat_server import make as make_nat
 from e2e.project import COMMAND, answered, calls, make, run
 
-from limpet.cli.again import without_redo
+from limpet.cli.shown_command import without_redo
 
 
 def counted(folder):

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import click
 
-from limpet.cli.again import this_command
+from limpet.cli.shown_command import this_command
 from limpet.errors import DiskFullError, LimpetError
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
@@ -34,30 +34,30 @@ def end_of(error: BaseException) -> int:
             return 128 + signal.SIGINT
         case click.UsageError():
             command = "limpet" if error.ctx is None else error.ctx.command_path
-            say_error(error.format_message(), f"for help: {command} --help")
+            say_error(error.format_message(), f"see {command} --help")
             return USAGE
         case click.ClickException():
             error.show()
             return error.exit_code
         case BrokenPipeError() | ReaderGoneError():
             # The reader has closed the pipe, as `head` does. Nothing is wrong.
-            drop_stdout()
+            _drop_stdout()
             return 128 + signal.SIGPIPE
         case LimpetError():
-            say_users_traceback(error)
+            _say_users_traceback(error)
             message = str(error)
             say_error(message if error.__cause__ is None else _masked(message), error.hint)
             return STOPPED if isinstance(error, DiskFullError) else USAGE
         case OSError() if error.filename is None and error.errno in _UNWRITABLE:
-            drop_stdout()
+            _drop_stdout()
             say_error(f"cannot write the output: {error.strerror}", None)
             return USAGE
         case _:
-            say_bug(error)
+            _say_bug(error)
             return BUG
 
 
-def say_bug(error: BaseException) -> None:
+def _say_bug(error: BaseException) -> None:
     """Print an unexpected error with its traceback, for a bug report."""
     lines = traceback.format_exception(error)
     click.echo(harmless(_masked("".join(lines))), err=True)
@@ -67,7 +67,7 @@ def say_bug(error: BaseException) -> None:
     )
 
 
-def say_users_traceback(error: BaseException) -> None:
+def _say_users_traceback(error: BaseException) -> None:
     """Print the frames of the user's own code, if the error came from there."""
     root = error
     while root.__cause__ is not None:
@@ -89,7 +89,7 @@ def _masked(text: str) -> str:
     return by_environment().ours.text(text)
 
 
-def drop_stdout() -> None:
+def _drop_stdout() -> None:
     """Discard what is still buffered: writing it would only fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -5,30 +5,20 @@ from pathlib import Path
 from typing import Literal
 
 import click
-from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
 from limpet.journal.files import replace_file
-from limpet.report.busy import busy
-from limpet.report.export import as_csv, as_jsonl, write_parquet
-from limpet.report.jsonl import escaped
-from limpet.report.nat import names_of, write_nat
-from limpet.report.terminal import talk
+from limpet.report.export import as_csv, as_jsonl, nat_files, write_nat, write_parquet
+from limpet.report.live_display import busy
+from limpet.report.terminal import say
+from limpet.report.words import escaped
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import complete_run
 from limpet.text import harmless, one_line
 
-_FORMATS = ("csv", "jsonl", "parquet", "nat")
 _LINES = {"csv": as_csv, "jsonl": as_jsonl}
 
 
-@click.command("export")
-@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--to", "form", type=click.Choice(_FORMATS), required=True, help="The format.")
-@click.option("--output", type=click.Path(path_type=Path), metavar="PATH",
-              help="The file to write, or the directory for nat. Default: stdout.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite existing files.")
 def command(
     run: str | None,
     *,
@@ -36,10 +26,7 @@ def command(
     output: Path | None,
     force: bool,
 ) -> int:
-    """Export the results of RUN as a table with one row per item and trial.
-
-    Default RUN: the run in this directory, or else the latest in ./runs.
-    """
+    """Export the results of a run."""
     with open_run(run) as reader:
         if output is None:
             if form not in _LINES:
@@ -55,7 +42,7 @@ def command(
                 _write(reader, form, output)
         except OSError as error:
             raise LimpetError(f"{one_line(str(output))}: cannot write: {error.strerror}") from error
-        talk().print(Text(f"wrote {one_line(str(output))}"))
+        say(f"wrote {one_line(str(output))}")
     return DONE
 
 
@@ -75,7 +62,7 @@ def _check(reader: RunReader, form: str, output: Path, *, force: bool) -> None:
             raise LimpetError(f"{shown}: is a file", hint="--to nat writes a directory")
         if output.resolve() == reader.layout.home:
             raise LimpetError(f"{shown}: is the run itself", hint="name another directory")
-        existing = [name for name in names_of(reader) if (output / name).exists()]
+        existing = [name for name in nat_files(reader) if (output / name).exists()]
     else:
         if output.is_dir():
             raise LimpetError(f"{shown}: is a directory", hint="name a file")

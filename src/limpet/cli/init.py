@@ -13,10 +13,8 @@ from limpet.text import one_line
 _EXAMPLE = ("eval.yml", "questions.jsonl", "app.py", "README.md")
 
 
-@click.command("init")
-@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
 def command(directory: Path) -> int:
-    """Create a small working example in DIRECTORY (default: here). It needs no network or key."""
+    """Create a small working example."""
     existing = [name for name in _EXAMPLE if (directory / name).exists()]
     if existing:
         raise LimpetError(

@@ -2,36 +2,29 @@
 
 from pathlib import Path
 
-import click
-from rich.text import Text
-
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
-from limpet.report.jsonl import json_line
 from limpet.report.runs import line_data, line_of, runs_table
-from limpet.report.tables import put
-from limpet.report.terminal import talk
-from limpet.run.reading.find_run import RUNS, is_run, runs_in
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import say
+from limpet.run.reading.find_run import is_run, runs_in
 from limpet.text import one_line
 
 
-@click.command("list")
-@click.argument("directory", type=click.Path(path_type=Path), default=RUNS, metavar="[DIR]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run to stdout.")
 def command(directory: Path, *, as_json: bool) -> int:
-    """List the runs in DIR (default: ./runs), the most recent first."""
+    """List the runs in a directory."""
     if not directory.is_dir():
         raise LimpetError(
             f"{one_line(str(directory))}: no such directory",
-            hint="name the directory that holds the runs, or make one: limpet run eval.yml",
+            hint="name the directory that holds the runs, or start a run: limpet run eval.yml",
         )
     lines = [line_of(path) for path in ([directory] if is_run(directory) else runs_in(directory))]
-    lines.sort(key=lambda line: line.last_at, reverse=True)
+    lines.sort(key=lambda line: line.last_at or "", reverse=True)
     if as_json:
         for line in lines:
-            click.echo(json_line(line_data(line)))
+            put_json(line_data(line))
     elif lines:
         put(runs_table(lines))
     else:
-        talk().print(Text(f"no runs in {one_line(str(directory))}"))
+        say(f"no runs in {one_line(str(directory))}")
     return DONE

@@ -2,33 +2,22 @@
 
 import logging
 
-import click
 from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
 from limpet.journal.verify import repair
-from limpet.report.busy import busy
-from limpet.report.jsonl import json_line
+from limpet.report.live_display import busy
 from limpet.report.soundness import soundness_data
-from limpet.report.tables import put
-from limpet.report.terminal import talk
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import say
 from limpet.report.words import count
 from limpet.run.reading import open_run
-from limpet.run.reading.find_run import complete_run
 from limpet.text import harmless, one_line
 
 
-@click.command("repair")
-@click.argument("run", shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str, *, as_json: bool) -> int:
-    """Repair the files of RUN. A copy of each changed file is kept in its torn/ directory.
-
-    A torn last line is cut off, a missing line end is restored, and the indexes are rebuilt. Bad
-    lines of a column stay in place: they are ignored, and the next run does their cells again. No
-    valid record is changed.
-    """
+    """Repair the files of a run."""
     with open_run(run) as reader:
         path = reader.path
     # The journal's warnings would repeat what is printed below.
@@ -43,11 +32,10 @@ def command(run: str, *, as_json: bool) -> int:
             hint="check the permissions",
         ) from error
     if as_json:
-        click.echo(json_line(soundness_data(report)))
+        put_json(soundness_data(report))
     else:
-        for line in messages:
-            put(Text(harmless(line)))
+        put(*(Text(harmless(line)) for line in messages))
         bad = sum(len(state.bad_lines) for state in report.states)
         if bad:
-            talk().print(Text(f"{count(bad, 'bad line')} left in place; the cells run again"))
+            say(f"{count(bad, 'bad line')} left in place; the cells run again")
     return DONE

@@ -1,55 +1,49 @@
-"""`limpet run`: run an evaluation. Its flags are in `run_flags`, which imports fast."""
+"""`limpet run`: run an evaluation, or resume it."""
 
 import gc
 import json
 import math
-import shlex
-import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 import click
 from rich.text import Text
 
-from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
-from limpet.cli.logs import log_to_talk
-from limpet.cli.made_by import noted
-from limpet.cli.nat_flags import read_config
+from limpet.cli.changed import answer_to, can_ask, changes, question_about
+from limpet.cli.config_file import MadeBy
+from limpet.cli.endings import DONE, FAILED, STOPPED
 from limpet.cli.verdict import (
-    EARLY_STOP_HINT,
+    Ended,
     Floor,
     ending_of,
     next_steps,
     read_floors,
+    say_ended,
     shown_path,
 )
 from limpet.config import Config
 from limpet.datasets.choosing import Selection
-from limpet.errors import EarlyStopError, FunctionChangedError, LimpetError
+from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
-from limpet.report.busy import busy
-from limpet.report.events import EventView
-from limpet.report.live import LineView, LiveView, TalkingView, View
-from limpet.report.summary import remarks, summary_table
+from limpet.report.live_display import busy
 from limpet.report.tables import put
-from limpet.report.terminal import stdout_for_data, talk
+from limpet.report.terminal import log_to_talk, say, stdout_for_data, talk
+from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Prepared, evaluate_prepared, plan_prepared
 from limpet.run.options import Redo, RunOptions, as_retry
-from limpet.run.planning.explanation import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.run_file import OnChange
 from limpet.text import harmless
 
 _MOST_ROWS = 5
 
 
-def run(
+def command(
     file: Path,
     *,
     only_plan: bool,
@@ -61,13 +55,13 @@ def run(
     early_stop: bool | None,
     limit: int | None,
     trials: int | None,
-    overrides: tuple[str, ...],
+    settings: tuple[str, ...],
     quiet: bool,
     as_json: bool,
     floors: tuple[str, ...],
     **given: Any,
 ) -> int:
-    """Run an evaluation, or resume it; the flags are those of `run_flags`."""
+    """Run an evaluation, or resume it."""
     if quiet and as_json:
         raise click.UsageError("--quiet and --json cannot be combined")
     if redo:
@@ -75,43 +69,41 @@ def run(
         redo_steps = ("workflow", *redo_steps)
     here = Path.cwd()
     with stdout_for_data() as out:
-        file = given.pop("config_file") or file
+        made_by = MadeBy(given.pop("config_file") or file, given, trials, settings)
         forces = bool(redo_steps or redo_items)
-        config = read_config(
-            file, given, trials, overrides, goes_on=keep or forces or limit is not None
-        )
+        config = made_by.read(goes_on=keep or forces or limit is not None)
         _check_skipped(given, redo_steps, forces=forces)
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
         least = read_floors(floors, list(prepared.evaluators))
         prepared = replace(
             prepared.told(_flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)),
             limit=limit,
-            made_by=noted(config.path, config.run, given, trials, overrides),
+            made_by=made_by._replace(file=config.path).record(config.run),
         )
         if forces:
             redone = Redo(redo_steps or None, redo_items or None)
             prepared = prepared.told({"redo": redone})
             if isinstance(config, NatConfig):  # before anything is moved
                 _check_forced(prepared, redone)
-        view = _view(out, quiet=quiet, as_json=as_json)
-        try:
-            with no_exit():
-                if only_plan:
-                    with _busy(quiet=quiet, as_json=as_json):
-                        plan = _plan(config, prepared)
-                else:
-                    ended = _run(config, prepared, view, least, here)
-        except FunctionChangedError as changed:
-            question = _choose(changed, file, _if_kept(config, prepared))
-            if quiet or as_json or isinstance(config, NatConfig) or not _can_ask(sys.stdin):
-                raise question from changed
-            prepared = prepared.told({"on_change": _answer_to(question)})
+        if only_plan:
+            with no_exit(), _busy(quiet=quiet, as_json=as_json):
+                plan = _plan(config, prepared)
+        else:
             view = _view(out, quiet=quiet, as_json=as_json)
-            with no_exit():
+            try:
+                ended = _run(config, prepared, view, least, here)
+            except FunctionChangedError as changed:
+                question = question_about(changed, made_by.file, _if_kept(config, prepared))
+                if quiet or as_json or isinstance(config, NatConfig) or not can_ask():
+                    raise question from changed
+                prepared = prepared.told({"on_change": answer_to(question)})
+                view = _view(out, quiet=quiet, as_json=as_json)
                 ended = _run(config, prepared, view, least, here)
     if only_plan:
-        return _say_plan(plan, file, as_json=as_json)
-    return _say_ended(ended, view)
+        _put_plan(plan, made_by.file, as_json=as_json)
+        return DONE
+    say_ended(ended, view)
+    return ended.code
 
 
 def _flags(
@@ -151,13 +143,18 @@ def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bo
 
 def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
     """Import what the file names and report skipped rows, before any call is made."""
-    notes = config.notes if isinstance(config, NatConfig) and not quiet else []
-    for note in notes:
-        _say(note)
+    if isinstance(config, NatConfig) and not quiet:
+        for note in config.notes:
+            _warn(note)
     with no_exit(), _busy(quiet=quiet, as_json=as_json):
         prepared = config.prepare()
     if isinstance(config, NatConfig) and not quiet:
-        _say_skipped(prepared.dataset.bad_rows)
+        bad_rows = prepared.dataset.bad_rows
+        for row in bad_rows[:_MOST_ROWS]:
+            _warn(f"skipped: {row}")
+        if len(bad_rows) > _MOST_ROWS:
+            more = len(bad_rows) - _MOST_ROWS
+            _warn(f"skipped: {more:,} more rows; summary.json lists them all")
     return prepared
 
 
@@ -192,57 +189,45 @@ def _plan(config: Config | NatConfig, prepared: Prepared) -> Plan:
         return plan_prepared(replace(prepared, run=run))
 
 
-def _say_plan(plan: Plan, file: Path, *, as_json: bool) -> int:
+def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
+    """Return the plan if the existing answers were kept; None if it cannot be made."""
+    if isinstance(config, NatConfig):  # it has started, and may have moved files
+        return None
+    with suppress(LimpetError):
+        return _plan(config, prepared.told({"on_change": "keep"}))
+    return None
+
+
+def _put_plan(plan: Plan, file: Path, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"text": str(plan), "calls": plan.calls, "plan": asdict(plan)}))
-    else:
-        put(Text(harmless(str(plan))))
-        for line in _changes(plan, file):
-            put(Text(harmless(line)))
-    return DONE
+        return
+    put(*(Text(harmless(line)) for line in (str(plan), *changes(plan, file))))
 
 
-def _say_skipped(bad_rows: Sequence[object]) -> None:
-    """Report skipped rows, before any call is made."""
-    for row in bad_rows[:_MOST_ROWS]:
-        _say(f"skipped: {row}")
-    if len(bad_rows) > _MOST_ROWS:
-        _say(f"skipped: {len(bad_rows) - _MOST_ROWS:,} more rows; summary.json lists them all")
-
-
-class _Ended(NamedTuple):
-    """How a run ended."""
-
-    result: EvaluationResult
-    code: int
-    why: str
-    seconds: float
-    next: list[str]
-
-
+@no_exit()
 def _run(
     config: Config | NatConfig,
     prepared: Prepared,
     view: View,
     floors: Sequence[Floor],
     here: Path,
-) -> _Ended:
+) -> Ended:
     began = time.monotonic()
     # By default Python collects garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
     prepared = replace(prepared.told({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
-        run = shown_path(config.run, here)
-        talk().print(Text(f"{harmless(config.name)} · {run}", "bold"), soft_wrap=True)
+        say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
     well = True
     if isinstance(config, NatConfig):
-        config.begin(_say if isinstance(view, (TalkingView, EventView)) else _say_nothing)
+        config.begin(_warn if isinstance(view, (TalkingView, EventView)) else _say_nothing)
 
         def finish(result: EvaluationResult) -> bool:
             nonlocal well
             view.end()  # do not draw over the output of scripts
-            well = config.finish(_say, stopped=ending_of(result, floors)[0] >= STOPPED)
+            well = config.finish(_warn, stopped=ending_of(result, floors)[0] >= STOPPED)
             return well
 
         prepared = replace(prepared, on_end=finish)
@@ -255,103 +240,11 @@ def _run(
         if isinstance(view, EventView):
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
-    return _Ended(result, code, why, time.monotonic() - began, next_steps(result, run, code))
+    return Ended(result, code, why, time.monotonic() - began, next_steps(result, run, code))
 
 
-def _say_ended(ended: _Ended, view: View) -> int:
-    if isinstance(view, TalkingView):
-        talk().print()
-        unwritten = _put_summary(ended.result)
-        talk().print()
-        for line in remarks(ended.result.summary, ended.seconds):
-            talk().print(Text(line, style="dim"))
-        if isinstance(ended.result.stop_reason, EarlyStopError):
-            _say_early_stop(ended.result.stop_reason)
-        elif ended.why:
-            talk().print(Text(harmless(ended.why), style="yellow"))
-        for line in ended.next:  # not wrapped, to be copied into a shell
-            talk().print(Text(harmless(line)), soft_wrap=True)
-        if unwritten is not None:
-            raise unwritten
-    elif isinstance(ended.result.stop_reason, EarlyStopError) and not isinstance(view, EventView):
-        _say_early_stop(ended.result.stop_reason)
-    elif ended.why and not isinstance(view, EventView):
-        say_error(ended.why, None)
-    return ended.code
-
-
-def _say_early_stop(reason: EarlyStopError) -> None:
-    say_error(str(reason), EARLY_STOP_HINT)
-
-
-def _put_summary(result: EvaluationResult) -> OSError | None:
-    """Print the summary; return the error if that failed, so that the rest is still printed."""
-    try:
-        put(summary_table(result.summary))
-        sys.stdout.flush()
-    except OSError as error:
-        return error
-    return None
-
-
-def _changes(plan: Plan, file: Path) -> Iterator[str]:
-    """Yield what changed in each step, a few lines per step."""
-    for step in (plan.workflow, *plan.evaluators):
-        lines = few_lines(step.differences, _why(file))
-        if lines:
-            yield f"{step.name} changed:"
-            yield from (f"  {line}" for line in lines)
-
-
-def _why(file: Path) -> str:
-    return shlex.join(["limpet", "why", str(file)])
-
-
-def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
-    """Return the plan if the existing answers were kept; None if it cannot be made."""
-    if isinstance(config, NatConfig):  # it has started, and may have moved files
-        return None
-    with suppress(LimpetError):
-        return _plan(config, prepared.told({"on_change": "keep"}))
-    return None
-
-
-def _choose(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
-    lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
-    lines += [f"the existing results took {changed.took}"] if changed.took else []
-    lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    redo, keep = "--redo runs the workflow again", "--keep keeps the existing answers"
-    if isinstance(changed.plan, Plan) and kept is not None:
-        redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
-    return LimpetError("\n".join(lines), hint=f"{redo}; {keep}")
-
-
-def _can_ask(stdin: TextIO | None) -> bool:
-    """Tell whether there is a person to ask."""
-    return talk().is_terminal and stdin is not None and stdin.isatty()
-
-
-def _answer_to(question: LimpetError) -> OnChange:
-    """Ask what to do about a changed workflow.
-
-    Raises:
-        LimpetError: The user chose to stop.
-    """
-    talk().print(Text(harmless(str(question)), style="yellow"), soft_wrap=True)
-    talk().print(Text(harmless(question.hint or "")), soft_wrap=True)
-    choices = click.Choice(["redo", "keep", "stop"])
-    answer = click.prompt(
-        "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True
-    )
-    if answer == "redo":
-        return "redo"
-    if answer == "keep":
-        return "keep"
-    raise LimpetError("the workflow changed: nothing was run", hint=question.hint)
-
-
-def _say(line: str) -> None:
-    talk().print(Text(harmless(line), style="yellow"), soft_wrap=True)
+def _warn(line: str) -> None:
+    say(line, "yellow", wrap=False)
 
 
 def _say_nothing(_: str) -> None:

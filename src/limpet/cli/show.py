@@ -9,38 +9,20 @@ from rich.text import Text
 
 from limpet.cli.endings import DONE
 from limpet.errors import LimpetError
-from limpet.report.failure_groups import group_data, group_lines, grouped
-from limpet.report.item import ItemScreen, whole_data
-from limpet.report.items import (
-    failures_of,
-    item_data,
-    items_table,
-    lowest,
-    scores_table,
-)
-from limpet.report.jsonl import json_line
+from limpet.report.failure_groups import FailureGroup, group_data, group_lines, grouped
+from limpet.report.item import item_lines, whole_data
+from limpet.report.items import item_data, items_table, lowest, scores_table
 from limpet.report.status import standing_lines
-from limpet.report.tables import put
-from limpet.report.terminal import data, talk
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import data, say
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import complete_run
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 
 _SCREENFUL = 20
 _MOST_IDS = 20_000
 
 
-@click.command("show")
-@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--failed", is_flag=True, help="Show failures, grouped by cause.")
-@click.option("--item", "id_", metavar="ID", help="Show everything about one item.")
-@click.option("--evaluator", metavar="NAME", help="Show one evaluator's scores and reasons.")
-@click.option("--below", type=float, metavar="X", help="Show only items that scored below X.")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N",
-              help="Show at most N items or groups. Default on a terminal: 20.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True,
-              help="Print one JSON object per item or group to stdout.")  # fmt: skip
 def command(
     run: str | None,
     *,
@@ -51,104 +33,83 @@ def command(
     limit: int | None,
     as_json: bool,
 ) -> int:
-    """Show the items of RUN, even while it is running.
-
-    Default RUN: the run in this directory, or else the latest in ./runs.
-    """
+    """Show the items of a run."""
+    if limit is None and not as_json and data().is_terminal:
+        limit = _SCREENFUL
     with open_run(run) as reader:
         if id_ is not None:
             _show_item(reader, id_, as_json=as_json)
             return DONE
         evaluator = _evaluator(reader.evaluators, evaluator, needed=below is not None)
-        items = _chosen(reader.items(), failed=failed, evaluator=evaluator, below=below)
+        items = reader.items()
+        if below is not None and evaluator is not None:
+            items = _below(items, evaluator, below)
         if failed:
-            _show_failures(reader, items, evaluator, limit, as_json=as_json)
-            return DONE
-        if as_json:
+            groups = grouped(items, evaluator)
+            _show_failures(reader, groups, limit, as_json=as_json)
+        elif as_json:
             for item in islice(items, limit):
-                click.echo(json_line(item_data(item)))
-            return DONE
-        if limit is None and data().is_terminal:
-            limit = _SCREENFUL
-        chosen = list(islice(items, limit))
-        if not chosen:
-            _say_none(reader, below=below)
-        elif evaluator is not None:
-            put(scores_table(chosen, evaluator))
+                put_json(item_data(item))
         else:
-            put(items_table(chosen, reader.evaluators))
-        _say_more(reader, items, len(chosen), filtered=below is not None)
-        for line in standing_lines(reader):
-            talk().print(Text(line, style="dim"))
+            _show_items(reader, items, evaluator, limit, below)
     return DONE
 
 
-def _show_failures(
+def _show_items(
     reader: RunReader,
-    items: Iterable[ItemResult],
-    step: str | None,
+    items: Iterator[ItemResult],
+    evaluator: str | None,
     limit: int | None,
-    *,
-    as_json: bool,
+    below: float | None,
 ) -> None:
-    groups = grouped(items, step)
+    chosen = list(islice(items, limit))
+    if not chosen:
+        none = "no items" if below is None else f"no item is below {below:g}"
+        say(none if len(reader) else "no items yet")
+    elif evaluator is not None:
+        put(scores_table(chosen, evaluator))
+    else:
+        put(items_table(chosen, reader.evaluators))
+    # With a filter, counting the rest means reading it.
+    more = len(reader) - len(chosen) if below is None else sum(1 for _ in items)
+    if more:
+        say(f"… and {more:,} more: --limit {len(chosen) + more}", "dim")
+    for line in standing_lines(reader):
+        say(line, "dim")
+
+
+def _show_failures(
+    reader: RunReader, groups: list[FailureGroup], limit: int | None, *, as_json: bool
+) -> None:
     if as_json:
         for group in groups[:limit]:
-            click.echo(json_line(group_data(group)))
+            put_json(group_data(group))
         return
     if not groups:
-        talk().print(Text("nothing failed" if len(reader) else "no items yet"))
-    if limit is None and data().is_terminal:
-        limit = _SCREENFUL
+        say("nothing failed" if len(reader) else "no items yet")
     for number, group in enumerate(groups[:limit]):
-        if number:
-            put(Text(""))
-        for line in group_lines(group):
-            put(line)
+        put(*([Text("")] if number else []), *group_lines(group))
     if limit is not None and len(groups) > limit:
-        more = len(groups) - limit
-        talk().print(Text(f"… and {more:,} more groups: --limit {len(groups)}", style="dim"))
+        say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+
+
+def _below(items: Iterable[ItemResult], evaluator: str, below: float) -> Iterator[ItemResult]:
+    for item in items:
+        score = lowest(item, evaluator)
+        if score is not None and score < below:
+            yield item
 
 
 def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str | None:
     names = ", ".join(map(one_line, known)) or "none"
     if name is not None and name not in known:
-        near = get_close_matches(name, known, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
+        hint = did_you_mean(name, known)
         raise click.UsageError(f"--evaluator {one_line(name)}: unknown; known: {names}{hint}")
     if name is None and needed:
         if len(known) != 1:
             raise click.UsageError(f"--below needs --evaluator, one of: {names}")
         return known[0]
     return name
-
-
-def _chosen(
-    items: Iterable[ItemResult], *, failed: bool, evaluator: str | None, below: float | None
-) -> Iterator[ItemResult]:
-    for item in items:
-        if failed and not any(failures_of(item)):
-            continue
-        if below is not None and evaluator is not None:
-            score = lowest(item, evaluator)
-            if score is None or score >= below:
-                continue
-        yield item
-
-
-def _say_none(reader: RunReader, *, below: float | None) -> None:
-    if not len(reader):
-        what = "no items yet"
-    else:
-        what = f"no item is below {below:g}" if below is not None else "no items"
-    talk().print(Text(what))
-
-
-def _say_more(reader: RunReader, rest: Iterator[ItemResult], many: int, *, filtered: bool) -> None:
-    """Print how many more there are; with a filter, counting means reading them."""
-    more = sum(1 for _ in rest) if filtered else len(reader) - many
-    if more:
-        talk().print(Text(f"… and {more:,} more: --limit {many + more}", style="dim"))
 
 
 def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
@@ -162,8 +123,6 @@ def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
         )
     for number, whole in enumerate(trials):
         if as_json:
-            click.echo(json_line(whole_data(whole)))
-            continue
-        if number:
-            put(Text(""))
-        put(ItemScreen(whole))
+            put_json(whole_data(whole))
+        else:
+            put(*([Text("")] if number else []), *item_lines(whole))

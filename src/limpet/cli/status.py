@@ -2,37 +2,26 @@
 
 import time
 
-import click
 from rich.live import Live
-from rich.text import Text
 
 from limpet.cli.endings import DONE
-from limpet.report.jsonl import json_line
 from limpet.report.status import StatusScreen, status_data, status_line
-from limpet.report.tables import put
-from limpet.report.terminal import talk
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import say, talk
 from limpet.run.reading import RunReader, open_run
-from limpet.run.reading.find_run import complete_run
 
 _EVERY_S = 1.0
 
 
-@click.command("status")
-@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--watch", is_flag=True, help="Refresh every second while it is running.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str | None, *, watch: bool, as_json: bool) -> int:
-    """Show how far RUN is. Only its files are read.
-
-    Default RUN: the run in this directory, or else the latest in ./runs.
-    """
+    """Show how far a run is."""
     with open_run(run) as reader:
         if watch and not as_json and talk().is_terminal:
             _watch(reader)
         elif watch:
             _log(reader, as_json=as_json)
         elif as_json:
-            click.echo(json_line(status_data(reader)))
+            put_json(status_data(reader))
         else:
             put(StatusScreen(reader))
     return DONE
@@ -55,9 +44,9 @@ def _log(reader: RunReader, *, as_json: bool) -> None:
     last = ""
     while True:
         if as_json:
-            click.echo(json_line(status_data(reader)))
+            put_json(status_data(reader))
         elif (line := status_line(reader, reader.snapshot())) != last:
-            talk().print(Text(line), soft_wrap=True)
+            say(line, wrap=False)
             last = line
         if not reader.is_running:
             return

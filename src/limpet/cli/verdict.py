@@ -3,22 +3,26 @@
 import math
 import shlex
 import signal
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.again import MASK, command_to_resume
-from limpet.cli.endings import DONE, FAILED, STOPPED
-from limpet.errors import EarlyStopError, InterruptedRunError, JournalError, LimpetError
+from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
+from limpet.cli.shown_command import MASK, command_to_resume
+from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
+from limpet.report.summary import remarks, summary_table
+from limpet.report.tables import put
+from limpet.report.terminal import say, talk
+from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.report.words import mean
 from limpet.run.executing.guards import MEND
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.secrets.masking import by_environment
-from limpet.text import did_you_mean, harmless, text_of
+from limpet.text import did_you_mean, harmless
 
-EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
+_EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):
@@ -29,26 +33,22 @@ class Floor(NamedTuple):
     least: float
 
 
-def read_floors(texts: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
+def read_floors(values: Sequence[str], evaluators: Collection[str]) -> list[Floor]:
     """Read `--fail-under`, before anything runs."""
     floors = []
-    for text in texts:
+    for text in values:
         whole, _, number = text.rpartition("=")
         name, _, part = whole.partition(".")
-        if not whole:
-            raise click.UsageError(
-                f"--fail-under {text}: must be NAME=NUMBER, for example {text}=0.9"
-            )
-        if name not in evaluators:
+        if whole and name not in evaluators:
             hint = did_you_mean(name, evaluators)
             raise click.UsageError(f"--fail-under {text}: unknown evaluator {name!r}{hint}")
         try:
             least = float(number)
         except ValueError:
             least = math.nan
-        if not math.isfinite(least):
+        if not whole or not math.isfinite(least):
             raise click.UsageError(
-                f"--fail-under {text}: must be NAME=NUMBER, for example {whole}=0.9"
+                f"--fail-under {text}: must be NAME=NUMBER, for example {whole or text}=0.9"
             )
         floors.append(Floor(name, part or None, least))
     return floors
@@ -62,21 +62,14 @@ def ending_of(result: EvaluationResult, floors: Sequence[Floor]) -> tuple[int, s
     if isinstance(reason, InterruptedRunError) and unfinished:
         return 128 + (reason.signum or signal.SIGINT), "stopped: interrupted"
     if isinstance(reason, (JournalError, EarlyStopError)) or (reason is not None and unfinished):
-        return STOPPED, f"stopped: {_with_hint(reason)}"
+        hint = _EARLY_STOP_HINT if isinstance(reason, EarlyStopError) else None
+        return STOPPED, f"stopped: {reason_words(reason, hint)}"
     under = [text for floor in floors if (text := _under(result, floor))]
     if under:
         return FAILED, "; ".join(under)
     if unfinished or any(step["failed"] or "redo" in step for step in steps):
         return FAILED, ""
     return DONE, ""
-
-
-def _with_hint(reason: Exception) -> str:
-    hint = reason.hint if isinstance(reason, LimpetError) else None
-    if isinstance(reason, EarlyStopError):
-        hint = EARLY_STOP_HINT
-    safe = by_environment().certain.text(text_of(reason))
-    return safe + (f"; {hint}" if hint else "")
 
 
 def _under(result: EvaluationResult, floor: Floor) -> str | None:
@@ -93,7 +86,7 @@ def _under(result: EvaluationResult, floor: Floor) -> str | None:
 
 
 def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
-    """Return what to do next, a line each; the last is the main one."""
+    """Return what to do next, a line each; the most useful last."""
     again = command_to_resume()
     # Run unchanged, the command would send the mask in place of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
@@ -116,3 +109,48 @@ def shown_path(path: Path, here: Path) -> str:
 def _steps(result: EvaluationResult) -> list[Mapping[str, Any]]:
     summary = result.summary
     return [summary["workflow"], *summary["evaluators"].values()]
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    result: EvaluationResult
+    code: int
+    why: str
+    seconds: float
+    next: list[str]
+
+
+def say_ended(ended: Ended, view: View) -> None:
+    """Print the results and what comes next, if the view talks; else only what went wrong."""
+    if isinstance(view, EventView):  # its last event has it all
+        return
+    talks, unwritten = isinstance(view, TalkingView), None
+    if talks:
+        talk().print()
+        unwritten = _put_summary(ended.result)
+        talk().print()
+        for line in remarks(ended.result.summary, ended.seconds):
+            say(line, "dim")
+    reason = ended.result.stop_reason
+    if isinstance(reason, EarlyStopError):
+        say_error(str(reason), _EARLY_STOP_HINT)
+    elif ended.why and talks:
+        say(ended.why, "yellow")
+    elif ended.why:
+        say_error(ended.why, None)
+    if talks:
+        for line in ended.next:  # not wrapped, to be copied into a shell
+            say(line, wrap=False)
+    if unwritten is not None:
+        raise unwritten
+
+
+def _put_summary(result: EvaluationResult) -> OSError | None:
+    """Print the summary; return the error if that failed, so that the rest is still printed."""
+    try:
+        put(summary_table(result.summary))
+        sys.stdout.flush()
+    except OSError as error:
+        return error
+    return None

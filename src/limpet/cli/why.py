@@ -3,59 +3,41 @@
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
+from limpet.cli.config_file import MadeBy, recorded
 from limpet.cli.endings import DONE
-from limpet.cli.logs import log_to_talk
-from limpet.cli.made_by import MadeBy, by_file, found
-from limpet.cli.nat_flags import read_config
 from limpet.cli.run import no_exit
 from limpet.cli.verdict import shown_path
 from limpet.errors import LimpetError
-from limpet.report.jsonl import json_line
-from limpet.report.tables import put
-from limpet.report.terminal import stdout_for_data
+from limpet.report.tables import put, put_json
+from limpet.report.terminal import log_to_talk, stdout_for_data
 from limpet.report.why import why_data, why_lines
 from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
 from limpet.run.reading import open_run
-from limpet.run.reading.find_run import complete_run, is_run
+from limpet.run.reading.find_run import is_run
 from limpet.text import one_line
 
 
-@click.command("why")
-@click.argument("run", required=False, shell_complete=lambda _c, _p, text: complete_run(text))
-@click.option("--item", "id_", metavar="ID", help="Explain why this item runs again or is kept.")
-@click.option("--all", "everything", is_flag=True, help="List everything each step depends on.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool) -> int:
-    """Explain what the steps of RUN depend on, and what changed since their results were made.
-
-    RUN is a run, or the file that describes it. If the run came from a file that still exists, the
-    current code is imported and compared; nothing else runs, and nothing is written. If it came
-    from a script, the records on disk are compared.
-
-    Default RUN: the run in this directory, or else the latest in ./runs.
-    """
+    """Explain what a run's steps depend on, and what changed."""
     here = Path.cwd()
     file = None if run is None else Path(run).expanduser()
     if file is not None and file.is_file() and not is_run(file):
-        why, place = _by_file(by_file(file), id_)
+        why, place = _by_file(MadeBy(file, {}), id_)
     else:
         why, place = _by_run(run, id_)
     shown = shown_path(place, here)
     if as_json:
-        click.echo(json_line(why_data(why, shown)))
+        put_json(why_data(why, shown))
     else:
-        for line in why_lines(why, shown, everything=everything):
-            put(line)
+        put(*why_lines(why, shown, everything=everything))
     return DONE
 
 
 def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
     with open_run(run) as reader:
         place = reader.layout.single or reader.layout.home
-        made_by = found(reader.run_file.made_by, reader.layout.home)
+        made_by = recorded(reader.run_file.made_by, reader.layout.home)
         remark = ""
         if made_by is not None and made_by.file.is_file():
             try:
@@ -78,9 +60,7 @@ def _is_about(error: LimpetError, id_: str | None) -> bool:
 
 def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:
     with stdout_for_data(), log_to_talk(), no_exit():
-        config = read_config(
-            made_by.file, made_by.given, made_by.trials, made_by.settings, goes_on=True
-        )
+        config = made_by.read(goes_on=True)
         place = run or config.run
         prepared = config.prepare()
         why = why_prepared(replace(prepared, run=place), id_)

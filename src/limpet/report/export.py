@@ -1,6 +1,7 @@
-"""How are the results of a run exported as a table?
+"""How are the results of a run exported?
 
-The columns are those of `EvaluationResult.to_dataframe`, with one row per item and trial.
+As a table with the columns of `EvaluationResult.to_dataframe` and one row per item and trial, or as
+the files of `nat eval`.
 """
 
 import csv
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
-from limpet.journal.files import CHUNK_BYTES, replace_file
+from limpet.journal.files import CHUNK_BYTES, make_directory, replace_file
+from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
 from limpet.run.results.evaluation_result import ItemResult, told_by
+from limpet.run.results.output_files import write_outputs
 
 _FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
@@ -143,19 +146,19 @@ def _copy_query(
     columns: Sequence[str], kinds: Sequence[str], longest: int, rows: Path, to: Path
 ) -> str:
     types = ", ".join(f"c{number}: '{kind}'" for number, kind in enumerate(kinds))
-    names = ", ".join(f"c{number} AS {_quoted(name)}" for number, name in enumerate(columns))
+    names = ", ".join(f"c{number} AS {_sql_name(name)}" for number, name in enumerate(columns))
     source = (
-        f"read_json({_text(rows)}, format='newline_delimited', columns={{{types}}}, "
+        f"read_json({_sql_string(rows)}, format='newline_delimited', columns={{{types}}}, "
         f"maximum_object_size={max(longest * 2, 2**24)})"
     )
-    return f"COPY (SELECT {names} FROM {source}) TO {_text(to)} (FORMAT parquet)"  # noqa: S608
+    return f"COPY (SELECT {names} FROM {source}) TO {_sql_string(to)} (FORMAT parquet)"  # noqa: S608
 
 
-def _quoted(name: str) -> str:
+def _sql_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _text(path: Path) -> str:
+def _sql_string(path: Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
@@ -163,3 +166,15 @@ def _chunks(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             yield chunk
+
+
+def nat_files(reader: RunReader) -> list[str]:
+    """Return the names of the files to write."""
+    return [f"{step}_output.json" for step in ("workflow", *reader.evaluators)] + ["summary.json"]
+
+
+def write_nat(reader: RunReader, directory: Path) -> None:
+    """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
+    make_directory(directory)
+    items, evaluators = reader.items(), reader.evaluators
+    write_outputs(Layout(directory), items, evaluators, reader.trials, reader.summary)

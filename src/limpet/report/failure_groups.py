@@ -6,14 +6,13 @@ from typing import Any
 
 from rich.text import Text
 
-from limpet.report.items import failures_of
+from limpet.report.items import traceback_lines
 from limpet.report.tables import Indented
 from limpet.run.executing.failure_kinds import alike
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import harmless, one_line
+from limpet.text import one_line
 
 _MOST_IDS = 5
-_MOST_TEXT = 20_000
 
 
 @dataclass(slots=True)
@@ -34,20 +33,24 @@ class FailureGroup:
 
 
 def grouped(items: Iterable[ItemResult], step: str | None = None) -> list[FailureGroup]:
-    """Group failures by cause, the most frequent first.
-
-    Args:
-        items: The items.
-        step: The only step to include; None for all.
-    """
+    """Group failures by cause, the most frequent first; None includes all steps."""
     groups: dict[tuple[str, str], FailureGroup] = {}
     for item in items:
-        for name, error in failures_of(item):
+        for name, error in _failures(item):
             if step is None or name == step:
                 common = alike(*(str(error.get(part, "")) for part in ("class", "type", "message")))
                 group = groups.setdefault((name, common), FailureGroup(name, error, common))
                 group.ids.append(item.id)
     return sorted(groups.values(), key=lambda group: -len(group.ids))
+
+
+def _failures(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if item.error is not None:
+        yield "workflow", item.error
+    yield from item.score_errors.items()
+    for step, error in item.redo.items():
+        if error is not None and item.error is None and step not in item.score_errors:
+            yield f"{step}, run again", error
 
 
 def group_lines(group: FailureGroup) -> Iterator[Any]:
@@ -62,8 +65,7 @@ def group_lines(group: FailureGroup) -> Iterator[Any]:
     named = f"for example {example}" if others else f"item {example}"
     named += f"; also {', '.join(others)}" if others else ""
     yield Indented(named + (f" and {more:,} more" if more else ""))
-    if error.get("traceback"):
-        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
+    yield from traceback_lines(error)
 
 
 def group_data(group: FailureGroup) -> dict[str, Any]:

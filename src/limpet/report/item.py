@@ -1,118 +1,110 @@
 """What is known about one item?"""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import RenderableType
 from rich.text import Text
 
 from limpet.journal.lines import Entry
-from limpet.report.items import item_data, shown, values_words
-from limpet.report.jsonl import json_line
+from limpet.report.items import error_words, item_data, traceback_lines, values_words
 from limpet.report.tables import Indented
-from limpet.report.times import moment
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import count, duration, in_full, moment, shown
 from limpet.run.executing.cells import ANSWER
 from limpet.run.reading.item_history import WholeItem
-from limpet.text import harmless, one_line
+from limpet.text import one_line
 
-_MOST_TEXT = 20_000
 _MOST_EVENTS = 50
 
 
-class ItemScreen:
-    """Everything about one item, with full texts."""
+def item_lines(whole: WholeItem) -> Iterator[RenderableType]:
+    """Yield everything about one item, in full."""
+    item = whole.item
+    yield Text(one_line(item.id), style="bold") + Text(f": {_in_short(whole)}", style="not bold")
+    for name, value in item.row.items():
+        if name != "id":
+            yield from _field(one_line(name), value)
+    if not item.row and item.input is not None:
+        yield from _field("input", item.input)
+    if item.error is not None:
+        yield from _field("error", item.error.get("message", ""))
+        yield from traceback_lines(item.error)
+    elif item.is_completed:
+        yield from _field("output", item.output, style="bold")
+    if item.trace:
+        yield Text("trace", style="cyan")
+        for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
+            yield Indented(f"{number}. {shown(event)}")
+        if len(item.trace) > _MOST_EVENTS:
+            yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
+    if item.metadata is not None:
+        yield from _field("metadata", item.metadata)
+    yield from _scores(whole)
+    yield from _attempts(whole)
+    yield from _earlier(whole)
 
-    def __init__(self, whole: WholeItem) -> None:
-        self._whole = whole
 
-    def __rich_console__(self, _: Console, __: ConsoleOptions) -> RenderResult:
-        whole, item = self._whole, self._whole.item
-        yield Text(one_line(item.id), style="bold") + Text(
-            f": {_in_short(whole)}", style="not bold"
+def _scores(whole: WholeItem) -> Iterator[RenderableType]:
+    for name, entry in whole.scores.items():
+        yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
+        for line in _why(entry.record):
+            yield Indented(line)
+    for name, error in whole.item.score_errors.items():
+        words = Text(f"failed, {error_words(error)}", style="yellow")
+        yield Text(f"{one_line(name)}: ", style="cyan") + words
+        yield from traceback_lines(error)
+
+
+def _attempts(whole: WholeItem) -> Iterator[RenderableType]:
+    if whole.failed_attempts:
+        yield Text("failed attempts", style="cyan")
+    for attempt in whole.failed_attempts:
+        when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
+        named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
+        error = f"{attempt.get('type', '')}: {attempt.get('message', '')}"
+        yield Indented(when + one_line(f"{named}  {attempt.get('class', '')}: {error}"))
+
+
+def _earlier(whole: WholeItem) -> Iterator[RenderableType]:
+    if whole.earlier:
+        yield Text("earlier answers, from other code or another row", style="cyan")
+    for earlier in whole.earlier:
+        when = moment(str(earlier.entry.facts.get("at", "")))
+        scores = ", ".join(
+            f"{one_line(name)} {values_words(entry.record)}"
+            for name, entry in earlier.scores.items()
         )
-        for name, value in item.row.items():
-            if name != "id":
-                yield from _field(one_line(name), value)
-        if not item.row and item.input is not None:
-            yield from _field("input", item.input)
-        if item.error is not None:
-            yield from _field("error", item.error.get("message", ""))
-            yield from _traceback(item.error)
-        elif item.is_completed:
-            yield from _field("output", item.output, style="bold")
-        if item.trace:
-            yield Text("trace", style="cyan")
-            for number, event in enumerate(item.trace[:_MOST_EVENTS], 1):
-                yield Indented(f"{number}. {shown(event)}")
-            if len(item.trace) > _MOST_EVENTS:
-                yield Indented(f"… and {len(item.trace) - _MOST_EVENTS:,} more")
-        if item.metadata is not None:
-            yield from _field("metadata", item.metadata)
-        yield from self._scores()
-        yield from self._attempts()
-        yield from self._earlier()
-
-    def _scores(self) -> Iterator[Any]:
-        for name, entry in self._whole.scores.items():
-            yield Text(f"{one_line(name)}: ", style="cyan") + Text(values_words(entry.record))
-            for line in _why(entry.record):
-                yield Indented(line)
-        for name, error in self._whole.item.score_errors.items():
-            words = f"failed, {error.get('class')}: {error.get('message')}"
-            yield Text(f"{one_line(name)}: ", style="cyan") + Text(one_line(words), style="yellow")
-            yield from _traceback(error)
-
-    def _attempts(self) -> Iterator[Any]:
-        attempts = self._whole.failed_attempts
-        if attempts:
-            yield Text("failed attempts", style="cyan")
-        for attempt in attempts:
-            when = f"{moment(str(attempt['at']))}  " if "at" in attempt else ""
-            named = " ".join(str(attempt.get(name, "")) for name in ("step", "attempt"))
-            what = f"{named}  {attempt.get('class', '')}"
-            yield Indented(f"{when}{one_line(what)}: {_message(attempt)}")
-
-    def _earlier(self) -> Iterator[Any]:
-        if self._whole.earlier:
-            yield Text("earlier answers, from other code or another row", style="cyan")
-        for earlier in self._whole.earlier:
-            when = moment(str(earlier.entry.facts.get("at", "")))
-            scores = ", ".join(
-                f"{one_line(name)} {values_words(entry.record)}"
-                for name, entry in earlier.scores.items()
-            )
-            answer = f"{when}  {shown(_answer(earlier.entry))}"
-            yield Indented(answer + (f"  ({scores})" if scores else ""))
+        answer = f"{when}  {shown(_answer(earlier.entry))}"
+        yield Indented(answer + (f"  ({scores})" if scores else ""))
 
 
 def _in_short(whole: WholeItem) -> str:
     item = whole.item
     parts = [item.status.words]
     parts += ["by an earlier version"] if item.version else []
-    parts += [f"to run again: {', '.join(map(one_line, item.redo))}"] if item.redo else []
-    parts += [f"under way: {', '.join(map(one_line, whole.in_flight))}"] if whole.in_flight else []
+    parts += _listed("to run again", item.redo)
+    parts += _listed("in flight", whole.in_flight)
     parts += [count(item.attempts, "attempt")] if item.attempts else []
     parts += [duration(item.seconds)] if item.seconds else []
-    parts += [by_class({name: int(n) for name, n in item.usage.items()})] if item.usage else []
+    parts += [f"{one_line(name)} {_amount(used)}" for name, used in item.usage.items()]
     parts += [moment(item.at)] if item.at else []
-    parts += [f"secrets masked in: {', '.join(map(one_line, item.masked))}"] if item.masked else []
-    parts += (
-        [f"seen masked by: {', '.join(map(one_line, saw))}"] if (saw := item.saw_masked) else []
-    )
+    parts += _listed("secrets masked in", item.masked)
+    parts += _listed("seen masked by", item.saw_masked)
     return " · ".join(parts)
 
 
-def _field(name: str, value: Any, style: str = "") -> Iterator[Any]:
-    text = value if isinstance(value, str) else json_line(value)
-    text = harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
+def _amount(used: float) -> str:
+    return f"{used:,}" if isinstance(used, int) else f"{used:,.4g}"
+
+
+def _listed(title: str, names: Iterable[str]) -> list[str]:
+    text = ", ".join(map(one_line, names))
+    return [f"{title}: {text}"] if text else []
+
+
+def _field(name: str, value: Any, style: str = "") -> Iterator[RenderableType]:
     yield Text(name, style="cyan")
-    yield Indented(text, style)
-
-
-def _traceback(error: Mapping[str, Any]) -> Iterator[Any]:
-    if error.get("traceback"):
-        yield Indented(harmless(str(error["traceback"])[:_MOST_TEXT]), "dim")
+    yield Indented(in_full(value), style)
 
 
 def _why(record: Mapping[str, Any]) -> Iterator[str]:
@@ -121,19 +113,12 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
         for name in ("reasoning", "metadata"):
             if score.get(name):
                 label = " ".join(filter(None, (one_line(part), name)))
-                text = score[name] if isinstance(score[name], str) else json_line(score[name])
-                yield f"{label}: {harmless(text[:_MOST_TEXT])}"
-
-
-def _message(attempt: Mapping[str, Any]) -> str:
-    return one_line(f"{attempt.get('type', '')}: {attempt.get('message', '')}")
+                yield f"{label}: {in_full(score[name])}"
 
 
 def _answer(entry: Entry) -> Any:
     record = entry.record
-    if not isinstance(record, Mapping):
-        return record
-    return record[ANSWER] if ANSWER in record else record.get("output")
+    return record.get(ANSWER, record.get("output")) if isinstance(record, Mapping) else record
 
 
 def whole_data(whole: WholeItem) -> dict[str, Any]:

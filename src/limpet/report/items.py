@@ -6,25 +6,17 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.jsonl import json_line
-from limpet.report.tables import cell, plain_table
-from limpet.report.words import mean
+from limpet.report.tables import Indented, cell, plain_table
+from limpet.report.words import in_full, mean, shown
 from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
 from limpet.text import one_line
-
-
-def shown(value: Any) -> str:
-    """Return any value on one line, without control characters."""
-    if value is None:
-        return ""
-    return one_line(value if isinstance(value, str) else json_line(value))
 
 
 def items_table(items: Sequence[ItemResult], evaluators: Sequence[str]) -> Table:
     """Return a table of items with input, output and each evaluator's score."""
     table = plain_table("id", "input", "output", *evaluators, numbers=evaluators)
     for item in items:
-        scores = [cell(score_words(item, name)) for name in evaluators]
+        scores = [cell(_score_words(item, name)) for name in evaluators]
         table.add_row(cell(one_line(item.id)), cell(shown(item.input)), _output(item), *scores)
     return table
 
@@ -33,19 +25,20 @@ def scores_table(items: Sequence[ItemResult], evaluator: str) -> Table:
     """Return a table of items with one evaluator's score and reason."""
     table = plain_table("id", "output", evaluator, "reason", numbers=[evaluator])
     for item in items:
-        cells = [cell(score_words(item, evaluator)), cell(reason_of(item, evaluator))]
+        cells = [cell(_score_words(item, evaluator)), cell(_reason(item, evaluator))]
         table.add_row(cell(one_line(item.id)), _output(item), *cells)
     return table
 
 
-def failures_of(item: ItemResult) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the steps that failed for an item, with their errors."""
-    if item.error is not None:
-        yield "workflow", item.error
-    yield from item.score_errors.items()
-    for step, error in item.redo.items():
-        if error is not None and item.error is None and step not in item.score_errors:
-            yield f"{step}, run again", error
+def traceback_lines(error: Mapping[str, Any]) -> Iterator[Indented]:
+    """Yield the traceback of a failure, if it has one."""
+    if error.get("traceback"):
+        yield Indented(in_full(error["traceback"]), "dim")
+
+
+def error_words(error: Mapping[str, Any]) -> str:
+    """Return a failure in a few words: `timeout: no answer within 10 s`."""
+    return one_line(f"{error.get('class')}: {error.get('message')}")
 
 
 def _output(item: ItemResult) -> Text:
@@ -53,11 +46,10 @@ def _output(item: ItemResult) -> Text:
         return cell(shown(item.output))
     if item.error is None:
         return cell(item.status.words, style="dim")
-    message = one_line(f"{item.error.get('class')}: {item.error.get('message')}")
-    return cell(f"failed, {message}", style="yellow")
+    return cell(f"failed, {error_words(item.error)}", style="yellow")
 
 
-def score_words(item: ItemResult, evaluator: str) -> str:
+def _score_words(item: ItemResult, evaluator: str) -> str:
     """Return an evaluator's score of an item in a few words; a dash if there is none."""
     if evaluator in item.score_errors:
         return "failed"
@@ -81,13 +73,12 @@ def _number(value: Any) -> str:
     return mean(value) if isinstance(value, (int, float)) else shown(value) or "–"
 
 
-def reason_of(item: ItemResult, evaluator: str) -> str:
+def _reason(item: ItemResult, evaluator: str) -> str:
     """Return why an item has its score, or why it has none."""
     error = item.score_errors.get(evaluator)
     if error is not None:
-        return one_line(f"{error.get('class')}: {error.get('message')}")
-    reason = item.scores.get(evaluator, {}).get("reasoning")
-    return shown(reason) if reason else ""
+        return error_words(error)
+    return shown(item.scores.get(evaluator, {}).get("reasoning"))
 
 
 def lowest(item: ItemResult, evaluator: str) -> float | None:

@@ -56,7 +56,7 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
         cells: list[RenderableType] = [Text(one_line(step.name))]
         if width >= _ROOMY:
             cells.append(bar(step))
-        cells.append(Text(f"{step.kept + step.done:,}/{step.total:,}"))
+        cells.append(Text(done_of(step)))
         if width >= _TIGHT:
             cells.append(Text(f"{rate_of(step)}/s" if rate_of(step) else ""))
         if width >= _ROOMY:
@@ -67,6 +67,11 @@ def _steps(snapshot: Snapshot, steps: Sequence[StepSnapshot], width: int) -> Tab
             cells.append(Text(pace, style="dim"))
         table.add_row(*cells)
     return table
+
+
+def done_of(step: StepSnapshot) -> str:
+    """Return how many cells of a step are done, of how many: `20/60`."""
+    return f"{step.kept + step.done:,}/{step.total:,}"
 
 
 def bar(step: StepSnapshot, width: int | None = None) -> ProgressBar:
@@ -84,25 +89,25 @@ def rate_of(step: StepSnapshot) -> str:
     return f"{step.rate:,.0f}" if step.rate >= 10 else f"{step.rate:.2g}"  # noqa: PLR2004
 
 
-def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
-    """Return remarks on a snapshot, a line each.
-
-    Args:
-        snapshot: The state of the run.
-        tell_flight: Whether to include the number of calls in flight.
-    """
-    retries = sum(step.retries for step in snapshot.steps)
-    said = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
-    said += [count(retries, "retry", "retries")] if retries else []
+def failures(snapshot: Snapshot) -> list[str]:
+    """Return the failures of each step by class."""
     failed = [step for step in snapshot.steps if step.failed]
-    said += [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+    return [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+
+
+def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
+    """Return remarks on a snapshot, a line each; with `tell_flight`, also the calls in flight."""
+    retries = sum(step.retries for step in snapshot.steps)
+    parts = [f"{snapshot.in_flight:,} in flight"] if tell_flight and snapshot.in_flight else []
+    parts += [count(retries, "retry", "retries")] if retries else []
+    parts += failures(snapshot)
     tokens = sum(step.tokens.get("total_tokens", 0) for step in snapshot.steps)
-    said += [count(tokens, "token")] if tokens else []
-    said.append(f"{duration(snapshot.seconds)} so far")
+    parts += [count(tokens, "token")] if tokens else []
+    parts.append(f"{duration(snapshot.seconds)} so far")
     left_s = snapshot.left_s
     if left_s and not snapshot.stopping:
-        said.append(f"about {duration(left_s)} left")
-    lines = [" · ".join(said)]
+        parts.append(f"about {duration(left_s)} left")
+    lines = [" · ".join(parts)]
     oldest = max(
         (call for step in snapshot.steps for call in step.in_flight),
         key=lambda call: call.seconds,
@@ -118,14 +123,11 @@ def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
 
 def progress_line(snapshot: Snapshot) -> str:
     """Return a snapshot in one line, for a log."""
-    steps = [
-        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
-    ]
-    said = [", ".join(steps)]
+    parts = [", ".join(f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps)]
     first = snapshot.steps[0] if snapshot.steps else None
     if first is not None and first.pace and first.left:
-        said.append(first.pace)
-    return " · ".join([*said, *notes(snapshot, tell_flight=True)])
+        parts.append(first.pace)
+    return " · ".join([*parts, *notes(snapshot, tell_flight=True)])
 
 
 def as_data(snapshot: Snapshot) -> dict[str, Any]:

@@ -2,45 +2,30 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.table import Table
 
 from limpet.errors import LimpetError
 from limpet.journal.files import read_whole
 from limpet.report.tables import cell, plain_table
-from limpet.report.times import ago
-from limpet.report.words import by_current, mean
+from limpet.report.words import ago, by_current, mean
 from limpet.run.reading import RunReader
 from limpet.text import one_line
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """A run in one line.
+class RunLine(NamedTuple):
+    """A run in one line."""
 
-    Attributes:
-        path: Where it is.
-        state: Its state.
-        done: How many items have an answer.
-        total: How many items there are.
-        failed: How many cells failed, over all steps.
-        means: Each evaluator's mean when a session last ended.
-        by_current_version: How many answers are by the current workflow, and of how many; None if
-            all are by one version.
-        last_at: When it was last active; empty if unknown.
-    """
-
-    path: Path
+    run: str
     state: str
-    done: int
-    total: int
-    failed: int
-    means: Mapping[str, float | None]
-    last_at: str
-    by_current_version: tuple[int, int] | None = None
+    done: int = 0  # items with an answer
+    total: int = 0
+    failed: int = 0  # cells of all steps
+    means: Mapping[str, float | None] = {}  # when a session last ended
+    by_current_version: tuple[int, int] | None = None  # and of how many; None if there is only one
+    last_at: str | None = None
 
 
 def line_of(path: Path) -> RunLine:
@@ -48,20 +33,19 @@ def line_of(path: Path) -> RunLine:
     try:
         with RunReader(path) as reader:
             steps = reader.counts.steps
-            failed = sum(sum(step.failed.values()) for step in steps)
             done, total = (steps[0].kept + steps[0].done, steps[0].total) if steps else (0, 0)
             return RunLine(
-                path,
+                str(path),
                 reader.state,
                 done,
                 total,
-                failed,
+                sum(sum(step.failed.values()) for step in steps),
                 _means(reader),
-                reader.last_at,
                 reader.by_current_version,
+                reader.last_at or None,
             )
     except (OSError, LimpetError, ValueError, TypeError, LookupError, AttributeError):
-        return RunLine(path, "unreadable", 0, 0, 0, {}, "")
+        return RunLine(str(path), "unreadable")
 
 
 def _means(reader: RunReader) -> dict[str, float | None]:
@@ -84,21 +68,13 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
         means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
         if line.by_current_version is not None:
             means = f"{means} ({by_current(*line.by_current_version)})".strip()
-        cells = [one_line(str(line.path)), line.state, f"{line.done:,}/{line.total:,}"]
+        cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
         cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []
-        table.add_row(*map(cell, (*cells, means, ago(line.last_at))))
+        table.add_row(*map(cell, (*cells, means, ago(line.last_at or ""))))
     return table
 
 
 def line_data(line: RunLine) -> dict[str, Any]:
     """Return a run as JSON data."""
-    return {
-        "run": str(line.path),
-        "state": line.state,
-        "done": line.done,
-        "total": line.total,
-        "failed": line.failed,
-        "means": dict(line.means),
-        "by_current_version": line.by_current_version and line.by_current_version[0],
-        "last_at": line.last_at or None,
-    }
+    current = line.by_current_version
+    return line._asdict() | {"by_current_version": current and current[0]}

@@ -8,11 +8,10 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from limpet.journal.event_log import Started
-from limpet.report.progress import as_data, bar, rate_of
+from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
-from limpet.report.times import ago, moment
-from limpet.report.words import by_class, by_current, count, duration
+from limpet.report.words import ago, by_current, count, duration, moment
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
@@ -33,21 +32,16 @@ class StatusScreen:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         reader, state = self._reader, self._reader.state
+        failed = sum(sum(step.failed.values()) for step in self._snapshot.steps)
+        words = f"{state}, {failed:,} failed" if failed else state
         title = Text(f"{one_line(str(reader.path))}: ", style="bold")
-        yield title + Text(state_words(reader, self._snapshot), style=_STYLES[state])
+        yield title + Text(words, style=_STYLES[state])
         yield Text("")
         with_bar = console.is_terminal and options.max_width >= _ROOMY
         yield _steps(self._snapshot, with_bar=with_bar)
         yield Text("")
         for line in _lines(reader, self._snapshot, self._cut_off):
             yield Text(line)
-
-
-def state_words(reader: RunReader, snapshot: Snapshot) -> str:
-    """Return the state of a run in a few words."""
-    failed = sum(sum(step.failed.values()) for step in snapshot.steps)
-    state = reader.state
-    return f"{state}, {failed:,} failed" if failed else state
 
 
 def _steps(snapshot: Snapshot, *, with_bar: bool) -> Any:
@@ -63,9 +57,8 @@ def _steps(snapshot: Snapshot, *, with_bar: bool) -> Any:
     table = plain_table(*names, *shown, fixed=[""], numbers=["done", *shown])
     for number, step in enumerate(steps):
         drawn = [bar(step, width=20)] if with_bar else []
-        done = f"{step.kept + step.done:,}/{step.total:,}"
         cells = [column[number] for column in shown.values()]
-        table.add_row(cell(one_line(step.name)), *drawn, done, *cells)
+        table.add_row(cell(one_line(step.name)), *drawn, done_of(step), *cells)
     return table
 
 
@@ -74,9 +67,8 @@ def _some(number: int) -> str:
 
 
 def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Iterator[str]:
+    yield from failures(snapshot)
     for step in snapshot.steps:
-        if step.failed:
-            yield f"{one_line(step.name)} failed: {by_class(step.failed)}"
         if step.pace and step.left:
             yield f"{one_line(step.name)} pace: {one_line(step.pace)}"
         yield from _oldest(step)
@@ -153,15 +145,8 @@ def _next_step(reader: RunReader, snapshot: Snapshot) -> str:
 
 def status_line(reader: RunReader, snapshot: Snapshot) -> str:
     """Return a run in one line, for a log. It changes only when something happens."""
-    steps = [
-        f"{one_line(step.name)} {step.kept + step.done:,}/{step.total:,}" for step in snapshot.steps
-    ]
-    parts = [f"{reader.state}: {', '.join(steps)}"]
-    parts += [
-        f"{one_line(step.name)} failed: {by_class(step.failed)}"
-        for step in snapshot.steps
-        if step.failed
-    ]
+    steps = [f"{one_line(step.name)} {done_of(step)}" for step in snapshot.steps]
+    parts = [f"{reader.state}: {', '.join(steps)}", *failures(snapshot)]
     parts += [f"{snapshot.in_flight:,} in flight"] if snapshot.in_flight else []
     return " · ".join(parts)
 

@@ -40,12 +40,11 @@ def _counts(numbers: Mapping[str, Any], asked: int) -> dict[str, str]:
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run:,}" if not_run else "",
         "mean": "",
-        "note": note_of(numbers),
+        "note": _note(numbers),
     }
 
 
-def note_of(numbers: Mapping[str, Any]) -> str:
-    """Return a note on a step's numbers, or an empty string."""
+def _note(numbers: Mapping[str, Any]) -> str:
     notes = []
     if "by_current_version" in numbers:
         notes.append(by_current(numbers["by_current_version"], numbers["completed"]))

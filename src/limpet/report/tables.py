@@ -5,27 +5,24 @@ import os
 import sys
 from collections.abc import Iterable
 from textwrap import indent
+from typing import Any
 
+import click
 from rich import box
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from limpet.report.terminal import data
+from limpet.report.words import json_line
 
 _WIDE = 2_000
 """In a pipe, nothing is cut."""
 
 
 def plain_table(*columns: str, fixed: Iterable[str] = (), numbers: Iterable[str] = ()) -> Table:
-    """Return an empty table.
-
-    Args:
-        columns: The names of the columns.
-        fixed: The columns that keep their width when space is short.
-        numbers: The columns that are right-aligned and keep their width.
-    """
+    """Return an empty table; `fixed` and `numbers` keep their width, numbers are right-aligned."""
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1, 0, 0),
         header_style="bold",
@@ -60,15 +57,21 @@ class Indented:
             yield Text(indent(self._text, "  "), no_wrap=True, overflow="ignore")
 
 
-def put(renderable: RenderableType) -> None:
+def put(*renderables: RenderableType) -> None:
     """Print to stdout: as wide as the terminal, or as wide as needed without one."""
     console = data()
     if console.is_terminal:
-        console.print(renderable, soft_wrap=False)
+        console.print(Group(*renderables), soft_wrap=False)
         return
     # Without a terminal, the console of stdout is always 80 wide.
     text = io.StringIO()
     width = console.width if "COLUMNS" in os.environ else _WIDE
-    Console(file=text, width=width, highlight=False, markup=False, emoji=False).print(renderable)
+    plain = Console(file=text, width=width, highlight=False, markup=False, emoji=False)
+    plain.print(Group(*renderables))
     for line in text.getvalue().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def put_json(value: Any) -> None:
+    """Print one line of JSON to stdout."""
+    click.echo(json_line(value))

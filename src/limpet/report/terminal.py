@@ -10,6 +10,7 @@ run.
 
 import contextlib
 import functools
+import logging
 import os
 import sys
 import threading
@@ -17,6 +18,10 @@ from collections.abc import Iterator
 from typing import Any, TextIO, cast
 
 from rich.console import Console
+from rich.text import Text
+
+from limpet.secrets.masking import by_environment
+from limpet.text import harmless
 
 
 class _IgnoringErrors:
@@ -74,6 +79,17 @@ def talk() -> Console:
     )
 
 
+def say(line: str, style: str = "", *, wrap: bool = True) -> None:
+    """Print a line to stderr.
+
+    Args:
+        line: The line; control characters are taken out.
+        style: A style of rich.
+        wrap: Whether to break it between words on a narrow terminal.
+    """
+    talk().print(Text(harmless(line), style=style), soft_wrap=None if wrap else True)
+
+
 @functools.cache
 def data() -> Console:
     """Return the console on stdout, for results."""
@@ -104,3 +120,29 @@ def stdout_for_data() -> Iterator[TextIO]:
             with contextlib.suppress(OSError):  # user code may have closed it
                 os.dup2(saved, 1)
                 os.close(saved)
+
+
+class _TalkHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # Through the console, which redraws the live table below it.
+        text = by_environment().certain.text(self.format(record))  # it may hold a traceback
+        say(text, "red" if record.levelno >= logging.ERROR else "yellow")
+
+
+@contextlib.contextmanager
+def log_to_talk() -> Iterator[None]:
+    """Print the library's warnings to stderr, but no retries or failures of single items."""
+    handler, logger = _TalkHandler(logging.WARNING), logging.getLogger("limpet")
+    # The table counts failed items and failures.jsonl lists them: a thousand of them must not
+    # scroll everything else away.
+    executors = logging.getLogger("limpet.executors")
+    level, propagate = executors.level, logger.propagate
+    executors.setLevel(logging.ERROR)
+    logger.propagate = False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        executors.setLevel(level)
+        logger.propagate = propagate

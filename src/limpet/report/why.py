@@ -10,8 +10,7 @@ from rich.text import Text
 from limpet.fingerprints.explaining.differences import Difference
 from limpet.fingerprints.explaining.shown import Shown
 from limpet.fingerprints.identity import in_words, own_name
-from limpet.report.times import moment
-from limpet.report.words import count
+from limpet.report.words import count, moment
 from limpet.run.planning.explanation import heading
 from limpet.run.planning.item_story import ItemStory
 from limpet.run.planning.why import StepWhy, Why
@@ -38,13 +37,7 @@ _VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:
-    """Yield the explanation line by line.
-
-    Args:
-        why: The explanation.
-        shown: The run's path, for the title.
-        everything: Whether to list what a step covers instead of counting it.
-    """
+    """Yield the explanation line by line; `everything` lists what is otherwise counted."""
     how = (
         "compared with the current code" if why.looked else "records on disk only, without the code"
     )

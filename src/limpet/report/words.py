@@ -1,10 +1,17 @@
-"""How are numbers shown to a person?"""
+"""How are numbers, times and values written on one line?"""
 
+import json
+import time
 from collections.abc import Mapping
+from typing import Any
 
-from limpet.text import one_line
+from limpet.json_values import encode
+from limpet.run.reading.progress import age_s, seconds_of
+from limpet.text import harmless, one_line
 
-_MINUTE, _HOUR = 60, 3600
+_MOST_TEXT = 20_000
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_AGES = ((90, 1, "s"), (90 * _MINUTE, _MINUTE, "min"), (36 * _HOUR, _HOUR, "h"))
 
 
 def duration(seconds: float) -> str:
@@ -38,3 +45,46 @@ def mean(value: float | None) -> str:
 def by_current(current: int, of: int) -> str:
     """Return how many results are by the current version: `11 of 240 by the current version`."""
     return f"{current:,} of {of:,} by the current version"
+
+
+def moment(text: str) -> str:
+    """Return a timestamp in local time: `2026-11-14 10:00:00`; a dash if there is none."""
+    at = seconds_of(text)
+    return "–" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def ago(text: str) -> str:
+    """Return how long ago a time was: `12 min ago`; a dash if unknown."""
+    seconds = age_s(text)
+    if seconds is None:
+        return "–"
+    for most, unit_s, name in _AGES:
+        if seconds < most:
+            return f"{seconds / unit_s:.0f} {name} ago"
+    return f"{seconds / _DAY:.0f} days ago"
+
+
+def shown(value: Any) -> str:
+    """Return any value on one line, without control characters."""
+    if value is None:
+        return ""
+    return one_line(value if isinstance(value, str) else json_line(value))
+
+
+def in_full(value: Any) -> str:
+    """Return any value without control characters; only a very long one is cut."""
+    text = value if isinstance(value, str) else json_line(value)
+    return harmless(text[:_MOST_TEXT]) + ("…" if len(text) > _MOST_TEXT else "")
+
+
+def json_line(value: Any) -> str:
+    """Return a value as one line of JSON, with control characters escaped."""
+    return escaped(encode(value)[0].decode())
+
+
+def escaped(text: str) -> str:
+    """Return one line of JSON with all control characters escaped."""
+    if text.isprintable():
+        return text
+    # Outside its strings, one line of JSON has only printable characters.
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)

@@ -5,9 +5,9 @@ import threading
 import pytest
 
 import limpet
-from limpet.report.live import LineView
 from limpet.report.progress import ProgressTable, progress_line
 from limpet.report.terminal import Console
+from limpet.report.views import LineView
 from limpet.report.words import by_class, count, duration
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.progress.snapshot import Snapshot, StepSnapshot

@@ -1,7 +1,6 @@
-"""Which command resumes a run?
+"""How is the typed command shown, to resume a run?
 
-A run ends by printing that command, which may end up in a CI log or a shell history. So secrets are
-masked in it.
+It may end up in a CI log or a shell history. So secrets are masked in it.
 """
 
 import shlex
@@ -76,28 +75,19 @@ def _shown(name: str, values: list[str]) -> list[str]:
         return [_header(header) for header in values]
     if name == "--set":
         return [_setting(setting) for setting in values]
-    return (
-        [_setting(values[0]), *(_value(values[0], value) for value in values[1:])] if values else []
-    )
+    path = values[0] if values else ""
+    return [*map(_setting, values[:1]), *(shown_value(path, value, _mask) for value in values[1:])]
 
 
 def _header(text: str) -> str:
-    header, sign, value = text.partition(":")
-    return f"{header}: {_hidden(value.strip())}" if sign else _hidden(text)
+    name, sign, value = text.partition(":")
+    # A `${VARIABLE}` stays readable.
+    return f"{name}: {hidden(value.strip(), _mask)}" if sign else hidden(text, _mask)
 
 
 def _setting(text: str) -> str:
     path, sign, value = text.partition("=")
-    return f"{path}={_value(path, value)}" if sign else path
-
-
-def _value(path: str, value: str) -> str:
-    return shown_value(path, value, _mask)
-
-
-def _hidden(value: str) -> str:
-    """Mask a value; a `${VARIABLE}` stays readable."""
-    return hidden(value, _mask)
+    return f"{path}={shown_value(path, value, _mask)}" if sign else path
 
 
 def _mask(_: str) -> str:

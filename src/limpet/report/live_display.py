@@ -1,22 +1,27 @@
-"""How is a live picture redrawn on a terminal while other threads print?
+"""How is something redrawn on a terminal while other threads print?
 
-Printing erases the picture, prints, and redraws it below. Rich computes what to erase first and
+Printing erases the display, prints, and redraws it below. Rich computes what to erase first and
 writes later: if another thread draws in between, old rows stay on the screen. So one thread draws,
 and drawing and printing share a lock.
 """
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from limpet.report.terminal import talk, talking
+from limpet.report.words import duration
 
 _FRAMES_PER_S = 5
+_SHOW_AFTER_S = 1.0
 
 
-class Picture:
+class LiveDisplay:
     """Something redrawn a few times a second, and erased in the end.
 
     Args:
@@ -35,7 +40,7 @@ class Picture:
             redirect_stderr=redirect,
         )
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._draw, name="limpet-picture", daemon=True)
+        self._thread = threading.Thread(target=self._draw, name="limpet-display", daemon=True)
 
     def begin(self) -> None:
         """Start drawing."""
@@ -55,3 +60,31 @@ class Picture:
         while not self._over.wait(1 / _FRAMES_PER_S):
             with talking:
                 self._live.refresh()
+
+
+class Waiting:
+    """A line that says what a command is doing, once that takes longer than a second."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._began = time.monotonic()
+
+    def __call__(self) -> RenderableType:
+        seconds = time.monotonic() - self._began
+        if seconds < _SHOW_AFTER_S:
+            return Group()  # not even an empty line
+        return Text(f"{self._what} … {duration(seconds)}", "dim", no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def busy(what: str) -> Iterator[None]:
+    """Show what a command is doing on a terminal, while it lasts."""
+    if not talk().is_terminal:
+        yield
+        return
+    display = LiveDisplay(Waiting(what), redirect=False)  # stdout is data
+    display.begin()
+    try:
+        yield
+    finally:
+        display.end()

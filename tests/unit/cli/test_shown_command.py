@@ -2,7 +2,7 @@
 
 import pytest
 
-from limpet.cli.again import without_secrets
+from limpet.cli.shown_command import without_secrets
 
 
 @pytest.mark.parametrize(

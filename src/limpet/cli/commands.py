@@ -1,0 +1,262 @@
+"""Which commands exist, and which arguments and options do they take?
+
+A command's module is imported only when the command runs, so that `--help` is fast. Its `command`
+function takes the values and returns the exit code:
+
+0 all cells are done; 1 finished with failures, or below `--fail-under`; 2 bad usage or
+configuration; 3 stopped early, and can be resumed; 130 and 143 on a signal.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from limpet.cli.endings import ReaderGoneError
+from limpet.cli.nat_flags import WithNatFlags, endpoint_flags, identity_flags, other_nat_flags
+from limpet.text import did_you_mean
+
+# Commands that people try, and what does it instead.
+_INSTEAD = {
+    "plan": "limpet run --plan",
+    "redo": "limpet run --redo",
+    "keep": "limpet run --keep",
+    "resume": "limpet run",
+    "diff": "limpet why",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, _ctx: click.Context) -> list[str]:
+        return list(self.commands)  # as declared, not sorted
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands:
+            meant = _INSTEAD.get(cmd_name)
+            near = f"; did you mean: {meant}" if meant else did_you_mean(cmd_name, self.commands)
+            ctx.fail(f"unknown command {cmd_name!r}{near}")
+        return self.commands[cmd_name]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGoneError from error
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.version_option(package_name="limpet")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Run evaluations of LLM workflows, and never lose a finished result.
+
+    Start with: limpet init first && cd first && limpet run eval.yml
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def _call(module: str, given: dict[str, Any]) -> int:
+    code: int = import_module(f"limpet.cli.{module}").command(**given)
+    return code
+
+
+def _complete_run(_: click.Context, __: click.Parameter, text: str) -> list[str]:
+    names: list[str] = import_module("limpet.run.reading.find_run").complete_run(text)
+    return names
+
+
+# An option fits on two lines.
+# fmt: off
+_RUN = click.argument("run", required=False, shell_complete=_complete_run)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
+_SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
+                    help="Override a value of the file; may be repeated.")
+_COUNT = click.IntRange(min=1)
+_PATH = click.Path(path_type=Path)
+
+
+@cli.command("init")
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=Path())
+def _init(**given: Any) -> int:
+    """Create a small working example.
+
+    It is created in DIRECTORY (default: here), and needs no network and no key.
+    """
+    return _call("init", given)
+
+
+@cli.command("run", cls=WithNatFlags)
+@click.argument("file", type=_PATH, default=Path("eval.yml"))
+@click.option("--plan", "only_plan", is_flag=True, help="Show what would run, and stop.")
+@click.option("--redo", is_flag=True, help="Run the workflow again for every item.")
+@click.option("--redo-step", "redo_steps", multiple=True, metavar="NAME",
+              help="Run this step again: workflow or an evaluator; may be repeated.")
+@click.option("--redo-item", "redo_items", multiple=True, metavar="ID",
+              help="Run only this item again; may be repeated.")
+@click.option("--keep", is_flag=True, help="Keep the existing answers of a changed workflow.")
+@click.option("--retry-failed/--no-retry-failed", default=True, show_default=True,
+              help="Retry what failed in earlier sessions.")
+@click.option("--early-stop/--no-early-stop", default=None,
+              help="Stop if the first items all fail the same way.  [default: early-stop]")
+@click.option("--limit", type=_COUNT, metavar="N",
+              help="Run only the first N rows in this session.")
+@click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")
+@_SET
+@click.option("--quiet", is_flag=True, help="Print only errors.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
+@click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",
+              help="Exit with 1 if an evaluator's mean is lower; may be repeated.")
+@click.option("--config-file", type=_PATH, hidden=True)
+@endpoint_flags
+@identity_flags
+@other_nat_flags
+def _run(**given: Any) -> int:
+    """Run an evaluation, or resume it.
+
+    FILE describes it: an eval.yml or a NeMo Agent Toolkit configuration. Finished results are kept,
+    only missing ones run, and an edit reruns only what it affects. Ctrl-C stops after the calls in
+    flight; press it again to stop at once.
+    """
+    return _call("run", given)
+
+
+@cli.command("import", cls=WithNatFlags)
+@click.argument("file", type=_PATH)
+@click.option("--into", type=_PATH, default=Path("eval.yml"), show_default=True, metavar="CONFIG",
+              help="The file that describes the run.")
+@click.option("--trials", "--reps", "trials", type=_COUNT, metavar="N",
+              help="The run has N trials of each item.")
+@_SET
+@_JSON
+@endpoint_flags
+@identity_flags
+def _import(**given: Any) -> int:
+    """Import answers from a workflow_output.json.
+
+    FILE was written by nat eval or by Limpet. A row is imported if it holds an answer and the
+    dataset has an item with the same id and input. Imported answers count as answers of the current
+    workflow: limpet run continues from there.
+    """
+    return _call("importing", given)
+
+
+@cli.command("status")
+@_RUN
+@click.option("--watch", is_flag=True, help="Refresh every second while it is running.")
+@_JSON
+def _status(**given: Any) -> int:
+    """Show how far a run is.
+
+    Only its files are read. Default RUN: the run in this directory, or else the latest in ./runs.
+    """
+    return _call("status", given)
+
+
+@cli.command("show")
+@_RUN
+@click.option("--failed", is_flag=True, help="Show failures, grouped by cause.")
+@click.option("--item", "id_", metavar="ID", help="Show everything about one item.")
+@click.option("--evaluator", metavar="NAME", help="Show one evaluator's scores and reasons.")
+@click.option("--below", type=float, metavar="X", help="Show only items that scored below X.")
+@click.option("--limit", type=_COUNT, metavar="N",
+              help="Show at most N items or groups. Default on a terminal: 20.")
+@click.option("--json", "as_json", is_flag=True,
+              help="Print one JSON object per item or group to stdout.")
+def _show(**given: Any) -> int:
+    """Show the items of a run, even while it is running.
+
+    Default RUN: the run in this directory, or else the latest in ./runs.
+    """
+    return _call("show", given)
+
+
+@cli.command("why")
+@_RUN
+@click.option("--item", "id_", metavar="ID", help="Explain why this item runs again or is kept.")
+@click.option("--all", "everything", is_flag=True, help="List everything each step depends on.")
+@_JSON
+def _why(**given: Any) -> int:
+    """Explain what a run's steps depend on, and what changed.
+
+    RUN is a run, or the file that describes it. If the run came from a file that still exists, the
+    current code is imported and compared; nothing else runs, and nothing is written. If it came
+    from a script, the records on disk are compared.
+
+    Default RUN: the run in this directory, or else the latest in ./runs.
+    """
+    return _call("why", given)
+
+
+@cli.command("list")
+@click.argument("directory", type=_PATH, default=Path("runs"), metavar="[DIR]")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run to stdout.")
+def _list(**given: Any) -> int:
+    """List the runs in a directory, the most recent first.
+
+    Default DIR: ./runs.
+    """
+    return _call("list", given)
+
+
+@cli.command("export")
+@_RUN
+@click.option("--to", "form", type=click.Choice(["csv", "jsonl", "parquet", "nat"]), required=True,
+              help="The format.")
+@click.option("--output", type=_PATH, metavar="PATH",
+              help="The file to write, or the directory for nat. Default: stdout.")
+@click.option("--force", is_flag=True, help="Overwrite existing files.")
+def _export(**given: Any) -> int:
+    """Export the results of a run as a table.
+
+    It has one row per item and trial. Default RUN: the run in this directory, or else the latest in
+    ./runs.
+    """
+    return _call("export", given)
+
+
+@cli.command("verify")
+@_RUN
+@_JSON
+def _verify(**given: Any) -> int:
+    """Check the files of a run, without changing them.
+
+    Every line is read. Exits with 1 if something is wrong. Default RUN: the run in this directory,
+    or else the latest in ./runs.
+    """
+    return _call("verify", given)
+
+
+@cli.command("repair")
+@click.argument("run", shell_complete=_complete_run)
+@_JSON
+def _repair(**given: Any) -> int:
+    """Repair the files of a run, keeping a backup.
+
+    A torn last line is cut off, a missing line end is restored, and the indexes are rebuilt. Bad
+    lines of a column stay in place: they are ignored, and the next run does their cells again. No
+    valid record is changed. A copy of each changed file is kept in the run's torn/ directory.
+    """
+    return _call("repair", given)
+
+
+@cli.command("schema")
+def _schema(**given: Any) -> int:
+    """Print the JSON schema of eval.yml, for editors.
+
+    With a YAML language server, write it to a file:
+
+    \b
+        limpet schema > eval.schema.json
+
+    and make this the first line of eval.yml:
+
+    \b
+        # yaml-language-server: $schema=eval.schema.json
+    """  # noqa: D301 - click keeps the lines of a paragraph after \b
+    return _call("schema", given)

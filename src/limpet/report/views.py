@@ -1,0 +1,206 @@
+"""How does a person or a program watch a run?
+
+Each view is a tally that shows what it counts: a live table on a terminal, a line per minute in a
+log, one JSON object per event, or nothing.
+"""
+
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from queue import Empty, SimpleQueue
+from typing import Any, Self, TextIO
+
+from rich.console import Group, RenderableType
+
+from limpet.errors import EarlyStopError, InterruptedRunError, LimpetError
+from limpet.executors.dispatch import STOP_GRACE_S
+from limpet.report.live_display import LiveDisplay, Waiting
+from limpet.report.progress import ProgressTable, as_data, progress_line
+from limpet.report.terminal import say
+from limpet.report.words import count, json_line
+from limpet.run.planning.plan import Plan
+from limpet.run.progress.tally import Tally
+from limpet.run.run_file import WORKFLOW
+from limpet.secrets.masking import by_environment
+from limpet.text import text_of
+from limpet.types import Cell, CellStatus, Outcome
+
+
+def reason_words(reason: Exception, hint: str | None = None) -> str:
+    """Return why a run stops, without secrets, and a hint: by default, the error's own."""
+    if hint is None and isinstance(reason, LimpetError):
+        hint = reason.hint
+    safe = by_environment().certain.text(text_of(reason))
+    return f"{safe}; {hint}" if hint else safe
+
+
+class View(Tally):
+    """Shows nothing; the base of all views."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Clean up the terminal. May be called more than once."""
+
+
+class TalkingView(View):
+    """Prints the plan, and why a run stops."""
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        say(str(plan), "dim")
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        say(f"stopping: {self._why(reason)}", "yellow")
+
+    def _why(self, reason: Exception) -> str:
+        if isinstance(reason, InterruptedRunError):
+            flying = count(self.snapshot().in_flight, "call")
+            if reason.signum in (None, signal.SIGINT):
+                return f"{flying} in flight, press again to stop now"
+            return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
+        if isinstance(reason, EarlyStopError):  # the hint follows at the end
+            many = self.snapshot().in_flight
+            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
+            return reason_words(reason, hint="") + wait
+        return reason_words(reason)
+
+
+class LiveView(TalkingView):
+    """A table that is redrawn a few times a second."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._preparing = Waiting("preparing the run")
+        self._writing: Waiting | None = None
+        self._display = LiveDisplay(self._draw)
+
+    def _draw(self) -> RenderableType:
+        if self.plan is None:
+            return self._preparing()
+        now = self.snapshot()
+        if now.in_flight or (any(step.left for step in now.steps) and not now.stopping):
+            return ProgressTable(now)
+        self._writing = self._writing or Waiting("writing the result files")
+        return Group(*([ProgressTable(now)] if self.plan.calls else []), self._writing())
+
+    def __enter__(self) -> Self:
+        self._display.begin()
+        return self
+
+    def end(self) -> None:
+        self._display.end()
+
+
+class LineView(TalkingView):
+    """A line per minute, for logs."""
+
+    def __init__(self, every_s: float = 60.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._say, name="limpet-lines", daemon=True)
+
+    def _say(self) -> None:
+        while not self._over.wait(self._every_s):
+            if self.plan is not None:
+                say(progress_line(self.snapshot()))
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+
+class EventView(View):
+    """Writes one JSON object per event, and the progress every two seconds.
+
+    A separate thread writes them: a slow reader must not block the run, and a closed pipe must not
+    end it.
+    """
+
+    def __init__(self, out: TextIO, every_s: float = 2.0) -> None:
+        super().__init__()
+        self._every_s = every_s
+        self._out: TextIO | None = out
+        self._queue: SimpleQueue[dict[str, Any] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write, name="limpet-events", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._queue.put(None)
+        self._thread.join()
+
+    def say(self, event: str, **facts: Any) -> None:
+        """Write an event."""
+        self._queue.put({"event": event, **facts})
+
+    def _write(self) -> None:
+        due = time.monotonic() + self._every_s
+        while True:
+            with contextlib.suppress(Empty):
+                event = self._queue.get(timeout=max(0.0, due - time.monotonic()))
+                if event is None:
+                    return
+                self._print(event)
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._every_s
+                if self.plan is not None:
+                    self._print({"event": "progress", **as_data(self.snapshot())})
+
+    def _print(self, event: dict[str, Any]) -> None:
+        if self._out is None:
+            return
+        try:
+            self._out.write(json_line(event) + "\n")
+            self._out.flush()
+        except (OSError, ValueError):  # the reader is gone; the run continues
+            self._out = None
+
+    # ---- called by the run ----------------------------------------------------------------------
+
+    def planned(self, plan: Plan) -> None:
+        super().planned(plan)
+        self.say("planned", text=str(plan), calls=plan.calls, plan=asdict(plan))
+
+    def started(self, cell: Cell, attempt: int) -> None:
+        super().started(cell, attempt)
+        self.say("started", **_named(cell), attempt=attempt)
+
+    def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
+        super().attempt_failed(cell, met)
+        self.say("attempt_failed", **_named(cell), **met)
+
+    def finished(self, outcome: Outcome) -> None:
+        super().finished(outcome)
+        facts: dict[str, Any] = {"status": outcome.status.value, "attempts": outcome.attempts}
+        facts["seconds"] = outcome.seconds
+        if outcome.status is CellStatus.FAILED and outcome.failure is not None:
+            facts |= {"class": outcome.failure.kind, "message": outcome.failure.message}
+        elif outcome.cell.step != WORKFLOW:
+            names = ("score", "scores", "label")
+            facts |= {name: outcome.record[name] for name in names if name in outcome.record}
+        self.say("finished", **_named(outcome.cell), **facts)
+
+    def stopping(self, reason: Exception) -> None:
+        super().stopping(reason)
+        why = reason_words(reason, hint="")
+        self.say("stopping", reason=why, in_flight=self.snapshot().in_flight)
+
+
+def _named(cell: Cell) -> dict[str, Any]:
+    return {"step": cell.step, "id": cell.id, "trial": cell.trial}

@@ -96,7 +96,7 @@ identity_flags = _flags(
 other_nat_flags = _flags(
     _flag("--endpoint-timeout", "endpoint_timeout_s", metavar="SECONDS",
           type=click.FloatRange(min=0, min_open=True),
-          help="Time limit of a call.  [default: 300; in process: none]"),
+          help="Time limit of a call.  [default: 300; in process: 600]"),
     _flag("--max-retries", type=click.IntRange(min=0), metavar="N",
           help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
     _flag("--reps", type=click.IntRange(min=1), metavar="N", help="Same as --trials."),

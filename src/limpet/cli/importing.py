@@ -18,7 +18,7 @@ from limpet.cli.nat_flags import (
 )
 from limpet.config import Config, is_nat_file, load_config
 from limpet.integrations.nat import Flags, load_nat_config
-from limpet.integrations.nat.importing import Imported, Target, import_rows
+from limpet.integrations.nat.importing import ImportReport, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import talk
 from limpet.text import harmless
@@ -65,14 +65,14 @@ def command(
         rows = list(rows_of_file(file))
         done = import_rows(rows, file.name, _target(load_config(into, settings)))
     if as_json:
-        counts = {"taken": done.taken, "there": done.there, "left_out": dict(done.left_out)}
-        click.echo(json.dumps({"file": str(file), **counts}))
+        counts = {"imported": done.imported, "existing": done.existing}
+        click.echo(json.dumps({"file": str(file), **counts, "skipped": dict(done.skipped)}))
     else:
         talk().print(Text(harmless(str(done))), soft_wrap=True)
-    return DONE if done.taken or done.there else FAILED
+    return DONE if done.imported or done.existing else FAILED
 
 
-def _into_nat(file: Path, into: Path, flags: Flags) -> Imported:
+def _into_nat(file: Path, into: Path, flags: Flags) -> ImportReport:
     config = load_nat_config(into, flags)
     config.prepare()
     rows = list(rows_of_file(file))  # before its directory is moved
@@ -80,8 +80,8 @@ def _into_nat(file: Path, into: Path, flags: Flags) -> Imported:
     def say(line: str) -> None:
         talk().print(Text(harmless(line)), soft_wrap=True)
 
-    make_room = functools.partial(config.make_room_beside_theirs, say, taken=True)
-    return import_rows(rows, file.name, config.target(), before=make_room)
+    set_aside = functools.partial(config.set_foreign_aside, say, imported=True)
+    return import_rows(rows, file.name, config.target(), before=set_aside)
 
 
 def _target(config: Config) -> Target:

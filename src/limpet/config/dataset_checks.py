@@ -66,11 +66,10 @@ def _hint_of_missing(text: str, path: Path) -> str:
     return "paths are relative to this file"
 
 
-def check_run(asked: Any, folder: Path, findings: Findings) -> None:
-    """Report a run directory that is a file."""
-    text = asked.get("path") if isinstance(asked, dict) else None
+def check_directory(text: Any, path: KeyPath, folder: Path, findings: Findings) -> None:
+    """Report a path that must be a directory, and is a file."""
     if isinstance(text, str) and located(text, folder).is_file():
-        findings.add(("run", "path"), f"{one_line(written_as(text))} is a file, not a directory")
+        findings.add(path, f"{one_line(written_as(text))} is a file, not a directory")
 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from limpet import evaluators
 from limpet.config.checking import checked, unknown_key
 from limpet.config.environment import is_from_environment, settled, shown
 from limpet.config.errors import Findings, did_you_mean
-from limpet.config.model import PythonScorer
+from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
@@ -35,7 +35,7 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by name: created, or a `PythonScorer` to import."""
+    """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     made: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
@@ -43,7 +43,7 @@ def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
         if isinstance(given, dict):
-            made[name] = _scorer(given, path, findings)
+            made[name] = _evaluator(given, path, findings)
         else:
             must = "must be a built-in, module:name, or a mapping with type or python"
             findings.add(path, f"{must}, not {shown(value)}", f"built in: {', '.join(BUILT_INS)}")
@@ -75,13 +75,13 @@ def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findi
         findings.add_key(path, text, "rename one of them")
 
 
-def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given and "python" in given:
         return findings.add(
             (*path, "python"), "cannot be used with type: keep one of type and python"
         )
     if "python" in given:
-        return checked(PythonScorer, given, path, findings)
+        return checked(PythonEvaluator, given, path, findings)
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import create_model
 
 from limpet.config.evaluators import BUILT_INS, arguments_of
-from limpet.config.model import VARIABLE, PythonScorer, Shape
+from limpet.config.model import VARIABLE, EvalFile, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -18,17 +18,17 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of `eval.yml`, with the short and the long form of every key."""
-    made = _without_null(Shape.model_json_schema())
+    made = _without_null(EvalFile.model_json_schema())
     keys, sections = made["properties"], made["$defs"]
     for section, key in SHORT_FOR.items():
         long = keys[section].pop("$ref", None) or keys[section].pop("allOf")[0]["$ref"]
         short = sections[long.rpartition("/")[2]]["properties"][key]
         keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
-    kinds = sections["WorkflowShape"]["properties"]
+    kinds = sections["WorkflowSection"]["properties"]
     for kind in SHORT_KINDS:
         long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
         kinds[kind]["anyOf"] = [short, {"$ref": long}]
-    rows = sections["DatasetShape"]["properties"]
+    rows = sections["DatasetSection"]["properties"]
     rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {
         "description": keys["evaluators"]["description"],
@@ -72,7 +72,7 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    own = _without_null(PythonScorer.model_json_schema())
+    own = _without_null(PythonEvaluator.model_json_schema())
     del own["$defs"]  # the workflow defines them, too
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},

@@ -124,6 +124,8 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
+    elif kind == "string_pattern_mismatch":
+        findings.add(path, must)
     elif kind == "string_type":
         findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:

@@ -17,7 +17,6 @@ from limpet.config.evaluators import check_evaluators
 from limpet.config.model import EvalFile
 from limpet.config.overrides import override
 from limpet.config.preparing import (
-    dataset_of,
     options_of,
     prepared_dataset,
     prepared_declaration,
@@ -77,7 +76,7 @@ class Config:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
-        dataset = prepared_dataset(self._content.dataset, folder, findings)
+        dataset = prepared_dataset(self._content.dataset, self._keep, folder, findings)
         workflow = prepared_workflow(self._content.workflow, folder, findings)
         evaluators = prepared_evaluators(self._evaluators, folder, findings)
         declared = prepared_declaration(self._content.workflow, folder, findings)
@@ -91,7 +90,7 @@ class Config:
         elif secrets or self._secrets:
             options["secrets"] = [*map(str, secrets or ()), *self._secrets]
         return Prepared(
-            dataset_of(dataset, self._content, self._keep),
+            dataset,
             workflow,
             evaluators,
             Run(self.run, self._content.run.durability or "sync"),

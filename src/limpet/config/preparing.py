@@ -40,13 +40,21 @@ _COLUMNS = ("id", "input", "expected", "sheet")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
-def prepared_dataset(asked: DatasetSection, folder: Path, findings: Findings) -> Any:
-    """Return the dataset's file, or the function that returns its rows."""
+def prepared_dataset(
+    asked: DatasetSection, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+) -> Dataset | None:
+    """Return the dataset; `keep` is its filter in long form."""
     if asked.path is not None:
-        return located(asked.path, folder)
-    assert asked.python is not None
-    found = imported_object(asked.python, ("dataset", "python"), folder, findings)
-    return found if found is None else _guarded(found, _shown(asked.python))
+        source: Any = located(asked.path, folder)
+    else:
+        assert asked.python is not None
+        source = imported_object(asked.python, ("dataset", "python"), folder, findings)
+        if source is None:
+            return None
+        source = _guarded(source, _shown(asked.python))
+    options = _given(asked, *_COLUMNS, *_READING)
+    options |= {name: str(options[name]) for name in _COLUMNS if name in options}
+    return Dataset(source, filter=keep, **options)
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
@@ -199,19 +207,6 @@ def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findi
 
 def _shown(reference: str) -> str:
     return one_line(written_as(reference))
-
-
-def dataset_of(source: Any, content: EvalFile, keep: Mapping[str, Any] | None) -> Dataset:
-    """Return the dataset.
-
-    Args:
-        source: Its file, or the function that returns its rows.
-        content: The configuration.
-        keep: The filter, in long form.
-    """
-    columns = _given(content.dataset, *_COLUMNS, *_READING)
-    columns |= {name: str(columns[name]) for name in _COLUMNS if name in columns}
-    return Dataset(source, filter=keep, **columns)
 
 
 def options_of(content: EvalFile) -> RunOptions:

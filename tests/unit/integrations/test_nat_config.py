@@ -384,6 +384,16 @@ def test_an_edit_of_the_workflow_counts_and_one_of_eval_or_a_secret_does_not():
     assert [name for name in before if before[name] != changed[name]] == ["llms"]
 
 
+def test_a_file_that_an_evaluator_depends_on_counts(folder):
+    (folder / "nat_graders.py").write_text("def grade(output): return 1\n", encoding="utf-8")
+    own = "a: {_type: python, function: nat_graders.grade, depends_on: {files: [guide.md]}}"
+    text = f"{START}  evaluators:\n    {own}\n"
+    (folder / "guide.md").write_text("be kind", encoding="utf-8")
+    before = dict(loaded(text).prepare().evaluators["a"].fingerprint)
+    (folder / "guide.md").write_text("be brief", encoding="utf-8")
+    assert dict(loaded(text).prepare().evaluators["a"].fingerprint) != before
+
+
 def test_a_prompt_in_a_file_counts(folder):
     text = START.replace("llm_name: nim}", "llm_name: nim, prompt: file://p.txt}")
     (folder / "p.txt").write_text("be kind", encoding="utf-8")

@@ -136,12 +136,12 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
 
 
 def _check_file(data: Any, findings: Findings) -> None:
-    path = (*_DATASET, "file_path")
-    kind, text = _value(data, *_DATASET, "_type") or "json", _value(data, *path)
-    if _value(data, *_DATASET) is None:
+    block, path = _value(data, *_DATASET), (*_DATASET, "file_path")
+    if block is None:
         hint = "write eval.general.dataset, or give --dataset FILE"
         return findings.add(_DATASET, "dataset is missing", hint)
-    if text is None:
+    kind, text = _value(block, "_type") or "json", _value(block, "file_path")
+    if text is None and isinstance(block, dict):
         return findings.add(_DATASET, "file_path is missing", "or give --dataset FILE")
     if not isinstance(text, str) or not text.strip():
         return None  # reported elsewhere

@@ -164,5 +164,5 @@ def _string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
     written = findings.tree.written.get(findings.tree.known(path))
     if not written or isinstance(value, Substituted):
         return None
-    made = "a boolean" if isinstance(value, bool) else "a number"
-    return f"YAML reads {written} as {made}: for the string, put it in quotes, '{written}'"
+    kind = "a boolean" if isinstance(value, bool) else "a number"
+    return f"YAML reads {written} as {kind}: for the string, put it in quotes, '{written}'"

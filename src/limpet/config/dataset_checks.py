@@ -92,16 +92,16 @@ def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, l
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}
-    made = {}
+    by_column = {}
     for column, wanted in columns.items():
         several = wanted if isinstance(wanted, list) else [wanted]
         for number, value in enumerate(several):
             at = (*path, column, number) if isinstance(wanted, list) else (*path, column)
             _check_value(value, at, findings)
-        made[column] = [
+        by_column[column] = [
             str(value) if isinstance(value, Substituted) else value for value in several
         ]
-    return made
+    return by_column
 
 
 def _check_value(value: Any, path: KeyPath, findings: Findings) -> None:

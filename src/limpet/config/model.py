@@ -64,12 +64,6 @@ def _seconds(value: Any) -> float:
     raise ValueError("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h")
 
 
-def _above_zero(seconds: float) -> float:
-    if not seconds:
-        raise ValueError("must be above 0")
-    return seconds
-
-
 def _concurrency(value: Any) -> int | Literal["auto"]:
     given = settled(value)
     if given == "auto" or (type(given) is int and 1 <= given <= _MOST):
@@ -125,7 +119,7 @@ Wait = Annotated[
         }
     ),
 ]
-Seconds = Annotated[Wait, AfterValidator(_above_zero)]
+Seconds = Annotated[Wait, Field(gt=0)]
 
 
 def _key(description: str, *, default: Any = None) -> Any:

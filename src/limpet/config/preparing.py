@@ -105,12 +105,12 @@ def _remote_workflow(asked: WorkflowSection, findings: Findings) -> Workflow | N
     }
     if asked.version is not None:
         arguments["version"] = asked.version
+    create = workflows.nat if kind == "nat" else workflows.http
     try:
-        made: Workflow = getattr(workflows, kind)(**arguments)
+        return create(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
         _report_argument(kind, arguments, error, findings)
         return None
-    return made
 
 
 def _report_argument(

@@ -58,10 +58,8 @@ class NatConfig:
         self.run = self.general.output.dir or self.general.output_dir
         if self._has_jobs:
             self.run = run_directory.choose_job(self.run, latest=flags.continues)
-        self.trials = flags.reps or 1
         last = run_directory.run_file(self.run).session if flags.skip_workflow else None
-        if flags.reps is None and last is not None:
-            self.trials = last.trials or 1
+        self.trials = flags.reps or (last and last.trials) or 1
         self.public: dict[str, Any] = {"eval": masked(tree.data).get("eval")}
         self.notes = evaluation.notes
         self.original = original

@@ -39,16 +39,16 @@ _LISTED = f"built in: {', '.join(BUILT_INS)}; your own: {_OWN}"
 def read_evaluators(asked: Any, findings: Findings) -> Mapping[str, Any]:
     """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     folded: dict[str, str] = {}
-    made = {}
+    evaluators = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
         path = ("eval", "evaluators", name)
         check_name(name, path, folded, findings)
         if isinstance(value, dict) and "_type" in value:
-            made[name] = _evaluator(value, path, findings)
+            evaluators[name] = _evaluator(value, path, findings)
         else:
             text = "needs _type" if value is None else f"needs _type, not {shown(value)}"
             findings.add(path, text, _LISTED)
-    return made
+    return evaluators
 
 
 def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:

@@ -101,7 +101,7 @@ def nat_flags(command: F) -> F:
         endpoint_flags(identity_flags(command)),
         click.option("--endpoint-timeout", type=click.FloatRange(min=0, min_open=True),
                      metavar="SECONDS",
-                     help="NAT: time limit of a call.  [default: 300; in process: 600]"),
+                     help="NAT: time limit of a call.  [default: 300; in process: none]"),
         click.option("--max-retries", type=click.IntRange(min=0), metavar="N",
                      help="NAT: retries of a failed call.  [default: 3; after a timeout: 1]"),
         click.option("--reps", type=click.IntRange(min=1), help="NAT: same as --trials."),

@@ -79,7 +79,7 @@ class Config:
         dataset = prepared_dataset(self._content.dataset, self._keep, folder, findings)
         workflow = prepared_workflow(self._content.workflow, folder, findings)
         evaluators = prepared_evaluators(self._evaluators, folder, findings)
-        declared = prepared_declaration(self._content.workflow, folder, findings)
+        declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
         findings.raise_any()
         options = options_of(self._content)
         if declared is not None:

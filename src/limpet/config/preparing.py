@@ -16,13 +16,7 @@ from limpet.config.dataset_checks import located
 from limpet.config.environment import settled, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import (
-    DatasetSection,
-    DependsOnSection,
-    EvalFile,
-    PythonEvaluator,
-    WorkflowSection,
-)
+from limpet.config.model import DatasetSection, EvalFile, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
@@ -128,27 +122,21 @@ def _report_argument(
 
 
 def prepared_declaration(
-    asked: WorkflowSection, folder: Path, findings: Findings
+    asked: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
 ) -> DependsOn | None:
-    """Return the declared dependencies of the workflow; none if it has a version."""
-    if asked.version is not None:
-        return None
-    return _declared(asked.depends_on, ("workflow", "depends_on"), folder, findings)
-
-
-def _declared(
-    asked: DependsOnSection | None, path: KeyPath, folder: Path, findings: Findings
-) -> DependsOn | None:
-    if asked is None:
+    """Return the declared dependencies of a step; none if it has a version."""
+    given = asked.depends_on
+    if given is None or asked.version is not None:
         return None
     files, env, packages = (
-        tuple(names or ()) for names in (asked.files, asked.env, asked.packages)
+        tuple(names or ()) for names in (given.files, given.env, given.packages)
     )
     declared = DependsOn(files, env, packages, folder)
     try:
         declared.identity()
     except LimpetError as error:
-        findings.add(path, str(error.args[0]).removeprefix("depends_on: "), error.hint)
+        text = str(error.args[0]).removeprefix("depends_on: ")
+        findings.add((*path, "depends_on"), text, error.hint)
         return None
     return declared
 
@@ -176,9 +164,7 @@ def prepared_evaluators(
         if found is None:
             return None
         endpoint = UNSET if asked.endpoint is None else asked.endpoint
-        declared = None
-        if asked.version is None:
-            declared = _declared(asked.depends_on, (*at, name, "depends_on"), folder, findings)
+        declared = prepared_declaration(asked, (*at, name), folder, findings)
         try:
             return as_evaluator(found, name, asked.version, endpoint=endpoint, depends_on=declared)
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything

@@ -91,7 +91,7 @@ class DatasetBlock(Block):
     )
     file_path: LocalPath | None = None
     id_key: Text = "id"
-    structure: Structure = Field(default_factory=Structure)
+    structure: Structure = Field(default_factory=Structure.model_construct)
     filter: FilterBlock | None = None
     function: Reference | None = None
     kwargs: dict[str, Any] = Field(default_factory=dict)
@@ -123,7 +123,7 @@ class OutputBlock(Block):
     workflow_output_step_filter: list[str] | None = None
     custom_pre_eval_process_function: Reference | None = None
     custom_scripts: dict[str, ScriptBlock] = Field(default_factory=dict)
-    job_management: JobsBlock = Field(default_factory=JobsBlock)
+    job_management: JobsBlock = Field(default_factory=JobsBlock.model_construct)
     s3: Any = None
     remote_dir: Any = None
     write_atif_workflow_output: Any = None
@@ -141,8 +141,8 @@ class GeneralBlock(Block):
     max_concurrency: Count = 8
     workflow_alias: Text | None = None
     output_dir: LocalPath = Field(default_factory=lambda: Path.cwd() / _DEFAULT_DIR)
-    output: OutputBlock = Field(default_factory=OutputBlock)
-    dataset: DatasetBlock = Field(default_factory=DatasetBlock)
+    output: OutputBlock = Field(default_factory=OutputBlock.model_construct)
+    dataset: DatasetBlock = Field(default_factory=DatasetBlock.model_construct)
     per_input_user_id: Truth = True
     profiler: Any = None
     validate_llm_endpoints: Any = None
@@ -152,7 +152,7 @@ class GeneralBlock(Block):
 class EvalBlock(Block):
     """The whole block."""
 
-    general: GeneralBlock = Field(default_factory=GeneralBlock)
+    general: GeneralBlock = Field(default_factory=GeneralBlock.model_construct)
     evaluators: dict[str, Any] = Field(default_factory=dict)
 
 

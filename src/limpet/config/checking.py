@@ -119,7 +119,7 @@ def _report_missing(path: KeyPath, findings: Findings) -> None:
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
-    must = _MUST[kind].format(**context)
+    must = error["msg"] if kind == "must" else _MUST[kind].format(**context)
     if kind == "literal_error":
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):

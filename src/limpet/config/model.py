@@ -4,13 +4,13 @@ These are the long forms; `short_forms` expands the short ones. `checking` turns
 into plain messages.
 """
 
-import math
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -42,6 +42,18 @@ class _OrVariable:
         return {"anyOf": [handler(schema), VARIABLE]}
 
 
+class _Must:
+    """Replaces what Pydantic says about a value by one message."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(kind), custom_error_type="must", custom_error_message=self._message
+        )
+
+
 def _name(value: str) -> str:
     fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
     if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
@@ -55,23 +67,14 @@ def _path(value: str) -> str:
     return value
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: Any) -> Any:
     given = settled(value)
-    if isinstance(given, str) and (found := _TIME.fullmatch(given)):
-        given = float(found[1]) * _SECONDS[found[2]]
-    if type(given) in (int, float) and math.isfinite(given) and given >= 0:
-        return float(given)
-    raise ValueError("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h")
-
-
-def _concurrency(value: Any) -> int | Literal["auto"]:
-    given = settled(value)
-    if given == "auto" or (type(given) is int and 1 <= given <= _MOST):
-        return given  # type: ignore[no-any-return]  # checked
-    raise ValueError("must be auto or an integer of at least 1")
+    time = _TIME.fullmatch(given) if isinstance(given, str) else None
+    return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
 def _secrets(value: Any) -> list[str] | Literal[False]:
+    # By hand: for Pydantic, 0 is False, and would turn masking off.
     if settled(value) is False:
         return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -103,13 +106,15 @@ Secrets = Annotated[
 ]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
-    int | Literal["auto"],
-    PlainValidator(_concurrency),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}, VARIABLE]}),
+    Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
+    _OrVariable(),
+    _Must("must be auto or an integer of at least 1"),
 ]
 Wait = Annotated[
     float,
-    PlainValidator(_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    _Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
     WithJsonSchema(
         {
             "anyOf": [

@@ -97,12 +97,12 @@ def test_answers_of_nat_eval_can_still_be_taken_over_later(tmp_path, server):
     theirs(make(tmp_path, rows=2), [row("000", 0, "0"), row("001", 1, "1")])
     server.broken = {"Repeat 0", "Repeat 1"}
     done = go(tmp_path, server)
-    assert "none of their answers is used: --skip-completed-entries takes them over" in done.stderr
+    assert "their answers are not used: --skip-completed-entries imports them" in done.stderr
     done = go(tmp_path, server, "--skip-completed-entries")
     assert done.returncode == 0, done.stderr
-    assert "2 taken" in done.stderr
+    assert "2 imported" in done.stderr
     again = go(tmp_path, server, "--skip-completed-entries")
-    assert "taken" not in again.stderr  # once is enough
+    assert "imported" not in again.stderr  # once is enough
 
 
 def test_ids_that_the_toolkit_read_as_numbers_are_known_again(tmp_path, server):
@@ -118,7 +118,7 @@ def test_an_import_that_takes_nothing_moves_nothing(tmp_path, server):
     for _ in range(2):
         done = run(tmp_path, "out/workflow_output.json", *into, command="import")
         assert done.returncode == 1
-        assert "0 taken" in done.stderr
+        assert "0 imported" in done.stderr
     assert aside(tmp_path) == []
     assert [one.name for one in (tmp_path / "out").iterdir()] == ["workflow_output.json"]
 

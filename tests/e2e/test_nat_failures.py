@@ -57,7 +57,7 @@ def test_1_a_directory_that_holds_more_than_results_is_not_moved(tmp_path, serve
     (tmp_path / "workflow_output.json").write_text("[]", encoding="utf-8")
     done = go(tmp_path, server)
     assert done.returncode == 2
-    assert "give the output a directory of its own" in done.stderr
+    assert "give the output its own directory" in done.stderr
     assert (tmp_path / "workflow_output.json").read_text() == "[]"
 
 

@@ -157,7 +157,7 @@ def test_skip_completed_entries_takes_over_what_is_there_and_does_the_rest(tmp_p
     theirs(make(tmp_path, rows=4), ("0", "", None))
     done = go(tmp_path, server, "--skip_completed_entries")
     assert done.returncode == 0, done.stderr
-    assert "1 taken; 2 left out: there is no answer (001)" in done.stderr
+    assert "1 imported; 2 skipped: no answer (001)" in done.stderr
     assert sorted(server.asked) == ["Repeat 1", "Repeat 2", "Repeat 3"]
     facts = {row["id"]: row["_limpet"] for row in column(tmp_path)}
     assert facts["000"]["imported"] == "workflow_output.json"
@@ -173,14 +173,14 @@ def test_import_makes_columns_and_a_run_goes_on_from_there(tmp_path, server):
     done = run(tmp_path, "old.json", *into, "--json", command="import")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert (told["taken"], told["there"]) == (1, 0)
-    assert told["left_out"] == {
-        "the question is another one now": 1,
-        "there is no answer": 1,
+    assert (told["imported"], told["existing"]) == (1, 0)
+    assert told["skipped"] == {
+        "the question has changed": 1,
+        "no answer": 1,
         "no item of the dataset has this id": 1,
     }
     again = json.loads(run(tmp_path, "old.json", *into, "--json", command="import").stdout)
-    assert (again["taken"], again["there"]) == (0, 1)
+    assert (again["imported"], again["existing"]) == (0, 1)
     status = json.loads(run(tmp_path, "out", "--json", command="status").stdout)
     assert status["state"] == "stopped"  # and not finished: nothing has run
     assert go(tmp_path, server).returncode == 0
@@ -194,7 +194,7 @@ def test_import_knows_repetitions_by_their_ids(tmp_path, server):
     (tmp_path / "old.json").write_text(json.dumps(rows), encoding="utf-8")
     into = ("--into", "config.yml", "--endpoint", server.url, "--reps", "3")
     assert (
-        json.loads(run(tmp_path, "old.json", *into, "--json", command="import").stdout)["taken"]
+        json.loads(run(tmp_path, "old.json", *into, "--json", command="import").stdout)["imported"]
         == 3
     )
     assert go(tmp_path, server, "--reps", "3").returncode == 0
@@ -216,7 +216,7 @@ def test_import_goes_into_an_eval_yml_too(tmp_path):
         '{"id": "a", "question": "Q", "generated_answer": "A"}\n', encoding="utf-8"
     )
     done = run(tmp_path, "old.jsonl", command="import")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "old.jsonl: 1 taken\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "old.jsonl: 1 imported\n")
     assert run(tmp_path).returncode == 0
 
 
@@ -337,6 +337,6 @@ def test_a_dataset_that_the_run_would_write_over_is_refused(tmp_path):
     old = "out/workflow_output.json"
     done = run(tmp_path, "config.yml", "--skip-workflow", "--dataset", old)
     assert done.returncode == 2
-    assert "it lies in the run's own directory" in done.stderr
+    assert "is in the run's own directory" in done.stderr
     assert "hint: leave --dataset out" in done.stderr
     assert (tmp_path / "out/workflow_output.json").read_bytes() == before

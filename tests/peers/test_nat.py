@@ -478,7 +478,7 @@ def test_what_nat_eval_left_is_imported_and_not_asked_again(commands, server, tm
     into = ("--into", "config.yml", "--endpoint", server.url, "--json")
     done = run(tmp_path / "ours", str(left), *into, command="import")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["taken"] == 2
+    assert json.loads(done.stdout)["imported"] == 2
     run(tmp_path / "ours", "config.yml", "--endpoint", server.url)
     assert set(server.asked()) == {"Refuse a1"}
 

@@ -11,7 +11,7 @@ from limpet.cli.config_file import MadeBy
 from limpet.cli.endings import DONE, FAILED
 from limpet.config import Config
 from limpet.integrations.nat import NatConfig
-from limpet.integrations.nat.importing import Imported, Target, import_rows
+from limpet.integrations.nat.importing import ImportReport, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import say
 
@@ -32,17 +32,17 @@ def command(
     else:
         done = import_rows(list(rows_of_file(file)), file.name, _target(config))
     if as_json:
-        counts = {"taken": done.taken, "there": done.there, "left_out": dict(done.left_out)}
-        click.echo(json.dumps({"file": str(file), **counts}))
+        counts = {"imported": done.imported, "existing": done.existing}
+        click.echo(json.dumps({"file": str(file), **counts, "skipped": dict(done.skipped)}))
     else:
         _say(str(done))
-    return DONE if done.taken or done.there else FAILED
+    return DONE if done.imported or done.existing else FAILED
 
 
-def _into_nat(file: Path, config: NatConfig) -> Imported:
+def _into_nat(file: Path, config: NatConfig) -> ImportReport:
     config.prepare()
     rows = list(rows_of_file(file))  # before its directory is moved
-    make_room = functools.partial(config.make_room_beside_theirs, _say, taken=True)
+    make_room = functools.partial(config.set_foreign_aside, _say, imported=True)
     return import_rows(rows, file.name, config.target(), before=make_room)
 
 

@@ -9,7 +9,7 @@ from pydantic_core import ErrorDetails
 from limpet.config.environment import Substituted, shown
 from limpet.config.errors import Findings, did_you_mean, named, nearest, quoted
 from limpet.config.imports import BadReferenceError
-from limpet.config.model import Section, Shape
+from limpet.config.model import EvalFile, Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
 from limpet.text import one_line
@@ -21,6 +21,8 @@ _EXAMPLES = {
     "workflow": "workflow: app:answer",
     "endpoint": "workflow: {nat: http://localhost:8000}",
     "url": "workflow: {http: http://localhost:8000/ask}",
+    "script": "script: report.py",
+    "function": "function: module:name",
 }
 # Pydantic's error types, and what the value must be.
 _MUST = {
@@ -44,11 +46,11 @@ _MUST = {
 _TRUTHS = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 
 
-def check_shape(data: dict[str, Any], findings: Findings) -> Shape | None:
+def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
-    return checked(Shape, data, (), findings)
+    return checked(EvalFile, data, (), findings)
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
@@ -60,7 +62,7 @@ def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings
     meant = {_meant(kind, error["loc"]) for error in errors if error["type"] == "extra_forbidden"}
     for error in errors:
         if error["type"] == "extra_forbidden":
-            known = list(_section_at(kind, error["loc"][:-1]).model_fields)
+            known = _keys_of(_section_at(kind, error["loc"][:-1]))
             findings.add_key(at + error["loc"], *unknown_key(at + error["loc"], known))
         elif error["type"] != "missing":
             # The value as written: Pydantic may show what a variable holds.
@@ -101,8 +103,12 @@ def _section_in(kind: Any) -> type[Section] | None:
     return next(filter(None, map(_section_in, get_args(kind))), None)
 
 
+def _keys_of(section: type[Section]) -> list[str]:
+    return [field.alias or name for name, field in section.model_fields.items()]
+
+
 def _meant(section: type[Section], path: KeyPath) -> KeyPath:
-    near = nearest(str(path[-1]), _section_at(section, path[:-1]).model_fields)
+    near = nearest(str(path[-1]), _keys_of(_section_at(section, path[:-1])))
     return (*path[:-1], near or "")
 
 
@@ -113,11 +119,13 @@ def _report_missing(path: KeyPath, findings: Findings) -> None:
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
-    must = _MUST[kind].format(**context)
+    must = error["msg"] if kind == "must" else _MUST[kind].format(**context)
     if kind == "literal_error":
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
+    elif kind == "string_pattern_mismatch":
+        findings.add(path, must)
     elif kind == "string_type":
         findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:
@@ -145,7 +153,8 @@ def unknown_key(path: KeyPath, known: list[str]) -> tuple[str, str]:
     text = f"{named(path[:-1])}unknown key {quoted(key)}"
     if near := nearest(key, known):
         return text, f"did you mean {quoted(near)}?  {here}"
-    if len(path) == 2 and key in Shape.model_fields:  # noqa: PLR2004 - of a section
+    is_in_section = len(path) == 2 and path[0] in EvalFile.model_fields  # noqa: PLR2004
+    if is_in_section and key in EvalFile.model_fields:
         return text, f"{quoted(key)} belongs at the top level of the file  {here}"
     return text, here.strip("()")
 
@@ -155,5 +164,5 @@ def _string_hint(path: KeyPath, value: Any, findings: Findings) -> str | None:
     written = findings.tree.written.get(findings.tree.known(path))
     if not written or isinstance(value, Substituted):
         return None
-    made = "a boolean" if isinstance(value, bool) else "a number"
-    return f"YAML reads {written} as {made}: for the string, put it in quotes, '{written}'"
+    kind = "a boolean" if isinstance(value, bool) else "a number"
+    return f"YAML reads {written} as {kind}: for the string, put it in quotes, '{written}'"

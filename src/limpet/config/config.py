@@ -9,15 +9,15 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from limpet.config.checking import check_shape
-from limpet.config.dataset_checks import check_dataset, check_filter, check_run, located
+from limpet.config.checking import check_keys
+from limpet.config.dataset_checks import check_dataset, check_directory, check_filter, located
 from limpet.config.environment import shown, substitute
 from limpet.config.errors import Findings, Place, refuse
 from limpet.config.evaluators import check_evaluators
-from limpet.config.model import Shape
-from limpet.config.options import dataset_of, options_of
+from limpet.config.model import EvalFile
 from limpet.config.overrides import override
 from limpet.config.preparing import (
+    options_of,
     prepared_dataset,
     prepared_declaration,
     prepared_evaluators,
@@ -46,24 +46,24 @@ class Config:
     def __init__(
         self,
         path: Path,
-        shape: Shape,
+        content: EvalFile,
         tree: Tree,
         keep: Mapping[str, Any] | None,
-        scorers: Mapping[str, Any],
+        evaluators: Mapping[str, Any],
         secrets: Sequence[str] = (),
     ) -> None:
         self.path = path
-        self.name = shape.name if shape.name is not None else _name_of(path)
-        directory = Path("runs", self.name) if shape.run.path is None else shape.run.path
+        self.name = content.name if content.name is not None else _name_of(path)
+        directory = Path("runs", self.name) if content.run.path is None else content.run.path
         self.run = located(str(directory), path.parent)
-        self.trials = shape.trials
+        self.trials = content.trials
         self.public: dict[str, Any] = _without_secrets(tree.data)
         if isinstance(self.public.get("secrets"), list):
             self.public["secrets"] = [hidden(str(secret)) for secret in self.public["secrets"]]
-        self._shape = shape
+        self._content = content
         self._tree = tree
         self._keep = keep
-        self._scorers = scorers
+        self._evaluators = evaluators
         self._secrets = list(secrets)
 
     def __repr__(self) -> str:
@@ -76,24 +76,24 @@ class Config:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
-        dataset = prepared_dataset(self._shape.dataset, folder, findings)
-        workflow = prepared_workflow(self._shape.workflow, folder, findings)
-        evaluators = prepared_evaluators(self._scorers, folder, findings)
-        declared = prepared_declaration(self._shape.workflow, folder, findings)
+        dataset = prepared_dataset(self._content.dataset, self._keep, folder, findings)
+        workflow = prepared_workflow(self._content.workflow, folder, findings)
+        evaluators = prepared_evaluators(self._evaluators, folder, findings)
+        declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
         findings.raise_any()
-        options = options_of(self._shape)
+        options = options_of(self._content)
         if declared is not None:
             options["depends_on"] = declared
-        secrets, output = self._shape.secrets, self._shape.output
+        secrets, output = self._content.secrets, self._content.output
         if secrets is False:
             options["secrets"] = False
         elif secrets or self._secrets:
             options["secrets"] = [*map(str, secrets or ()), *self._secrets]
         return Prepared(
-            dataset_of(dataset, self._shape, self._keep),
+            dataset,
             workflow,
             evaluators,
-            Run(self.run, self._shape.run.durability or "sync"),
+            Run(self.run, self._content.run.durability or "sync"),
             self.trials,
             options,
             known_secrets=self._secrets,
@@ -126,16 +126,17 @@ def load_config(path: str | Path, overrides: Sequence[str] = ()) -> Config:
         findings.add(path, text, hint, final=True)
 
     data = expanded(substitute(tree.data, say))
-    shape = check_shape(data, findings)
+    content = check_keys(data, findings)
     keep = check_filter(data.get("dataset"), findings)
-    scorers = check_evaluators(data.get("evaluators"), findings)
+    evaluators = check_evaluators(data.get("evaluators"), findings)
     check_dataset(data.get("dataset"), file.parent, findings)
-    check_run(data.get("run"), file.parent, findings)
+    run = data.get("run", {}).get("path")
+    check_directory(run, ("run", "path"), file.parent, findings)
     findings.raise_any()
-    assert shape is not None
+    assert content is not None
     # Only of workflow and evaluators: a column of the dataset may be called `token`.
     secrets = Literals(data.get("workflow"), data.get("evaluators")).keys
-    return Config(file, shape, tree, keep, scorers, secrets)
+    return Config(file, content, tree, keep, evaluators, secrets)
 
 
 def _check_whole(tree: Tree) -> None:

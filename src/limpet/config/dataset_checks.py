@@ -66,11 +66,10 @@ def _hint_of_missing(text: str, path: Path) -> str:
     return "paths are relative to this file"
 
 
-def check_run(asked: Any, folder: Path, findings: Findings) -> None:
-    """Report a run directory that is a file."""
-    text = asked.get("path") if isinstance(asked, dict) else None
+def check_directory(text: Any, path: KeyPath, folder: Path, findings: Findings) -> None:
+    """Report a path that must be a directory, and is a file."""
     if isinstance(text, str) and located(text, folder).is_file():
-        findings.add(("run", "path"), f"{one_line(written_as(text))} is a file, not a directory")
+        findings.add(path, f"{one_line(written_as(text))} is a file, not a directory")
 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
@@ -93,16 +92,16 @@ def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, l
     if not isinstance(columns, dict):
         findings.add(path, f"must be a mapping of columns to values, not {shown(columns)}")
         return {}
-    made = {}
+    by_column = {}
     for column, wanted in columns.items():
         several = wanted if isinstance(wanted, list) else [wanted]
         for number, value in enumerate(several):
             at = (*path, column, number) if isinstance(wanted, list) else (*path, column)
             _check_value(value, at, findings)
-        made[column] = [
+        by_column[column] = [
             str(value) if isinstance(value, Substituted) else value for value in several
         ]
-    return made
+    return by_column
 
 
 def _check_value(value: Any, path: KeyPath, findings: Findings) -> None:

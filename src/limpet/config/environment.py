@@ -34,9 +34,9 @@ class Substituted(str):
     written: str
 
     def __new__(cls, text: str, written: str, read: Any) -> Self:
-        made = super().__new__(cls, text)
-        made.written, made.read = written, read
-        return made
+        string = super().__new__(cls, text)
+        string.written, string.read = written, read
+        return string
 
     def __repr__(self) -> str:
         return repr(self.written)

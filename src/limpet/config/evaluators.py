@@ -12,7 +12,7 @@ from limpet import evaluators
 from limpet.config.checking import checked, unknown_key
 from limpet.config.environment import is_from_environment, settled, shown
 from limpet.config.errors import Findings, did_you_mean
-from limpet.config.model import PythonScorer
+from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
@@ -20,8 +20,8 @@ from limpet.evaluators.naming import checked_name
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
-    made.__name__: made
-    for made in (
+    create.__name__: create
+    for create in (
         evaluators.contains,
         evaluators.exact_match,
         evaluators.json_match,
@@ -35,19 +35,19 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 
 
 def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
-    """Return each evaluator by name: created, or a `PythonScorer` to import."""
-    made: dict[str, Any] = {}
+    """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
+    checked_evaluators: dict[str, Any] = {}
     folded: dict[str, str] = {}
     for name, value in asked.items() if isinstance(asked, dict) else ():
         path = ("evaluators", name)
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
         if isinstance(given, dict):
-            made[name] = _scorer(given, path, findings)
+            checked_evaluators[name] = _evaluator(given, path, findings)
         else:
             must = "must be a built-in, module:name, or a mapping with type or python"
             findings.add(path, f"{must}, not {shown(value)}", f"built in: {', '.join(BUILT_INS)}")
-    return made
+    return checked_evaluators
 
 
 def arguments_of(built_in: str) -> list[str]:
@@ -75,13 +75,13 @@ def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findi
         findings.add_key(path, text, "rename one of them")
 
 
-def _scorer(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given and "python" in given:
         return findings.add(
             (*path, "python"), "cannot be used with type: keep one of type and python"
         )
     if "python" in given:
-        return checked(PythonScorer, given, path, findings)
+        return checked(PythonEvaluator, given, path, findings)
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
@@ -128,17 +128,17 @@ def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Finding
     except LimpetError as error:  # an extra that is not installed
         return findings.add(path, one_line(text_of(error)), error.hint)
     except Exception as error:  # noqa: BLE001 - its message is for the user
-        said = text_of(error)
+        message = text_of(error)
     for key, value in arguments.items():
         # Most messages name the argument first, as `tolerance=-1: must be …`: report its line.
         begin = f"{key}={settled(value)!r}: "
-        if said.startswith(begin):
-            said = said.removeprefix(begin).replace("True or False", "true or false")
-            path, said = (*path, key), one_line(said)
-            if said.startswith("must"):
-                return findings.add(path, f"{said}, not {shown(value)}")
-            said = f"{shown(value)} {said}"
+        if message.startswith(begin):
+            message = message.removeprefix(begin).replace("True or False", "true or false")
+            path, message = (*path, key), one_line(message)
+            if message.startswith("must"):
+                return findings.add(path, f"{message}, not {shown(value)}")
+            message = f"{shown(value)} {message}"
             break
     if is_from_environment(arguments):
-        said = f"{kind} rejects a value from the environment"
-    return findings.add(path, one_line(said))
+        message = f"{kind} rejects a value from the environment"
+    return findings.add(path, one_line(message))

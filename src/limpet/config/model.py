@@ -4,13 +4,13 @@ These are the long forms; `short_forms` expands the short ones. `checking` turns
 into plain messages.
 """
 
-import math
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -42,6 +42,18 @@ class _OrVariable:
         return {"anyOf": [handler(schema), VARIABLE]}
 
 
+class _Must:
+    """Replaces what Pydantic says about a value by one message."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.custom_error_schema(
+            handler(kind), custom_error_type="must", custom_error_message=self._message
+        )
+
+
 def _name(value: str) -> str:
     fits = value.strip() == value and value not in ("", ".", "..") and value.isprintable()
     if not fits or set("/\\") & set(value) or len(value.encode()) > _LONGEST_NAME:
@@ -55,29 +67,14 @@ def _path(value: str) -> str:
     return value
 
 
-def _seconds(value: Any) -> float:
+def _seconds(value: Any) -> Any:
     given = settled(value)
-    if isinstance(given, str) and (found := _TIME.fullmatch(given)):
-        given = float(found[1]) * _SECONDS[found[2]]
-    if type(given) in (int, float) and math.isfinite(given) and given >= 0:
-        return float(given)
-    raise ValueError("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h")
-
-
-def _above_zero(seconds: float) -> float:
-    if not seconds:
-        raise ValueError("must be above 0")
-    return seconds
-
-
-def _concurrency(value: Any) -> int | Literal["auto"]:
-    given = settled(value)
-    if given == "auto" or (type(given) is int and 1 <= given <= _MOST):
-        return given  # type: ignore[no-any-return]  # checked
-    raise ValueError("must be auto or an integer of at least 1")
+    time = _TIME.fullmatch(given) if isinstance(given, str) else None
+    return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
 def _secrets(value: Any) -> list[str] | Literal[False]:
+    # By hand: for Pydantic, 0 is False, and would turn masking off.
     if settled(value) is False:
         return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
@@ -109,13 +106,15 @@ Secrets = Annotated[
 ]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
-    int | Literal["auto"],
-    PlainValidator(_concurrency),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1}, VARIABLE]}),
+    Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
+    _OrVariable(),
+    _Must("must be auto or an integer of at least 1"),
 ]
 Wait = Annotated[
     float,
-    PlainValidator(_seconds),
+    Field(ge=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    _Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
     WithJsonSchema(
         {
             "anyOf": [
@@ -125,7 +124,12 @@ Wait = Annotated[
         }
     ),
 ]
-Seconds = Annotated[Wait, AfterValidator(_above_zero)]
+Seconds = Annotated[Wait, Field(gt=0)]
+
+
+def _key(description: str, *, default: Any = None) -> Any:
+    """Return an optional key of a section."""
+    return Field(default=default, description=description)
 
 
 class Section(BaseModel):
@@ -134,188 +138,154 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-class DatasetShape(Section):
+class DatasetSection(Section):
     """Where the rows are, and how to read them."""
 
-    path: Path | None = Field(default=None, description="The file, relative to this one.")
-    python: Reference | None = Field(default=None, description="A function that returns the rows.")
-    id: Text | None = Field(default=None, description="The column of the ids.")
-    input: Text | None = Field(default=None, description="The column of the input.")
-    expected: Text | None = Field(default=None, description="The column of the expected answer.")
-    on_bad_row: OnBadRow = Field(default="raise", description="What to do with a bad row.")
-    limit: Count | None = Field(default=None, description="Use the first N rows.")
-    sample: Count | None = Field(default=None, description="Use N random rows, chosen by the seed.")
-    shuffle: Truth = Field(default=False, description="Shuffle the rows by the seed.")
-    seed: Integer = Field(default=0, description="The seed of sample and shuffle.")
-    sheet: Text | None = Field(default=None, description="The sheet of an .xlsx file.")
-    filter: dict[str, Any] | None = Field(
-        default=None, description="Which rows to keep, by column."
-    )
+    path: Path | None = _key("The file, relative to this one.")
+    python: Reference | None = _key("A function that returns the rows.")
+    id: Text | None = _key("The column of the ids.")
+    input: Text | None = _key("The column of the input.")
+    expected: Text | None = _key("The column of the expected answer.")
+    on_bad_row: OnBadRow = _key("What to do with a bad row.", default="raise")
+    limit: Count | None = _key("Use the first N rows.")
+    sample: Count | None = _key("Use N random rows, chosen by the seed.")
+    shuffle: Truth = _key("Shuffle the rows by the seed.", default=False)
+    seed: Integer = _key("The seed of sample and shuffle.", default=0)
+    sheet: Text | None = _key("The sheet of an .xlsx file.")
+    filter: dict[str, Any] | None = _key("Which rows to keep, by column.")
 
 
-class RemoteShape(Section):
+class RemoteSection(Section):
     """What calls to a server have in common."""
 
-    headers: dict[str, str] | None = Field(
-        default=None, description="Sent with each call; write secrets as ${NAME}."
-    )
-    connect_timeout: Seconds | None = Field(default=None, description="Time limit to connect.")
-    first_byte_timeout: Seconds | None = Field(
-        default=None, description="Time limit until the first byte."
-    )
-    between_bytes_timeout: Seconds | None = Field(
-        default=None, description="Time limit between two chunks of the answer."
-    )
-    timeout: Seconds | None = Field(default=None, description="Time limit of the whole call.")
-    max_response_mb: Megabytes | None = Field(default=None, description="The largest answer.")
+    headers: dict[str, str] | None = _key("Sent with each call; write secrets as ${NAME}.")
+    connect_timeout: Seconds | None = _key("Time limit to connect.")
+    first_byte_timeout: Seconds | None = _key("Time limit until the first byte.")
+    between_bytes_timeout: Seconds | None = _key("Time limit between two chunks of the answer.")
+    timeout: Seconds | None = _key("Time limit of the whole call.")
+    max_response_mb: Megabytes | None = _key("The largest answer.")
 
 
-class NatShape(RemoteShape):
+class NatSection(RemoteSection):
     """An agent of the NeMo Agent Toolkit, served by `nat serve`."""
 
     endpoint: Text = Field(description="Its address: http://localhost:8000.")
-    path: Text | None = Field(
-        default=None, description="The path to call; default: /generate/full."
-    )
-    input_key: Text | None = Field(default=None, description="The name of its input parameter.")
+    path: Text | None = _key("The path to call; default: /generate/full.")
+    input_key: Text | None = _key("The name of its input parameter.")
 
 
-class HttpShape(RemoteShape):
+class HttpSection(RemoteSection):
     """A server that answers with JSON."""
 
     url: Text = Field(description="Its address; may hold placeholders: {{column}}.")
-    method: Text | None = Field(default=None, description="GET, POST, PUT, PATCH or DELETE.")
-    body: Any = Field(default=None, description="The request body; may hold placeholders.")
-    answer: Text | None = Field(default=None, description="A JSONPath to the answer.")
-    statuses: Statuses | None = Field(default=None, description="The statuses that mean success.")
+    method: Text | None = _key("GET, POST, PUT, PATCH or DELETE.")
+    body: Any = _key("The request body; may hold placeholders.")
+    answer: Text | None = _key("A JSONPath to the answer.")
+    statuses: Statuses | None = _key("The statuses that mean success.")
 
 
-class DependsOnShape(Section):
+class DependsOnSection(Section):
     """What results depend on that the code does not show."""
 
-    files: list[str] | None = Field(
-        default=None, description="Files that are read, relative to this one; * and ** match many."
+    files: list[str] | None = _key(
+        "Files that are read, relative to this one; * and ** match many."
     )
-    env: list[str] | None = Field(default=None, description="Environment variables, by value.")
-    packages: list[str] | None = Field(default=None, description="Packages, by version.")
+    env: list[str] | None = _key("Environment variables, by value.")
+    packages: list[str] | None = _key("Packages, by version.")
 
 
-class WorkflowShape(Section):
+class WorkflowSection(Section):
     """What is evaluated. Each kind of workflow has its own key; exactly one is given."""
 
-    python: Reference | None = Field(default=None, description="A function or class: module:name.")
-    nat: NatShape | None = Field(default=None, description="An agent that `nat serve` serves.")
-    http: HttpShape | None = Field(default=None, description="A server that answers with JSON.")
-    version: Text | None = Field(default=None, description="Its version, used instead of its code.")
-    depends_on: DependsOnShape | None = Field(
-        default=None, description="What its answers depend on that its code does not show."
+    python: Reference | None = _key("A function or class: module:name.")
+    nat: NatSection | None = _key("An agent that `nat serve` serves.")
+    http: HttpSection | None = _key("A server that answers with JSON.")
+    version: Text | None = _key("Its version, used instead of its code.")
+    depends_on: DependsOnSection | None = _key(
+        "What its answers depend on that its code does not show."
     )
 
 
-class PythonScorer(Section):
+class PythonEvaluator(Section):
     """The user's own evaluator, not imported yet."""
 
     python: Reference
-    version: Text | None = Field(default=None, description="Its version, used instead of its code.")
-    endpoint: Text | None = Field(
-        default=None, description="The service it calls; callers of one share a pace."
-    )
-    depends_on: DependsOnShape | None = Field(
-        default=None, description="What its scores depend on that its code does not show."
+    version: Text | None = _key("Its version, used instead of its code.")
+    endpoint: Text | None = _key("The service it calls; callers of one share a pace.")
+    depends_on: DependsOnSection | None = _key(
+        "What its scores depend on that its code does not show."
     )
 
 
-class PaceShape(Section):
+class PaceSection(Section):
     """The number of calls in flight."""
 
-    concurrency: Concurrency | None = Field(
-        default=None, description="Calls in flight, or auto to find the limit."
-    )
-    max_concurrency: Count | None = Field(
-        default=None, description="The most calls in flight with auto."
-    )
+    concurrency: Concurrency | None = _key("Calls in flight, or auto to find the limit.")
+    max_concurrency: Count | None = _key("The most calls in flight with auto.")
 
 
-class BackoffShape(Section):
+class BackoffSection(Section):
     """How long a failed call waits before its retry."""
 
-    base: Wait | None = Field(default=None, description="The longest first wait.")
-    cap: Wait | None = Field(default=None, description="The longest wait.")
+    base: Wait | None = _key("The longest first wait.")
+    cap: Wait | None = _key("The longest wait.")
 
 
-class RetryShape(Section):
+class RetrySection(Section):
     """How often a call is retried."""
 
-    max_retries: CountOrZero | None = Field(default=None, description="Retries after a failure.")
-    max_timeouts: CountOrZero | None = Field(default=None, description="Retries after a timeout.")
-    backoff: BackoffShape | None = None
-    failed: Truth | None = Field(
-        default=None, description="Retry what failed in earlier sessions; default: true."
-    )
+    max_retries: CountOrZero | None = _key("Retries after a failure.")
+    max_timeouts: CountOrZero | None = _key("Retries after a timeout.")
+    backoff: BackoffSection | None = None
+    failed: Truth | None = _key("Retry what failed in earlier sessions; default: true.")
 
 
-class RunShape(Section):
+class RunSection(Section):
     """Where results are kept, and when a result counts."""
 
-    path: Path | None = Field(
-        default=None, description="The run's directory, relative to this file."
-    )
-    durability: Durability | None = Field(
-        default=None, description="When a result counts as on disk."
-    )
+    path: Path | None = _key("The run's directory, relative to this file.")
+    durability: Durability | None = _key("When a result counts as on disk.")
 
 
-class OutputShape(Section):
+class OutputSection(Section):
     """How the output files are written."""
 
-    bare: Truth | None = Field(
-        default=None, description="Write only the outputs to workflow_output.json."
-    )
-    trace_filter: list[str] | None = Field(
-        default=None, description="Types or kinds of trace events to keep."
-    )
+    bare: Truth | None = _key("Write only the outputs to workflow_output.json.")
+    trace_filter: list[str] | None = _key("Types or kinds of trace events to keep.")
 
 
-class PriceShape(Section):
+class PriceSection(Section):
     """What a million tokens of one model cost, in any currency."""
 
-    prompt: Price | None = Field(default=None, description="Input tokens.")
-    completion: Price | None = Field(default=None, description="Output tokens.")
-    cached: Price | None = Field(default=None, description="Tokens read from a cache.")
+    prompt: Price | None = _key("Input tokens.")
+    completion: Price | None = _key("Output tokens.")
+    cached: Price | None = _key("Tokens read from a cache.")
 
 
-class Shape(Section):
+class EvalFile(Section):
     """An evaluation: a dataset, a workflow, and evaluators that score its answers."""
 
-    name: Name | None = Field(default=None, description="The name of the evaluation.")
-    dataset: DatasetShape = Field(description="The rows.")
-    workflow: WorkflowShape = Field(description="What is evaluated.")
-    run: RunShape = Field(
-        default_factory=RunShape.model_construct, description="The run's directory."
+    name: Name | None = _key("The name of the evaluation.")
+    dataset: DatasetSection = Field(description="The rows.")
+    workflow: WorkflowSection = Field(description="What is evaluated.")
+    run: RunSection = Field(
+        default_factory=RunSection.model_construct, description="The run's directory."
     )
-    trials: Count = Field(default=1, description="How many times each item runs.")
-    evaluators: dict[str, Any] | None = Field(default=None, description="The evaluators, by name.")
-    pace: PaceShape = Field(
-        default_factory=PaceShape.model_construct, description="How many calls run at once."
+    trials: Count = _key("How many times each item runs.", default=1)
+    evaluators: dict[str, Any] | None = _key("The evaluators, by name.")
+    pace: PaceSection = Field(
+        default_factory=PaceSection.model_construct, description="How many calls run at once."
     )
-    retry: RetryShape = Field(
-        default_factory=RetryShape.model_construct, description="Retries after a failure."
+    retry: RetrySection = Field(
+        default_factory=RetrySection.model_construct, description="Retries after a failure."
     )
-    timeout: Seconds | None = Field(
-        default=None, description="Time limit of an attempt: seconds, or a time like 90s or 2m."
+    timeout: Seconds | None = _key("Time limit of an attempt: seconds, or a time like 90s or 2m.")
+    on_change: OnChange | None = _key("When the workflow changed: redo its answers, or keep them.")
+    secrets: Secrets | None = _key("More values to mask on disk; false turns masking off.")
+    early_stop: Truth | None = _key("Stop if the first items all fail the same way; default: true.")
+    prices: dict[str, PriceSection] | None = _key(
+        "What a million tokens cost, by model; * for all others."
     )
-    on_change: OnChange | None = Field(
-        default=None, description="When the workflow changed: redo its answers, or keep them."
-    )
-    secrets: Secrets | None = Field(
-        default=None, description="More values to mask on disk; false turns masking off."
-    )
-    early_stop: Truth | None = Field(
-        default=None, description="Stop if the first items all fail the same way; default: true."
-    )
-    prices: dict[str, PriceShape] | None = Field(
-        default=None, description="What a million tokens cost, by model; * for all others."
-    )
-    output: OutputShape = Field(
-        default_factory=OutputShape.model_construct, description="The output files."
+    output: OutputSection = Field(
+        default_factory=OutputSection.model_construct, description="The output files."
     )

@@ -35,16 +35,16 @@ def override(tree: Tree, text: str, place: Place | None = None) -> None:
     path = tuple(part.strip() for part in name.split("."))
     if not equals or not all(path):
         refuse(place, "must be path=value", "for example --set trials=3 --set pace.concurrency=8")
-    made = _read(name, value, place)
+    parsed = _read(name, value, place)
     holder = _holder(tree, path, place)
     tree.forget(path)
-    holder[path[-1]] = made.data
+    holder[path[-1]] = parsed.data
     for depth in range(1, len(path) + 1):
         tree.keys.setdefault(path[:depth], place)
         tree.values.setdefault(path[:depth], place)
-    for inner in made.values:
+    for inner in parsed.values:
         tree.values[path + inner] = tree.keys[path + inner] = place
-    tree.written.update({path + inner: word for inner, word in made.written.items()})
+    tree.written.update({path + inner: word for inner, word in parsed.written.items()})
 
 
 def shown_setting(text: str) -> str:

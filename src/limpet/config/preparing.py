@@ -1,36 +1,54 @@
-"""Can the objects that a file names be imported, and are they of the right kind?"""
+"""What does `evaluate` get: the objects that a file names, imported, and its options?
+
+Only keys that the file sets are passed on; `evaluate` has the defaults.
+"""
 
 import functools
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from pydantic import BaseModel
 
 from limpet import workflows
 from limpet.config.dataset_checks import located
 from limpet.config.environment import settled, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import DatasetShape, DependsOnShape, PythonScorer, WorkflowShape
+from limpet.config.model import DatasetSection, EvalFile, PythonEvaluator, WorkflowSection
 from limpet.config.yaml_file import KeyPath
+from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
 from limpet.evaluators import as_evaluator
 from limpet.executors.details import UNSET
+from limpet.executors.retry import Backoff
 from limpet.fingerprints.declared import DependsOn
+from limpet.run.options import Pace, Retry, RunOptions
 from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.python import is_workflow
 
 _ARGUMENT = re.compile(r"(\w+)(=[^:]*)?: ")
+_COLUMNS = ("id", "input", "expected", "sheet")
+_READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
-def prepared_dataset(asked: DatasetShape, folder: Path, findings: Findings) -> Any:
-    """Return the dataset's file, or the function that returns its rows."""
+def prepared_dataset(
+    asked: DatasetSection, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+) -> Dataset | None:
+    """Return the dataset; `keep` is its filter in long form."""
     if asked.path is not None:
-        return located(asked.path, folder)
-    assert asked.python is not None
-    found = _found(asked.python, ("dataset", "python"), folder, findings)
-    return found if found is None else _guarded(found, _shown(asked.python))
+        source: Any = located(asked.path, folder)
+    else:
+        assert asked.python is not None
+        source = imported_object(asked.python, ("dataset", "python"), folder, findings)
+        if source is None:
+            return None
+        source = _guarded(source, _shown(asked.python))
+    options = _given(asked, *_COLUMNS, *_READING)
+    options |= {name: str(options[name]) for name in _COLUMNS if name in options}
+    return Dataset(source, filter=keep, **options)
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
@@ -47,12 +65,12 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
     return rows
 
 
-def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) -> Workflow | None:
+def prepared_workflow(asked: WorkflowSection, folder: Path, findings: Findings) -> Workflow | None:
     """Return the workflow."""
     if asked.python is None:
         return _remote_workflow(asked, findings)
     path = ("workflow", "python")
-    found = _found(asked.python, path, folder, findings)
+    found = imported_object(asked.python, path, folder, findings)
     if found is None:
         return None
     version = asked.version
@@ -68,12 +86,12 @@ def prepared_workflow(asked: WorkflowShape, folder: Path, findings: Findings) ->
         return None
 
 
-def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | None:
+def _remote_workflow(asked: WorkflowSection, findings: Findings) -> Workflow | None:
     """Return the workflow behind a server."""
     kind = "nat" if asked.nat is not None else "http"
-    shape = asked.nat or asked.http
-    assert shape is not None
-    given = {name: getattr(shape, name) for name in shape.model_fields_set}
+    server = asked.nat or asked.http
+    assert server is not None
+    given = {name: getattr(server, name) for name in server.model_fields_set}
     arguments: dict[str, Any] = {
         name: str(value) if isinstance(value, str) else settled(value)
         for name, value in given.items()
@@ -81,12 +99,12 @@ def _remote_workflow(asked: WorkflowShape, findings: Findings) -> Workflow | Non
     }
     if asked.version is not None:
         arguments["version"] = asked.version
+    create = workflows.nat if kind == "nat" else workflows.http
     try:
-        made: Workflow = getattr(workflows, kind)(**arguments)
+        return create(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
         _report_argument(kind, arguments, error, findings)
         return None
-    return made
 
 
 def _report_argument(
@@ -104,61 +122,63 @@ def _report_argument(
 
 
 def prepared_declaration(
-    asked: WorkflowShape, folder: Path, findings: Findings
+    asked: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
 ) -> DependsOn | None:
-    """Return the declared dependencies of the workflow; none if it has a version."""
-    if asked.version is not None:
-        return None
-    return _declared(asked.depends_on, ("workflow", "depends_on"), folder, findings)
-
-
-def _declared(
-    asked: DependsOnShape | None, path: KeyPath, folder: Path, findings: Findings
-) -> DependsOn | None:
-    if asked is None:
+    """Return the declared dependencies of a step; none if it has a version."""
+    given = asked.depends_on
+    if given is None or asked.version is not None:
         return None
     files, env, packages = (
-        tuple(names or ()) for names in (asked.files, asked.env, asked.packages)
+        tuple(names or ()) for names in (given.files, given.env, given.packages)
     )
     declared = DependsOn(files, env, packages, folder)
     try:
         declared.identity()
     except LimpetError as error:
-        findings.add(path, str(error.args[0]).removeprefix("depends_on: "), error.hint)
+        text = str(error.args[0]).removeprefix("depends_on: ")
+        findings.add((*path, "depends_on"), text, error.hint)
         return None
     return declared
 
 
 def prepared_evaluators(
-    scorers: Mapping[str, Any], folder: Path, findings: Findings
+    evaluators: Mapping[str, Any],
+    folder: Path,
+    findings: Findings,
+    at: KeyPath = ("evaluators",),
+    key: str = "python",
 ) -> Mapping[str, Any]:
-    """Return the evaluators by their names."""
+    """Return the evaluators by their names, the user's own ones imported.
+
+    Args:
+        evaluators: Each evaluator, or a `PythonEvaluator` to import.
+        folder: The folder of the configuration.
+        findings: Collects the problems.
+        at: The path of the evaluators in the file.
+        key: The key that holds a reference.
+    """
+
+    def prepared(name: str, asked: PythonEvaluator) -> Any:
+        path = (*at, name, key)
+        found = imported_object(asked.python, path, folder, findings)
+        if found is None:
+            return None
+        endpoint = UNSET if asked.endpoint is None else asked.endpoint
+        declared = prepared_declaration(asked, (*at, name), folder, findings)
+        try:
+            return as_evaluator(found, name, asked.version, endpoint=endpoint, depends_on=declared)
+        except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
+            text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
+            return findings.add(path, text, cause=error)
+
     return {
-        name: _scorer(name, scorer, folder, findings)
-        if isinstance(scorer, PythonScorer)
-        else scorer
-        for name, scorer in scorers.items()
+        name: prepared(name, evaluator) if isinstance(evaluator, PythonEvaluator) else evaluator
+        for name, evaluator in evaluators.items()
     }
 
 
-def _scorer(name: str, asked: PythonScorer, folder: Path, findings: Findings) -> Any:
-    path = ("evaluators", name, "python")
-    found = _found(asked.python, path, folder, findings)
-    if found is None:
-        return None
-    version, endpoint, declared = asked.version, asked.endpoint, None
-    if version is None:
-        declared = _declared(asked.depends_on, ("evaluators", name, "depends_on"), folder, findings)
-    try:
-        paced = UNSET if endpoint is None else endpoint
-        made = as_evaluator(found, name, version, endpoint=paced, depends_on=declared)
-    except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-        text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
-        return findings.add(path, text, cause=error)
-    return made
-
-
-def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:
+def imported_object(reference: str, path: KeyPath, folder: Path, findings: Findings) -> Any:
+    """Return the function or object that a reference names; report it if there is none."""
     put_first(folder)
     try:
         found = imported(reference, folder)
@@ -173,3 +193,27 @@ def _found(reference: str, path: KeyPath, folder: Path, findings: Findings) -> A
 
 def _shown(reference: str) -> str:
     return one_line(written_as(reference))
+
+
+def options_of(content: EvalFile) -> RunOptions:
+    """Return the options, by their names in `evaluate`."""
+    options = _given(content, "timeout", "on_change", "early_stop")
+    if content.prices is not None:
+        options["prices"] = {
+            model: price.model_dump(exclude_none=True) for model, price in content.prices.items()
+        }
+    if pace := _given(content.pace, "concurrency", "max_concurrency"):
+        options["pace"] = Pace(**pace)
+    retry = _given(content.retry, "max_retries", "max_timeouts", "failed")
+    if content.retry.backoff is not None:
+        waits = _given(content.retry.backoff, "base", "cap")
+        retry["backoff"] = Backoff(**{f"{name}_s": value for name, value in waits.items()})
+    if retry:
+        options["retry"] = Retry(**retry)
+    return cast("RunOptions", options)
+
+
+def _given(section: BaseModel, *names: str) -> dict[str, Any]:
+    """Return the values that a section sets, by name."""
+    values = {name: getattr(section, name) for name in names if name in section.model_fields_set}
+    return {name: value for name, value in values.items() if value is not None}

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import create_model
 
 from limpet.config.evaluators import BUILT_INS, arguments_of
-from limpet.config.model import VARIABLE, PythonScorer, Shape
+from limpet.config.model import VARIABLE, EvalFile, PythonEvaluator
 from limpet.config.short_forms import SHORT_FOR, SHORT_KINDS
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -18,17 +18,17 @@ _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON schema of `eval.yml`, with the short and the long form of every key."""
-    made = _without_null(Shape.model_json_schema())
-    keys, sections = made["properties"], made["$defs"]
+    schema = _without_null(EvalFile.model_json_schema())
+    keys, sections = schema["properties"], schema["$defs"]
     for section, key in SHORT_FOR.items():
         long = keys[section].pop("$ref", None) or keys[section].pop("allOf")[0]["$ref"]
         short = sections[long.rpartition("/")[2]]["properties"][key]
         keys[section]["anyOf"] = [_bare(short), {"$ref": long}]
-    kinds = sections["WorkflowShape"]["properties"]
+    kinds = sections["WorkflowSection"]["properties"]
     for kind in SHORT_KINDS:
         long, short = kinds[kind].pop("$ref"), {"type": "string", "minLength": 1}
         kinds[kind]["anyOf"] = [short, {"$ref": long}]
-    rows = sections["DatasetShape"]["properties"]
+    rows = sections["DatasetSection"]["properties"]
     rows["filter"] = {"description": rows["filter"]["description"], "anyOf": _filters()}
     keys["evaluators"] = {
         "description": keys["evaluators"]["description"],
@@ -36,7 +36,7 @@ def json_schema() -> dict[str, Any]:
         "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]*$"},
         "additionalProperties": {"anyOf": _evaluators()},
     }
-    return {"$schema": _DRAFT, **made, "title": "Limpet eval.yml"}
+    return {"$schema": _DRAFT, **schema, "title": "Limpet eval.yml"}
 
 
 def _bare(schema: dict[str, Any]) -> dict[str, Any]:
@@ -49,16 +49,16 @@ def _without_null(schema: Any) -> Any:
         return [_without_null(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    made = {
+    cleaned = {
         key: _without_null(value)
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str)) and not (key == "default" and not value)
     }
-    rest = [kind for kind in made.get("anyOf", ()) if kind != {"type": "null"}]
-    if "anyOf" in made and len(rest) < len(made["anyOf"]):
-        del made["anyOf"]
-        made |= rest[0] if len(rest) == 1 else {"anyOf": rest}
-    return made
+    rest = [kind for kind in cleaned.get("anyOf", ()) if kind != {"type": "null"}]
+    if "anyOf" in cleaned and len(rest) < len(cleaned["anyOf"]):
+        del cleaned["anyOf"]
+        cleaned |= rest[0] if len(rest) == 1 else {"anyOf": rest}
+    return cleaned
 
 
 def _filters() -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def _filters() -> list[dict[str, Any]]:
 
 
 def _evaluators() -> list[dict[str, Any]]:
-    own = _without_null(PythonScorer.model_json_schema())
+    own = _without_null(PythonEvaluator.model_json_schema())
     del own["$defs"]  # the workflow defines them, too
     return [
         {"enum": list(BUILT_INS), "description": "A built-in evaluator."},
@@ -87,10 +87,10 @@ def _built_in(kind: str) -> dict[str, Any]:
     fields: dict[str, Any] = {
         name: (parameters[name].annotation, parameters[name].default) for name in arguments_of(kind)
     }
-    made = create_model(kind, **fields).model_json_schema()
+    schema = create_model(kind, **fields).model_json_schema()
     arguments = {
         name: {"anyOf": [_bare(argument), VARIABLE]}
-        for name, argument in made.get("properties", {}).items()
+        for name, argument in schema.get("properties", {}).items()
     }
     return {
         "type": "object",

@@ -35,17 +35,18 @@ def long_evaluator(value: Any) -> Any:
 
 def expanded(data: dict[str, Any]) -> dict[str, Any]:
     """Return a configuration with all sections in long form, and without empty values."""
-    made = _without_empty(data)
+    content = without_empty(data)
     for section in SHORT_FOR:
-        if section in made:
-            made[section] = _without_empty(long_form(section, made[section]))
+        if section in content:
+            content[section] = without_empty(long_form(section, content[section]))
     for kind in SHORT_KINDS:
-        if kind in made.get("workflow", {}):
-            made["workflow"][kind] = long_kind(kind, made["workflow"][kind])
-    return made
+        if kind in content.get("workflow", {}):
+            content["workflow"][kind] = long_kind(kind, content["workflow"][kind])
+    return content
 
 
-def _without_empty(data: dict[str, Any]) -> dict[str, Any]:
+def without_empty(data: dict[str, Any]) -> dict[str, Any]:
+    """Return a mapping without its null values."""
     return {
         key: value
         for key, value in data.items()

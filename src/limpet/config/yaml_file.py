@@ -209,7 +209,7 @@ def _refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line
         refuse(at(line), "is nested too deep")
     if isinstance(error, yaml.reader.ReaderError):
         number = text.count("\n", 0, error.position) + 1
-        character = f"U+{_code(error.character):04X}"
+        character = f"U+{error.character:04X}"
         refuse(at(number), f"not valid YAML: the character {character} is not allowed")
     if not isinstance(error, yaml.MarkedYAMLError):
         refuse(at(line), "not valid YAML", "check \\U and \\x escapes in double quotes")
@@ -217,11 +217,6 @@ def _refuse_syntax(error: Exception, at: Callable[[int], Place], text: str, line
     problem = one_line(error.problem or error.context or "").removeprefix("but ")
     hint = next((meaning for sign, meaning in _USUALLY if sign in problem), None)
     refuse(at(mark.line + 1 if mark else line), f"not valid YAML: {problem}", hint)
-
-
-def _code(character: object) -> int:
-    # An integer if PyYAML read bytes, else a string.
-    return character if isinstance(character, int) else ord(str(character))
 
 
 def read_scalar(word: str) -> Any:
@@ -292,9 +287,9 @@ class _Builder:
     def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         # Merged keys come first, so that the mapping's own keys and lines win.
         merges = [value for key, value in node.value if _is_merge(key)]
-        made: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for merged in reversed(merges):
-            made |= self._merged(merged, path)
+            mapping |= self._merged(merged, path)
         lines: dict[str, Place] = {}
         for key, value in node.value:
             place = self._at(key)
@@ -312,8 +307,8 @@ class _Builder:
                 continue
             self._tree.forget((*path, name))
             lines[name] = self._tree.keys[*path, name] = place
-            made[name] = self.value(value, (*path, name))
-        return made
+            mapping[name] = self.value(value, (*path, name))
+        return mapping
 
     def _merged(self, node: Node, path: KeyPath) -> dict[str, Any]:
         """Return the mapping that `<<: *name` merges, with the lines of the anchor."""
@@ -321,16 +316,16 @@ class _Builder:
         if node in self._merging:
             refuse(self._at(node), "an alias is inside its own anchor")
         self._merging.append(node)
-        made: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         if isinstance(node, SequenceNode):
             for merged in reversed(node.value):
-                made |= self._merged(merged, path)
+                mapping |= self._merged(merged, path)
         elif isinstance(node, MappingNode):
-            made = self._mapping(node, path)
+            mapping = self._mapping(node, path)
         else:
             self._findings.add_at(self._at(node), "<< needs a mapping, for example <<: *name")
         self._merging.pop()
-        return made
+        return mapping
 
 
 def _is_merge(key: Node) -> bool:

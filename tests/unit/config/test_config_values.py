@@ -195,6 +195,11 @@ REFUSED = {
         "eval.yml:3: run: notes.txt is a file, not a directory",
         None,
     ),
+    "secrets off by a zero": (
+        GOOD + "secrets: 0\n",
+        "eval.yml:3: secrets: must be false, or a list of strings",
+        None,
+    ),
     "secrets as one text": (
         GOOD + "secrets: hunter22\n",
         "eval.yml:3: secrets: must be false, or a list of strings",

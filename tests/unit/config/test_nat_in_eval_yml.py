@@ -120,9 +120,9 @@ def test_what_the_environment_holds_is_not_shown(monkeypatch):
 
 def test_the_schema_has_both_forms():
     schema = json_schema()
-    workflow = schema["$defs"]["WorkflowShape"]["properties"]
-    for kind, shape in (("nat", "NatShape"), ("http", "HttpShape")):
+    workflow = schema["$defs"]["WorkflowSection"]["properties"]
+    for kind, section in (("nat", "NatSection"), ("http", "HttpSection")):
         assert workflow[kind]["anyOf"] == [
             {"type": "string", "minLength": 1},
-            {"$ref": f"#/$defs/{shape}"},
+            {"$ref": f"#/$defs/{section}"},
         ]

@@ -178,7 +178,7 @@ def test_a_base_is_laid_under_and_its_lines_keep_their_file(folder):
     assert said == "base.yml:8: eval.general: unknown key 'nonsense'"
     (folder / "base.yml").write_text(base.replace("    nonsense: 1\n", ""), encoding="utf-8")
     config = loaded("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
-    assert config.wanted.max_concurrency == 5
+    assert config.general.max_concurrency == 5
     assert config.run == folder / "out"
 
 
@@ -193,7 +193,7 @@ def test_overrides_take_the_kind_of_what_they_replace():
     )
     text = START.replace("data.json}", "data.json, filter: {allowlist: {field: {lang: [de]}}}}")
     config = loaded(text, flags)
-    assert (config.run.name, config.wanted.max_concurrency) == ("7", 2)
+    assert (config.run.name, config.general.max_concurrency) == ("7", 2)
     assert len(list(config.prepare().dataset)) == 2
 
 
@@ -202,7 +202,7 @@ def test_an_override_of_what_is_not_there_is_refused():
         return refusal(START, Flags(endpoint="http://localhost:8000", overrides=((path, "1"),)))
 
     assert "no 'lms' there; did you mean 'llms'?" in said("lms.nim.temperature")[0]
-    assert "--set puts in what is not" in said("llms.nim.temprature")[1]
+    assert "--set adds new ones" in said("llms.nim.temprature")[1]
     assert said("workflow._type.deeper")[0].endswith("the file has no 'deeper' there")
 
 
@@ -215,7 +215,7 @@ def test_the_environment_is_read_in_eval_and_left_alone_elsewhere(monkeypatch):
 
 
 def test_yamls_words_for_true_are_taken():
-    assert loaded(START + "    output: {dir: o, cleanup: yes}\n").wanted.output.cleanup is True
+    assert loaded(START + "    output: {dir: o, cleanup: yes}\n").general.output.cleanup is True
 
 
 # ---- what is wrong is said with its line --------------------------------------------------------
@@ -231,7 +231,7 @@ def test_yamls_words_for_true_are_taken():
         ),
         (
             "    max_concurrency: 0\n",
-            "config.yml:7: eval.general.max_concurrency: must be an integer of at least 1",
+            "config.yml:7: eval.general.max_concurrency: must be at least 1, not 0",
             None,
         ),
         (
@@ -250,17 +250,17 @@ def test_yamls_words_for_true_are_taken():
             "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
             ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
             "Limpet does not have"),
-            ("nearest of ours: similarity for the wording; a judge of your own for the meaning; or "
-            "write your own: {_type: python, function: module:name}"),
+            ("closest built-in: similarity for the wording; a judge of your own for the meaning; "
+            "or write your own: {_type: python, function: module:name}"),
         ),
         (
             "  evaluators:\n    x: {_type: trajectory, llm_name: nim}\n",
             "config.yml:8: eval.evaluators.x._type: 'trajectory' is an evaluator of the toolkit",
-            "nearest of ours: trajectory, without llm_name",
+            "closest built-in: trajectory, without llm_name",
         ),
         (
             "  evaluators:\n    x:\n      _type: exact_matsch\n",
-            "config.yml:9: eval.evaluators.x._type: there is no evaluator 'exact_matsch' here",
+            "config.yml:9: eval.evaluators.x._type: unknown evaluator 'exact_matsch'",
             "did you mean 'exact_match'?",
         ),
         (
@@ -285,9 +285,10 @@ def test_what_is_wrong_is_said_with_its_line(more, said, hint):
     ("dataset", "said", "hint"),
     [
         ("{file_path: dat.json}", "dat.json does not exist", "did you mean data.json?"),
-        ("{_type: csv, file_path: data.json}", "data.json is no .csv file", "write _type: json"),
-        ("{_type: jsn, file_path: data.json}", "there is no kind of dataset 'jsn'", "did you mean"),
-        ("{file_path: data.json, s3: {bucket: b}}", "datasets are not fetched from S3", "fetch"),
+        ("{_type: csv, file_path: data.json}", "data.json is not a .csv file", "write _type: json"),
+        ("{_type: jsn, file_path: data.json}", "xls or custom, not 'jsn'", "did you mean 'json'?"),
+        ("{file_path: data.json, s3: {bucket: b}}", "datasets are not downloaded", "download"),
+        ("{file_path: data.json, function: a.b}", "function: is only read with", None),
         ("{file_path: data.json, strcture: {}}", "unknown key 'strcture'", "did you mean"),
         ("{_type: custom}", "needs function", None),
         ("{}", "file_path is missing", "or give --dataset FILE"),
@@ -317,9 +318,40 @@ def test_what_is_left_out_without_harm_is_a_note_with_its_line():
     assert "abcdefgh" not in json.dumps(config.public)
 
 
+def test_verbose_is_ignored_as_the_toolkits_published_files_have_it():
+    (note,) = loaded(START + "    verbose: true\n").notes
+    assert note == "config.yml:7: eval.general.verbose: not supported, ignored"
+
+
 def test_several_faults_are_said_at_once():
     found, _ = refusal(START + "    a: 1\n    b: 2\n")
     assert [line.split(": ")[0] for line in found.splitlines()] == ["config.yml:7", "config.yml:8"]
+
+
+def test_every_kind_of_fault_is_said_in_one_pass():
+    found, _ = refusal(
+        START.replace("_type: json, file_path: data.json", "_type: jsonl, file_path: no.jsonl")
+        + "    max_concurrency: many\n    wrong: 1\n"
+        + "    output: {dir: data.json, cleanup: perhaps}\n"
+        + "  evaluators:\n    a: {_type: x}\n    b: {_type: python}\n"
+        + "    c: {_type: numeric, tolerance: -1}\n    d: {_type: python, function: x}\n"
+    )
+    assert [line.partition("; ")[0] for line in found.splitlines()] == [
+        "config.yml:6: eval.general.dataset.file_path: no.jsonl does not exist",
+        "config.yml:7: eval.general.max_concurrency: must be an integer, not 'many'",
+        "config.yml:8: eval.general: unknown key 'wrong'",
+        "config.yml:9: eval.general.output.cleanup: must be true or false, not 'perhaps'",
+        "config.yml:9: eval.general.output.dir: data.json is a file, not a directory",
+        "config.yml:11: eval.evaluators.a._type: unknown evaluator 'x'",
+        "config.yml:12: eval.evaluators.b: function is missing",
+        "config.yml:13: eval.evaluators.c.tolerance: must be a finite number, 0 or more, not -1",
+        "config.yml:14: eval.evaluators.d.function: must be module.name or module:name, not 'x'",
+    ]
+
+
+def test_a_key_of_an_eval_yml_is_not_sent_to_the_top_of_this_file():
+    _, hint = refusal(START.replace("eval:\n", "eval:\n  timeout: 3\n"))
+    assert hint == "known here: general, evaluators"
 
 
 def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):
@@ -350,6 +382,16 @@ def test_an_edit_of_the_workflow_counts_and_one_of_eval_or_a_secret_does_not():
     assert fingerprint("general: {telemetry: {}}\n" + START) == before
     changed = fingerprint(START.replace("model_name: m", "model_name: n"))
     assert [name for name in before if before[name] != changed[name]] == ["llms"]
+
+
+def test_a_file_that_an_evaluator_depends_on_counts(folder):
+    (folder / "nat_graders.py").write_text("def grade(output): return 1\n", encoding="utf-8")
+    own = "a: {_type: python, function: nat_graders.grade, depends_on: {files: [guide.md]}}"
+    text = f"{START}  evaluators:\n    {own}\n"
+    (folder / "guide.md").write_text("be kind", encoding="utf-8")
+    before = dict(loaded(text).prepare().evaluators["a"].fingerprint)
+    (folder / "guide.md").write_text("be brief", encoding="utf-8")
+    assert dict(loaded(text).prepare().evaluators["a"].fingerprint) != before
 
 
 def test_a_prompt_in_a_file_counts(folder):

@@ -13,12 +13,11 @@ import limpet
 from limpet import ConfigError, PermanentError
 from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
-from limpet.integrations.nat import Flags, in_process, load_nat_config
-from limpet.integrations.nat import run_directory as room
-from limpet.integrations.nat.existing_answers import KeptAnswers, RowAnswers
+from limpet.integrations.nat import Flags, in_process, load_nat_config, run_directory
+from limpet.integrations.nat.eval_block import Structure
+from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.pre_processing import PreProcessed
-from limpet.integrations.nat.wanted import Structure, WantedOutput
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, without_secrets
 from limpet.secrets.in_yaml import masked_text
@@ -56,14 +55,14 @@ def test_a_row_without_a_real_answer_fails_and_is_no_empty_answer(answer_there):
 
 
 def test_another_answer_in_a_row_is_another_fingerprint():
-    names = Structure(generated_answer="said")
+    names = Structure(generated_answer_key="said")
     one, same, other = (RowAnswers(names, [asked(said=said)]).fingerprint for said in "112")
     assert one == same != other
 
 
 def test_an_item_that_the_run_does_not_hold_fails():
-    with pytest.raises(PermanentError, match="holds no answer"):
-        run(KeptAnswers({"a": "b"}).call(asked()))
+    with pytest.raises(PermanentError, match="has no answer for it"):
+        run(RecordedAnswers({"a": "b"}).call(asked()))
 
 
 def run(coroutine):
@@ -140,11 +139,11 @@ def finished(folder, name="out"):
 
 def test_a_run_is_finished_when_nothing_is_left_and_nobody_worked_on_it_since(tmp_path):
     path = finished(tmp_path)
-    assert room.is_finished(path)
+    assert run_directory.is_finished(path)
     with (path / "workflow_output.jsonl").open("a") as column:
         column.write("{}\n")
-    assert not room.is_finished(path)
-    assert not room.is_finished(tmp_path / "nothing")
+    assert not run_directory.is_finished(path)
+    assert not run_directory.is_finished(tmp_path / "nothing")
 
 
 def test_a_run_with_failures_is_not_finished(tmp_path):
@@ -152,27 +151,26 @@ def test_a_run_with_failures_is_not_finished(tmp_path):
         raise PermanentError(question)
 
     limpet.evaluate([{"id": "a", "question": "Q"}], fail, (), tmp_path / "out")
-    assert not room.is_finished(tmp_path / "out")
+    assert not run_directory.is_finished(tmp_path / "out")
 
 
 def test_what_is_needed_is_never_moved(tmp_path):
     path = finished(tmp_path)
     with pytest.raises(ConfigError, match="cannot be set aside"):
-        room.set_aside(path, [path / "config.yml"], room.is_finished)
+        run_directory.set_aside(path, [path / "config.yml"], run_directory.is_finished)
     with pytest.raises(ConfigError):
-        room.set_aside(tmp_path, [tmp_path], room.is_finished)
-    to = room.set_aside(path, [tmp_path / "config.yml"], room.is_finished)
+        run_directory.set_aside(tmp_path, [tmp_path], run_directory.is_finished)
+    to = run_directory.set_aside(path, [tmp_path / "config.yml"], run_directory.is_finished)
     assert (to / "run.json").exists()
     assert not path.exists()
 
 
 def test_the_latest_unfinished_job_goes_on(tmp_path):
-    output = WantedOutput(tmp_path, has_jobs=True)
-    first = room.choose_directory(output, latest=False)
+    first = run_directory.choose_job(tmp_path, latest=False)
     assert first.parent == tmp_path / "jobs"
     finished(first.parent, first.name)
-    assert room.choose_directory(output, latest=False) != first
-    assert room.choose_directory(output, latest=True) == first
+    assert run_directory.choose_job(tmp_path, latest=False) != first
+    assert run_directory.choose_job(tmp_path, latest=True) == first
 
 
 # ---- in process ---------------------------------------------------------------------------------
@@ -325,10 +323,10 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
     with monkeypatch.context() as patch, pytest.raises(limpet.LimpetError, match="no such ki"):
         patch.setattr(module, "validate_schema", fail)
         load_nat_config("config.yml", Flags()).begin(print)
-    assert room.is_finished(tmp_path / "out")
+    assert run_directory.is_finished(tmp_path / "out")
     assert list(tmp_path.glob("out.*")) == []
     load_nat_config("config.yml", Flags()).begin(print)
-    assert [room.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
+    assert [run_directory.is_finished(one) for one in tmp_path.glob("out.*")] == [True]
     assert toolkit.configs == []  # nothing was built for that
 
 
@@ -341,12 +339,12 @@ def test_where_the_toolkit_is_there_nothing_is_said(toolkit, monkeypatch):
 
 
 def test_the_file_of_what_was_asked_holds_no_secret(tmp_path, monkeypatch):
-    from limpet.integrations.nat.files import write_question_files
+    from limpet.integrations.nat.finishing import write_config_files
 
     monkeypatch.setenv("MY_TOKEN", "very-secret-token")
     data = {"llms": {"a": {"api_key": "nvapi-literal", "note": "very-secret-token"}}}
     config = tmp_path / "config.yml"
-    write_question_files(tmp_path, config, json.dumps(data), data, Flags(endpoint="http://x"))
+    write_config_files(tmp_path, config, json.dumps(data), data, Flags(endpoint="http://x"))
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "nvapi-literal" not in text

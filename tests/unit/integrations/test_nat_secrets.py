@@ -9,8 +9,8 @@ from limpet import ConfigError
 from limpet.config.overrides import override
 from limpet.config.yaml_file import read_tree
 from limpet.integrations.nat import Flags, load_nat_config
-from limpet.integrations.nat.files import write_question_files
-from limpet.integrations.nat.overriding import apply_override
+from limpet.integrations.nat.finishing import write_config_files
+from limpet.integrations.nat.loading import apply_override
 from limpet.secrets.in_configs import masked
 from limpet.secrets.in_yaml import masked_text
 
@@ -151,7 +151,7 @@ def test_what_was_overridden_is_told_without_its_secrets(tmp_path):
     data = {"llms": {"nim": {"api_key": "SECRET-5"}}}
     text = "# SECRET-5 is in the base\nbase: other.yml\nllms: {nim: {api_key: &k SECRET-6}}\n"
     data["other"] = "SECRET-6"  # *k
-    write_question_files(tmp_path, tmp_path / "config.yml", text, data, flags)
+    write_config_files(tmp_path, tmp_path / "config.yml", text, data, flags)
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         assert "SECRET" not in (tmp_path / name).read_text(encoding="utf-8")
     told = json.loads((tmp_path / "config_metadata.json").read_bytes())

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from limpet.integrations.nat.identity import parts_of
+from limpet.integrations.nat.workflow import counted_blocks
 from limpet.secrets.in_configs import masked, without_query, without_user
 from limpet.secrets.in_yaml import masked_text
 
@@ -42,8 +42,8 @@ def test_a_file_is_written_down_without_its_secrets_and_with_all_else():
     ],
 )
 def test_what_answers_depend_on_is_noticed_and_a_rotated_key_is_not(tmp_path, old, new, counts):
-    before = parts_of(yaml.safe_load(FILE), tmp_path)
-    after = parts_of(yaml.safe_load(FILE.replace(old, new)), tmp_path)
+    before = counted_blocks(yaml.safe_load(FILE), tmp_path)
+    after = counted_blocks(yaml.safe_load(FILE.replace(old, new)), tmp_path)
     assert (before != after) is counts
 
 

@@ -1,4 +1,4 @@
-"""What does a configuration of the NeMo Agent Toolkit ask for, and what do its files hold?"""
+"""What does a configuration of the NeMo Agent Toolkit ask for?"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ _MODULES = {"Flags": "flags", "NatConfig": "config", "load_nat_config": "loading
 
 
 def __getattr__(name: str) -> object:
-    # A command line that only wants help waits for none of this.
+    # Imported on first use: `limpet --help` needs none of it.
     if name not in _MODULES:
         raise AttributeError(f"module 'limpet.integrations.nat' has no attribute {name!r}")
     return getattr(import_module(f"limpet.integrations.nat.{_MODULES[name]}"), name)

@@ -1,7 +1,7 @@
-"""What was asked for, once a configuration of the toolkit has been read and checked?"""
+"""What does a checked configuration of the toolkit do before and after its run?"""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +10,21 @@ from typing import Any
 
 from limpet.config.environment import substitute
 from limpet.config.errors import Findings
+from limpet.config.imports import put_first
+from limpet.config.preparing import imported_object, prepared_evaluators
 from limpet.config.yaml_file import Tree
 from limpet.datasets import LoadedDataset
 from limpet.errors import ConfigError
-from limpet.integrations.nat import run_directory as room
-from limpet.integrations.nat.configured import ConfiguredWorkflow
+from limpet.evaluators import as_evaluator
+from limpet.integrations.nat import run_directory
+from limpet.integrations.nat.eval_block import Evaluation
 from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.files import rename_columns, write_question_files
+from limpet.integrations.nat.finishing import rename_columns, run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
-from limpet.integrations.nat.preparing import prepared_evaluators, prepared_function
+from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
-from limpet.integrations.nat.scripts import run_scripts
-from limpet.integrations.nat.wanted import Wanted
-from limpet.integrations.nat.workflow import workflow_of
+from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Prepared
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.secrets.in_configs import Literals, masked
@@ -32,44 +33,47 @@ from limpet.workflows.protocol import Workflow
 
 _ENDPOINT_TIMEOUT_S = 300.0
 _RETRIES, _TIMEOUTS = 3, 1
+_GENERAL = ("eval", "general")
 
 
 class NatConfig:
-    """A configuration of the toolkit that was checked, of which nothing has been imported yet.
+    """A checked configuration of the toolkit; nothing that it names is imported yet.
 
     Attributes:
         path: The file, absolute.
-        name: What the evaluation is called.
+        name: The name of the evaluation.
         run: The run's directory, absolute.
-        trials: How often each item is asked.
-        public: The `eval` block as it is written, with what the command line says: fit to be kept.
-        notes: What of it is left out, each with its line.
-        original: The text of the file when it was read: it may be edited while the run goes on.
+        trials: How many times each item runs.
+        public: The `eval` block as written, with the command line applied: safe to keep on disk.
+        notes: What is ignored, each with its line.
+        original: The text of the file when it was read: it may be edited during the run.
     """
 
     def __init__(
-        self,
-        path: Path,
-        tree: Tree,
-        wanted: Wanted,
-        flags: Flags,
-        notes: list[str],
-        original: str,
+        self, path: Path, tree: Tree, evaluation: Evaluation, flags: Flags, original: str
     ) -> None:
+        self.general = evaluation.general
         self.path = path
-        self.name = wanted.alias or path.stem
-        self.run = room.choose_directory(wanted.output, latest=flags.goes_on)
-        self.trials = flags.reps or (flags.skip_workflow and room.trials(self.run)) or 1
+        self.name = self.general.workflow_alias or path.stem
+        self.run = self.general.output.dir or self.general.output_dir
+        if self._has_jobs:
+            self.run = run_directory.choose_job(self.run, latest=flags.continues)
+        last = run_directory.run_file(self.run).session if flags.skip_workflow else None
+        self.trials = flags.reps or (last and last.trials) or 1
         self.public: dict[str, Any] = {"eval": masked(tree.data).get("eval")}
-        self.notes = notes
+        self.notes = evaluation.notes
         self.original = original
         self.tree = tree
-        self.wanted = wanted
         self.flags = flags
+        self._evaluation = evaluation
         self._prepared: Prepared | None = None
 
     def __repr__(self) -> str:
         return f"<NatConfig {self.name}: {self.path}>"
+
+    @property
+    def _has_jobs(self) -> bool:
+        return self.general.output.job_management.append_job_id_to_output_dir
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -77,20 +81,19 @@ class NatConfig:
         """Import what the file names, check it, and read the dataset.
 
         Raises:
-            ConfigError: Something cannot be imported, or is not what it should be.
-            DatasetError: The dataset cannot be used as it is.
+            ConfigError: Something cannot be imported, or is of the wrong kind.
+            DatasetError: The dataset cannot be read.
         """
         findings = Findings(self.tree)
-        function = prepared_function(
-            self.wanted.dataset.function, ("dataset", "function"), self.path, findings
-        )
-        evaluators = prepared_evaluators(self.wanted, self.path, findings)
+        put_first(Path.cwd())
+        function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
+        evaluators = self._evaluators(findings)
         findings.raise_any()
-        dataset = read_dataset_rows(self.wanted.dataset, function)
+        dataset = read_dataset_rows(self.general.dataset, self._evaluation.filter, function)
         workflow = workflow_of(self, dataset)
         options = self._options()
         if isinstance(workflow, RowAnswers):
-            options["on_change"] = "redo"  # other rows: reading them anew costs nothing
+            options["on_change"] = "redo"  # reading other rows costs nothing
         self._prepared = Prepared(
             dataset,
             workflow,
@@ -98,22 +101,43 @@ class NatConfig:
             self.run,
             self.trials,
             options,
-            trace_filter=self.wanted.output.steps,
-            bare_outputs=self.wanted.dataset.structure.disable,
+            trace_filter=self.general.output.steps,
+            bare_outputs=self.general.dataset.structure.disable,
             configuration=self.public,
         )
         return self._prepared
 
+    def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
+        if reference is None:
+            return None
+        return imported_object(reference, (*_GENERAL, *key), self.path.parent, findings)
+
+    def _evaluators(self, findings: Findings) -> Mapping[str, Any]:
+        at = ("eval", "evaluators")
+        evaluators = prepared_evaluators(
+            self._evaluation.evaluators, self.path.parent, findings, at, "function"
+        )
+        key = "custom_pre_eval_process_function"
+        function = self._imported(("output", key), getattr(self.general.output, key), findings)
+        if function is None:
+            return evaluators
+        steps = self.general.dataset.structure.expected_trajectory_key
+        return {
+            name: PreProcessed(as_evaluator(evaluator, name), function, steps)
+            for name, evaluator in evaluators.items()
+            if evaluator is not None  # reported already
+        }
+
     def _options(self) -> RunOptions:
         flags = self.flags
-        # What the models and tools use; a column of the dataset may be called `token`, too.
-        used = {name: block for name, block in self.tree.data.items() if name != "eval"}
-        # An agent that fails or hangs costs more than a call of a model does.
+        # Of models and tools only: a column of the dataset may be called `token`.
+        blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        # An agent that fails or hangs costs more than a call of a model.
         retry = Retry(_RETRIES, max_timeouts=_TIMEOUTS)
         options: RunOptions = {
-            "pace": Pace(max_concurrency=self.wanted.max_concurrency),
+            "pace": Pace(max_concurrency=self.general.max_concurrency),
             "retry": retry if flags.max_retries is None else flags.max_retries,
-            "secrets": Literals(substitute(used, lambda *_: None)).keys,
+            "secrets": Literals(substitute(blocks, lambda *_: None)).keys,
         }
         timeout_s = flags.endpoint_timeout_s
         if flags.endpoint is not None:
@@ -123,68 +147,74 @@ class NatConfig:
         return options
 
     def begin(self, say: Callable[[str], None]) -> None:
-        """Make room for the run, and take over earlier answers if that was asked for.
+        """Set aside results that are in the way, and import earlier answers if asked to.
 
         Args:
-            say: Told of what is done.
+            say: Called with a line for each thing that is done.
 
         Raises:
-            ConfigError: There can be no room.
+            ConfigError: Results are in the way and cannot be set aside.
         """
         self._check_dataset()
-        earlier = self._earlier()
-        if self._sets_aside():
+        earlier = self._earlier_rows()
+        if self._replaces_results():
             self._check_workflow()  # before anything is moved
-        self._make_room(say)
+        self.set_foreign_aside(say, imported=self.flags.continues)
+        self._set_finished_aside(say)
         if earlier is not None:
             rows, name = earlier
-            aside = None if self.flags.dataset else room.latest_foreign_beside(self.run)
+            aside = None if self.flags.dataset else run_directory.latest_foreign_beside(self.run)
             source = None if aside is None else aside.name
             say(str(import_rows(rows, name, self.target(), source)))
 
-    def make_room_beside_theirs(self, say: Callable[[str], None], *, taken: bool = False) -> None:
+    def set_foreign_aside(self, say: Callable[[str], None], *, imported: bool = False) -> None:
         """Set aside results of `nat eval` itself that are in the run's directory.
 
         Args:
-            say: Told of it.
-            taken: Whether their answers are taken over.
+            say: Called with a line for each thing that is done.
+            imported: Whether their answers are imported.
         """
-        if room.is_foreign(self.run):
-            to = room.set_aside(self.run, self._needed, room.is_foreign)
-            shown = one_line(str(self.run))
-            if to is not None:
-                say(f"{shown} holds results of nat eval: they are kept as {one_line(str(to))}")
-            if to is not None and not taken:
-                say("none of their answers is used: --skip-completed-entries takes them over")
+        if not run_directory.is_foreign(self.run):
+            return
+        aside = run_directory.set_aside(self.run, self._protected, run_directory.is_foreign)
+        if aside is None:
+            return
+        shown = one_line(str(self.run))
+        say(f"{shown} holds results of nat eval: they are kept as {one_line(str(aside))}")
+        if not imported:
+            say("their answers are not used: --skip-completed-entries imports them")
+
+    def _set_finished_aside(self, say: Callable[[str], None]) -> None:
+        if not self._starts_again():
+            return
+        aside = run_directory.set_aside(self.run, self._protected, run_directory.is_finished)
+        if aside is not None:
+            say(
+                f"cleanup: the finished run in {one_line(str(self.run))} is kept as "
+                f"{one_line(str(aside))}, and a new one starts; cleanup: false continues it instead"
+            )
 
     @property
-    def _needed(self) -> list[Path]:
-        file = self.wanted.dataset.file
+    def _protected(self) -> list[Path]:
+        file = self.general.dataset.file_path
         return [Path.cwd(), self.path, *([] if file is None else [file])]
 
     def _check_dataset(self) -> None:
-        """Refuse a dataset that the run itself would write over: it is gone when it resumes."""
+        """Reject a dataset that the run would overwrite: it could not be resumed."""
         file = self.flags.dataset
         if file is not None and file.resolve().is_relative_to(self.run.resolve()):
             raise ConfigError(
-                f"--dataset {one_line(str(file))}: it lies in the run's own directory",
-                hint="leave --dataset out: --skip-workflow and --skip-completed-entries take the "
+                f"--dataset {one_line(str(file))}: is in the run's own directory",
+                hint="leave --dataset out: --skip-workflow and --skip-completed-entries read the "
                 "answers from there; or copy the file elsewhere first",
             )
 
-    def _make_room(self, say: Callable[[str], None]) -> None:
-        self.make_room_beside_theirs(say, taken=self.flags.goes_on)
-        if self._starts_anew():
-            shown = one_line(str(self.run))
-            to = room.set_aside(self.run, self._needed, room.is_finished)
-            if to is not None:
-                say(
-                    f"cleanup: the finished run in {shown} is kept as {one_line(str(to))}, and a "
-                    "new one begins; with cleanup: false it would go on"
-                )
+    def _replaces_results(self) -> bool:
+        return self._starts_again() or run_directory.is_foreign(self.run)
 
-    def _sets_aside(self) -> bool:
-        return self._starts_anew() or room.is_foreign(self.run)
+    def _starts_again(self) -> bool:
+        cleans = self.general.output.cleanup and not self._has_jobs and not self.flags.continues
+        return cleans and run_directory.is_finished(self.run)
 
     def _check_workflow(self) -> None:
         workflow = (self._prepared or self.prepare()).workflow
@@ -193,83 +223,79 @@ class NatConfig:
         elif isinstance(workflow, ConfiguredWorkflow):
             workflow.check()
 
-    def _starts_anew(self) -> bool:
-        output = self.wanted.output
-        asked = output.cleanup and not output.has_jobs and not self.flags.goes_on
-        return asked and room.is_finished(self.run)
-
-    def _earlier(self) -> tuple[list[dict[str, Any]], str] | None:
-        """Return the answers of an earlier run that are to be taken over, and their file's name."""
+    def _earlier_rows(self) -> tuple[list[dict[str, Any]], str] | None:
+        """Return the rows of an earlier run to import answers from, and their file's name."""
         flags = self.flags
-        foreign = room.is_foreign(self.run)
+        foreign = run_directory.is_foreign(self.run)
         if not (flags.skip_completed or (flags.skip_workflow and foreign and not flags.dataset)):
             return None
-        file = self.run / room.OUTPUT
+        file = self.run / run_directory.OUTPUT
         if flags.skip_completed and flags.dataset is not None:
             file = flags.dataset
         elif not foreign:
-            # Set aside, and perhaps not taken over: by a run that was killed in between, or was
-            # not told to.
-            aside = room.latest_foreign_beside(self.run)
-            if aside is None or aside.name in room.run_file(self.run).imported:
-                return None  # the run's own column is what is gone on from
-            file = aside / room.OUTPUT
+            # Set aside and perhaps not imported: by a run that was killed in between, or that was
+            # not asked to import.
+            aside = run_directory.latest_foreign_beside(self.run)
+            if aside is None or aside.name in run_directory.run_file(self.run).imported:
+                return None  # the run continues from its own column
+            file = aside / run_directory.OUTPUT
         return list(rows_of_file(file)), file.name
 
     @contextmanager
     def to_plan(self) -> Iterator[Path]:
-        """Yield what a run would begin with: room made, earlier answers taken, nothing changed."""
+        """Yield the directory that a run would start from, without changing the real one."""
         self._check_dataset()
-        earlier = self._earlier()
-        there = self.run if self.run.exists() and not self._sets_aside() else None
+        earlier = self._earlier_rows()
+        existing = self.run if self.run.exists() and not self._replaces_results() else None
         with TemporaryDirectory(prefix="limpet-") as folder:
             copy = Path(folder) / "run"
             if earlier is None:
-                yield there or copy
+                yield existing or copy
                 return
-            if there is not None:
-                room.copy_to_plan(there, copy)
+            if existing is not None:
+                run_directory.copy_for_plan(existing, copy)
             rows, name = earlier
             import_rows(rows, name, replace(self.target(), run=copy))
             yield copy
 
     def target(self) -> Target:
         """Return where imported answers go."""
-        ready = self._prepared or self.prepare()
-        dataset: LoadedDataset = ready.dataset
+        prepared = self._prepared or self.prepare()
+        dataset: LoadedDataset = prepared.dataset
         return Target(
             self.run,
             dataset.items,
             self.trials,
-            ready.workflow,
+            prepared.workflow,
             dataset.roles.input,
-            self.wanted.dataset.structure,
-            self.wanted.dataset.id or "id",
-            self.wanted.output.steps,
+            self.general.dataset.structure,
+            self.general.dataset.id_key,
+            self.general.output.steps,
         )
 
     # ---- after ----------------------------------------------------------------------------------
 
     def finish(self, say: Callable[[str], None], *, stopped: bool) -> bool:
-        """Write what a reader of the toolkit's files expects, and run the user's scripts.
+        """Write what readers of the toolkit's files expect, and run the user's scripts.
 
         Args:
-            say: Told of what fails.
-            stopped: The run was stopped before its end: then no script runs.
+            say: Called with a line for each script and each failure.
+            stopped: The run was stopped before its end, so no script runs.
 
         Returns:
-            Whether all of that went well.
+            Whether all of it succeeded.
         """
+        dataset = self.general.dataset
         try:
-            rename_columns(self.run, self.wanted.dataset.structure, self.wanted.dataset.id)
-            write_question_files(self.run, self.path, self.original, self.tree.data, self.flags)
+            rename_columns(self.run, dataset.structure, dataset.id_key)
+            write_config_files(self.run, self.path, self.original, self.tree.data, self.flags)
         except OSError as error:
-            say(f"{one_line(str(self.run))}: not all files could be written: {error.strerror}")
+            say(f"{one_line(str(self.run))}: some files could not be written: {error.strerror}")
             return False
-        return stopped or run_scripts(self.wanted.output.scripts, self.run, say)
+        return stopped or run_scripts(self.general.output.custom_scripts, self.run, say)
 
 
 async def _open_and_close(workflow: Workflow) -> None:
-    """Find out whether the server is there: one that is not is said now."""
+    """Fail now if the server is down."""
     await workflow.open()
     await workflow.close()

@@ -1,66 +1,68 @@
 """Which evaluators does the `eval:` block ask for?
 
-Ours are made here, so that a wrong argument is said with its line. One in Python is only named. One
-of the toolkit's that we do not have is named too, with what comes nearest.
+Built-in evaluators are created here, so that a wrong argument is reported with its line. For an
+evaluator of the toolkit that Limpet does not have, the closest of ours is named.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+from limpet.config.checking import checked
 from limpet.config.environment import shown
 from limpet.config.errors import Findings, did_you_mean
 from limpet.config.evaluators import BUILT_INS, built_in, check_name
-from limpet.config.model import PythonScorer
-from limpet.integrations.nat.blocks import Block
-from limpet.integrations.nat.toolkit_evaluators import NEAREST, OWN
+from limpet.config.yaml_file import KeyPath
+from limpet.integrations.nat.eval_block import OwnEvaluator
 
-_LISTED = f"ours: {', '.join(BUILT_INS)}; your own: {OWN}"
+_JUDGE = "similarity for the wording; a judge of your own for the meaning"
+_MEASURED = "none: workflow_output.jsonl has the seconds and tokens of each call"
+_NEAREST: Mapping[str, str] = {
+    "ragas": _JUDGE,
+    "tunable_rag_evaluator": _JUDGE,
+    "rag_evaluator": _JUDGE,
+    "trajectory": "trajectory, without llm_name: it compares tool calls by name",
+    "trajectory_evaluator": "trajectory: it compares tool calls by name",
+    "langsmith": "exact_match or similarity",
+    "langsmith_custom": "none",
+    "langsmith_judge": _JUDGE,
+    "red_teaming_evaluator": "regex, for what must not be said",
+    "swe_bench": "none",
+    "avg_llm_latency": _MEASURED,
+    "avg_workflow_runtime": _MEASURED,
+    "avg_num_llm_calls": _MEASURED,
+    "avg_tokens_per_llm_end": _MEASURED,
+}
+_OWN = "{_type: python, function: module:name}"
+_LISTED = f"built in: {', '.join(BUILT_INS)}; your own: {_OWN}"
 
 
-def read_evaluators(block: Block, findings: Findings) -> Mapping[str, Any]:
-    """Return each evaluator by its name: made, or a `PythonScorer`.
-
-    Args:
-        block: What stands under `evaluators`.
-        findings: Where to say what is wrong.
-    """
+def read_evaluators(asked: Any, findings: Findings) -> Mapping[str, Any]:
+    """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     folded: dict[str, str] = {}
-    made = {}
-    for name in block.keys():  # noqa: SIM118 - a block is no mapping: asking it marks what is known
-        check_name(name, (*block.path, name), folded, findings)
-        value = block.get(name)
+    evaluators = {}
+    for name, value in asked.items() if isinstance(asked, dict) else ():
+        path = ("eval", "evaluators", name)
+        check_name(name, path, folded, findings)
         if isinstance(value, dict) and "_type" in value:
-            made[name] = _evaluator(block, name, value, findings)
+            evaluators[name] = _evaluator(value, path, findings)
         else:
-            text = f"needs _type, not {shown(value)}" if value is not None else "needs _type"
-            findings.add((*block.path, name), text, _LISTED)
-    return made
+            text = "needs _type" if value is None else f"needs _type, not {shown(value)}"
+            findings.add(path, text, _LISTED)
+    return evaluators
 
 
-def _evaluator(block: Block, name: str, value: dict[str, Any], findings: Findings) -> Any:
-    kind, path = value["_type"], (*block.path, name)
+def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+    kind = value["_type"]
     if kind == "python":
-        return _python(block.block(name), findings)
+        return checked(OwnEvaluator, value, path, findings)
     is_theirs = kind == "trajectory" and "llm_name" in value
     if isinstance(kind, str) and kind in BUILT_INS and not is_theirs:
         return built_in(kind, value, path, findings, "_type")
-    if isinstance(kind, str) and kind in NEAREST:
+    if isinstance(kind, str) and kind in _NEAREST:
         text = f"{shown(kind)} is an evaluator of the toolkit, which Limpet does not have"
-        hint = f"nearest of ours: {NEAREST[kind]}; or write your own: {OWN}"
+        hint = f"closest built-in: {_NEAREST[kind]}; or write your own: {_OWN}"
     else:
-        text = f"there is no evaluator {shown(kind)} here"
+        text = f"unknown evaluator {shown(kind)}"
         near = did_you_mean(kind, (*BUILT_INS, "python")) if isinstance(kind, str) else None
         hint = f"{near}  ({_LISTED})" if near else _LISTED
     return findings.add((*path, "_type"), text, hint)
-
-
-def _python(block: Block, findings: Findings) -> PythonScorer | None:
-    block.get("_type")
-    target = block.reference("function")
-    version, endpoint = block.text("version"), block.text("endpoint")
-    if target is None and not block.get("function"):
-        findings.add(block.path, "needs function", f"such as {OWN}")
-    block.check()
-    return (
-        None if target is None else PythonScorer(python=target, version=version, endpoint=endpoint)
-    )

@@ -1,28 +1,28 @@
-"""What stands in for the workflow when it is not to be called?"""
+"""Which answers are scored when the workflow is not called?"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.wanted import Structure
+from limpet.integrations.nat.eval_block import Structure
 from limpet.types import Item, Output
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
 
-_HINT = "run it without --skip-workflow to have it answered"
+_HINT = "run without --skip-workflow to get an answer"
 
 
 def is_answer(value: Any) -> bool:
-    """Tell an answer from what the toolkit writes where there is none: null, or an empty text."""
+    """Tell an answer from what the toolkit writes for a failure: null, or an empty string."""
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
-class KeptAnswers(Workflow):
-    """Has the answers that are in the run's column, and no others.
+class RecordedAnswers(Workflow):
+    """Stands for the answers in the run's column, and makes no others.
 
     Args:
-        fingerprint: That of the workflow that made them.
+        fingerprint: The fingerprint of the workflow that made them.
     """
 
     name = "recorded"
@@ -35,16 +35,16 @@ class KeptAnswers(Workflow):
         return item.input
 
     async def call(self, item: Item) -> Output:
-        raise PermanentError(f"{item.id}: this run holds no answer of it", hint=_HINT)
+        raise PermanentError(f"{item.id}: this run has no answer for it", hint=_HINT)
 
 
 class RowAnswers(Workflow):
-    """Has the answers that stand in the rows of the dataset.
+    """Returns the answers in the rows of the dataset.
 
     Args:
-        structure: What the columns are called.
-        items: The items: what their rows hold is what makes these answers what they are, so that
-            another file of answers is another workflow, and `KeptAnswers` finds these again.
+        structure: The names of the columns.
+        items: The items. Their answers are the fingerprint, so that another file of answers counts
+            as another workflow, and `RecordedAnswers` finds these again.
     """
 
     name = "recorded"
@@ -52,19 +52,18 @@ class RowAnswers(Workflow):
 
     def __init__(self, structure: Structure, items: Iterable[Item]) -> None:
         self._structure = structure
-        answers = [self._recorded(item) for item in items]
-        self.fingerprint = {"recorded": digest(answers)}
+        self.fingerprint = {"recorded": digest([self._recorded(item) for item in items])}
 
     def seen(self, item: Item) -> Any:
         return item.input
 
     def _recorded(self, item: Item) -> list[Any]:
         columns = self._structure
-        return [item.row.get(columns.generated_answer), item.row.get(columns.trajectory)]
+        return [item.row.get(columns.generated_answer_key), item.row.get(columns.trajectory_key)]
 
     async def call(self, item: Item) -> Output:
         answer, steps = self._recorded(item)
         if not is_answer(answer):
-            column = self._structure.generated_answer
+            column = self._structure.generated_answer_key
             raise PermanentError(f"{item.id}: its row has no answer in {column!r}", hint=_HINT)
         return Output(answer, trace=trace_of(steps))

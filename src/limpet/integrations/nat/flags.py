@@ -1,4 +1,4 @@
-"""What does the command line say beside the file, in the words of `nat eval`?"""
+"""Which flags of `nat eval` does an evaluation get?"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,23 +6,23 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Flags:
-    """The flags of `nat eval`, and two of ours that go with them.
+    """The flags of `nat eval`, and a few of ours.
 
     Attributes:
-        endpoint: Where the workflow is served; None: it runs in this process.
-        endpoint_timeout_s: How long a call there may take.
-        endpoint_path: What is called there; None: what the address ends with, or /generate/full.
-        input_key: The name of the agent's parameter; None: input_message.
-        headers: What else is sent there: names and values.
-        dataset: A file in place of the configuration's.
-        reps: How often each item is asked.
-        overrides: What stands in place of values of the file: path and value.
+        endpoint: The address of the served workflow; None runs it in this process.
+        endpoint_timeout_s: Time limit of a call.
+        endpoint_path: The path to call; default: the end of the address, or /generate/full.
+        input_key: The name of the agent's parameter; default: input_message.
+        headers: Headers to send: names and values.
+        dataset: A file that replaces the configuration's.
+        reps: How many times each item runs.
+        overrides: Paths and the values that replace those of the file.
         result_json_path: Where in the workflow's output the answer is.
-        skip_workflow: Call no workflow: score the outputs that are there.
-        skip_completed: Take over what an earlier `workflow_output.json` holds.
-        keep: Go on with the run that is there, even if it is finished.
-        max_retries: How often a failed call is tried again; None: as often as is usual.
-        settings: What `--set` says, each as "path=value".
+        skip_workflow: Do not call the workflow; score existing outputs.
+        skip_completed: Import the answers of an earlier `workflow_output.json`.
+        keep: Continue the existing run, even if it is finished.
+        max_retries: Retries of a failed call; None for the default.
+        settings: The values of `--set`, each as "path=value".
     """
 
     endpoint: str | None = None
@@ -41,6 +41,6 @@ class Flags:
     settings: tuple[str, ...] = ()
 
     @property
-    def goes_on(self) -> bool:
-        """Whether what is there is meant, even if it is finished."""
+    def continues(self) -> bool:
+        """Whether to use the existing run, even if it is finished."""
         return self.skip_workflow or self.skip_completed or self.keep

@@ -1,9 +1,9 @@
-"""How do the answers in a `workflow_output.json` come into a run?
+"""How do the answers in a `workflow_output.json` get into a run?
 
-A row is taken if it is an item of the dataset, by its id and by what was asked, and holds a real
-answer: `nat eval` writes null or an empty text where a call failed. It goes into the workflow's
-column under the key of the workflow as it is now, so that `limpet run` goes on from there. Taken
-once, it is not taken again.
+A row is imported if an item of the dataset has its id and input, and if it holds a real answer:
+`nat eval` writes null or an empty string where a call failed. It goes into the workflow's column
+under the key of the current workflow, so that `limpet run` continues from there. It is imported
+only once.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.keys import digest
+from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.existing_answers import is_answer
-from limpet.integrations.nat.wanted import Structure
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
@@ -38,7 +38,7 @@ from limpet.workflows.protocol import Workflow
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
-OTHER_INPUT, NO_ANSWER = "the question is another one now", "there is no answer"
+OTHER_INPUT, NO_ANSWER = "the question has changed", "no answer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +48,12 @@ class Target:
     Attributes:
         run: The run's directory.
         items: The items of the dataset.
-        trials: How often each is asked.
-        workflow: Whose answers they are to be.
-        question: The column of what was asked.
-        structure: What the other columns are called.
+        trials: How many times each item runs.
+        workflow: The workflow that the answers count for.
+        question: The column of the input.
+        structure: The names of the other columns.
         id: The column of the ids.
-        trace_filter: Which types or kinds of events are kept; None: all.
+        trace_filter: Types or kinds of trace events to keep; None keeps all.
     """
 
     run: Path
@@ -67,34 +67,34 @@ class Target:
 
 
 @dataclass(slots=True)
-class Imported:
-    """What became of the rows.
+class ImportReport:
+    """What happened to the rows.
 
     Attributes:
         file: The file's name.
-        taken: How many came into the run.
-        there: How many had an answer before.
-        left_out: How many were not taken, by the reason.
-        examples: For each reason, the id of the first.
+        imported: How many were imported.
+        existing: How many had an answer already.
+        skipped: How many were skipped, by reason.
+        examples: The id of the first row that was skipped, by reason.
     """
 
     file: str
-    taken: int = 0
-    there: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
+    imported: int = 0
+    existing: int = 0
+    skipped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
 
-    def leave(self, reason: str, id_: object) -> None:
-        """Count a row that is not taken."""
-        self.left_out[reason] += 1
-        self.examples.setdefault(reason, str(id_))
+    def skip(self, reason: str, id_: str) -> None:
+        """Count a row that is skipped."""
+        self.skipped[reason] += 1
+        self.examples.setdefault(reason, id_)
 
     def __str__(self) -> str:
-        parts = [f"{self.taken:,} taken"]
-        parts += [f"{self.there:,} there already"] if self.there else []
+        parts = [f"{self.imported:,} imported"]
+        parts += [f"{self.existing:,} already there"] if self.existing else []
         parts += [
-            f"{number:,} left out: {reason} ({one_line(self.examples[reason])})"
-            for reason, number in self.left_out.items()
+            f"{number:,} skipped: {reason} ({one_line(self.examples[reason])})"
+            for reason, number in self.skipped.items()
         ]
         return f"{one_line(self.file)}: {'; '.join(parts)}"
 
@@ -105,20 +105,20 @@ def import_rows(
     target: Target,
     source: str | None = None,
     before: Callable[[], None] = lambda: None,
-) -> Imported:
-    """Put the answers of rows into a run. If there are none, nothing is touched.
+) -> ImportReport:
+    """Add the answers of rows to a run. If there are none, nothing is changed.
 
     Args:
         rows: The rows.
         name: The name of their file.
         target: Where they go.
-        source: Where they come from: noted in the run, as taken over.
-        before: Called when it is certain that there are some.
+        source: The directory they come from, noted in the run as imported.
+        before: Called before the run is changed.
 
     Raises:
-        JournalError: The run cannot be written to.
+        JournalError: The run cannot be written.
     """
-    report = Imported(name)
+    report = ImportReport(name)
     matched = list(_matched(rows, target, report))
     if not matched:
         return report
@@ -128,20 +128,20 @@ def import_rows(
         parts = dict(target.workflow.fingerprint)
         whole = digest(parts)
         chosen: dict[str, tuple[WorkItem, Mapping[str, Any]]] = {}
-        for asked, row in matched:
-            key = asked.key(whole)
+        for work_item, row in matched:
+            key = work_item.key(whole)
             if key in column:
-                report.there += 1
+                report.existing += 1
             else:
-                chosen[key] = (asked, row)
-        report.taken = len(chosen)
+                chosen[key] = (work_item, row)
+        report.imported = len(chosen)
         run_file = RunFile.load(journal.layout)
         if chosen:
-            # A later session asks by this whether the workflow is still the same.
+            # Tells a later session whether the workflow is still the same.
             run_file.functions.setdefault(whole, parts)
             run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
             run_file.write(journal)
-            if not journal.layout.items.exists():  # of a run that goes on, a session writes it
+            if not journal.layout.items.exists():  # else a session writes it
                 contents = WorkItems(target.items, target.trials, target.workflow).contents
                 write_items(journal.layout, target.items, contents, {})
             asyncio.run(_append(column, chosen, name, target))
@@ -152,34 +152,34 @@ def import_rows(
 
 
 def _matched(
-    rows: Iterable[Mapping[str, Any]], target: Target, report: Imported
+    rows: Iterable[Mapping[str, Any]], target: Target, report: ImportReport
 ) -> Iterable[tuple[WorkItem, Mapping[str, Any]]]:
     by_id: dict[str, WorkItem] = {}
-    for one in WorkItems(target.items, target.trials, target.workflow):
-        by_id[f"{one.item.id}_rep{one.trial}"] = one
-        if one.trial == 0:
-            by_id.setdefault(one.item.id, one)
-    numbered = [(_as_number(id_), one) for id_, one in by_id.items()]
-    by_number = {number: one for number, one in numbered if number is not None}
-    answer = target.structure.generated_answer
+    for work_item in WorkItems(target.items, target.trials, target.workflow):
+        by_id[f"{work_item.item.id}_rep{work_item.trial}"] = work_item
+        if work_item.trial == 0:
+            by_id.setdefault(work_item.item.id, work_item)
+    numbered = [(_as_number(id_), work_item) for id_, work_item in by_id.items()]
+    by_number = {number: work_item for number, work_item in numbered if number is not None}
+    answer = target.structure.generated_answer_key
     for row in rows:
-        # A file of ours has its own ids under `id`, one of the toolkit's under the id column.
+        # Our files have the id under `id`, the toolkit's under the id column.
         ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
-        known = [by_id[one] for one in ids if one in by_id]
+        known = [by_id[id_] for id_ in ids if id_ in by_id]
         # The toolkit reads "001" as a number, and writes 1.
-        known = known or [by_number[n] for one in ids if (n := _as_number(one)) in by_number]
-        same = [one for one in known if one.item.input == row.get(target.question)]
+        known = known or [by_number[n] for id_ in ids if (n := _as_number(id_)) in by_number]
+        same = [found for found in known if found.item.input == row.get(target.question)]
         if not same:
             reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID
-            report.leave(reason, ids[0] if ids else "?")
+            report.skip(reason, ids[0] if ids else "?")
         elif not is_answer(_first(row, answer, ANSWER)):
-            report.leave(NO_ANSWER, ids[0])
+            report.skip(NO_ANSWER, ids[0])
         else:
             yield same[0], row
 
 
 def _as_number(id_: str) -> tuple[float, str] | None:
-    """Return the number that an id may be read as, and which repetition it is of."""
+    """Return the number that an id may be read as, and its repetition; None if it is no number."""
     whole, mark, rep = id_.rpartition("_rep")
     whole, rep = (whole, rep) if mark and rep.isdigit() else (id_, "")
     try:
@@ -200,15 +200,16 @@ async def _append(
 ) -> None:
     mask, columns = by_environment().certain, target.structure
     waiting = []
-    for key, (asked, row) in chosen.items():
-        steps = _first(row, columns.trajectory, TRACE)
-        kept = kept_events(trace_of(steps), target.trace_filter)
-        answer = _first(row, columns.generated_answer, ANSWER)
-        record = kept_form(answer_record(asked.item.id, asked.item.row, answer, kept))
+    for key, (work_item, row) in chosen.items():
+        item = work_item.item
+        steps = _first(row, columns.trajectory_key, TRACE)
+        events = kept_events(trace_of(steps), target.trace_filter)
+        answer = _first(row, columns.generated_answer_key, ANSWER)
+        record = kept_form(answer_record(item.id, item.row, answer, events))
         digests = digests_of(record[ANSWER], record[TRACE])
-        record, said = masked_record(mask, record, (ANSWER, TRACE))
-        cell = Cell(WORKFLOW, asked.item.id, asked.trial, key)
-        facts = {"imported": name, **digests, **said}
+        record, masking = masked_record(mask, record, (ANSWER, TRACE))
+        cell = Cell(WORKFLOW, item.id, work_item.trial, key)
+        facts = {"imported": name, **digests, **masking}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

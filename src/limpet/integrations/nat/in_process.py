@@ -1,8 +1,7 @@
 """How does the configuration's own workflow run in this process, through the installed toolkit?
 
-The toolkit is asked for what it does in `nat eval`: the workflow is built from the configuration
-once, and each item has a session of its own. The `eval:` block is kept from it, for it may name
-evaluators that the toolkit does not know.
+As in `nat eval`, the workflow is built from the configuration once, and each item has its own
+session. The `eval:` block is removed first: it may name evaluators that the toolkit does not know.
 """
 
 import asyncio
@@ -34,11 +33,7 @@ def is_installed() -> bool:
 
 
 def check_installed(shown: str) -> None:
-    """Say what to do where the toolkit is not installed.
-
-    Raises:
-        ConfigError: It is not.
-    """
+    """Raise a `ConfigError` if the toolkit is not installed."""
     if not is_installed():
         raise ConfigError(
             f"{shown}: its workflow runs in the NeMo Agent Toolkit, which is not installed here",
@@ -52,9 +47,9 @@ class InProcessWorkflow(Workflow):
 
     Args:
         file: The configuration.
-        overrides: What the command line says: path and value.
-        name: What people call it.
-        per_input_user_id: Whether each item is asked by a user of its own.
+        overrides: Paths and the values that replace those of the file.
+        name: The name of the workflow.
+        per_input_user_id: Whether each item gets its own user.
     """
 
     endpoint = "workflow"
@@ -68,7 +63,7 @@ class InProcessWorkflow(Workflow):
         per_input_user_id: bool = True,
     ) -> None:
         self.name = name
-        self.fingerprint = {}  # the configuration's blocks say it all
+        self.fingerprint = {}  # `ConfiguredWorkflow` adds the configuration's blocks
         self._file = file
         self._overrides = overrides
         self._per_input = per_input_user_id
@@ -80,16 +75,16 @@ class InProcessWorkflow(Workflow):
         return item.input
 
     def check(self) -> None:
-        """Let the toolkit read the configuration, and build nothing of it.
+        """Let the toolkit read the configuration without building it.
 
         Raises:
-            LimpetError: It cannot be imported, or refuses the configuration.
+            LimpetError: The toolkit cannot be imported, or rejects the configuration.
         """
-        with self._told():
+        with self._reported():
             self._read()
 
     async def open(self) -> None:
-        with self._told():
+        with self._reported():
             try:
                 await self._build()
             except (Exception, SystemExit):
@@ -97,14 +92,14 @@ class InProcessWorkflow(Workflow):
                 raise
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _reported(self) -> Iterator[None]:
         try:
             yield
         except (Exception, SystemExit) as error:
             raise LimpetError(
                 f"{self._file.name}: the toolkit cannot build its workflow: "
                 f"{type(error).__name__}: {one_line(text_of(error))}",
-                hint="nat run --config_file says more",
+                hint="nat run --config_file shows more",
             ) from error
 
     def _read(self) -> Any:
@@ -120,17 +115,17 @@ class InProcessWorkflow(Workflow):
 
     async def _build(self) -> None:
         config = self._read()
-        building = import_module("nat.builder.workflow_builder").WorkflowBuilder
-        builder = await self._stack.enter_async_context(building.from_config(config=config))
+        builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
+        builder = await self._stack.enter_async_context(builder_class.from_config(config=config))
         create = import_module("nat.runtime.session").SessionManager.create
-        told: dict[str, Any] = {"config": config, "shared_builder": builder}
+        arguments: dict[str, Any] = {"config": config, "shared_builder": builder}
         if "max_concurrency" in signature(create).parameters:
-            told["max_concurrency"] = 0  # no limit, where the toolkit's own is 8: ours is kept
-        self._sessions = await create(**told)
+            arguments["max_concurrency"] = 0  # no limit, instead of 8: our pacer decides
+        self._sessions = await create(**arguments)
         shutdown = getattr(self._sessions, "shutdown", None)
         if shutdown is not None:
             self._stack.push_async_callback(shutdown)
-        self._pull = _pulling()
+        self._pull = _pull_function()
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -143,23 +138,25 @@ class InProcessWorkflow(Workflow):
             session.run(item.input) as runner,
         ):
             if not session.workflow.has_single_output:
-                raise PermanentError("the workflow has several outputs: only one is supported")
-            steps_to_come = asyncio.ensure_future(self._pull())
+                raise PermanentError(
+                    "the workflow streams several outputs: only a single output is supported"
+                )
+            steps_task = asyncio.ensure_future(self._pull())
             try:
                 value = await runner.result()
-                steps = await steps_to_come
+                steps = await steps_task
             finally:
-                steps_to_come.cancel()
+                steps_task.cancel()
             return _output(runner, value, steps)
 
 
-def _pulling() -> Any:
+def _pull_function() -> Any:
     for name in ("nat.builder.runtime_event_subscriber", "nat.eval.runtime_event_subscriber"):
         try:
             return import_module(name).pull_intermediate
         except ImportError:
             continue
-    raise LimpetError("this version of the toolkit hands out no intermediate steps")
+    raise LimpetError("this version of the toolkit does not provide intermediate steps")
 
 
 def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
@@ -167,7 +164,7 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
         value = runner.convert(value, to_type=str)
     except ValueError:
         if isinstance(value, BaseModel):
-            value = value.model_dump_json(indent=2)  # the text that `nat eval` scores
+            value = value.model_dump_json(indent=2)  # what `nat eval` scores
     trace = trace_of(steps)
     return Output(value, usage_of_trace(trace), trace)
 

@@ -1,21 +1,22 @@
 """How does a configuration of the toolkit become an evaluation?
 
-Only `eval:` is ours to read. The other blocks, `workflow`, `llms`, `functions`, belong to the
-toolkit: they are left as they are, and count in the fingerprint of the answers.
+Read the YAML and its `base`, apply the command line, substitute the environment, check. Only `eval`
+is ours to read. The other blocks, `workflow`, `llms`, `functions`, belong to the toolkit: they stay
+as they are, and count in the fingerprint of the answers.
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
-from limpet.config.environment import substitute
-from limpet.config.errors import Findings
+from limpet.config.environment import shown, substitute
+from limpet.config.errors import Findings, Place, quoted, refuse
 from limpet.config.overrides import override
-from limpet.config.yaml_file import KeyPath, read_text
+from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.integrations.nat.config import NatConfig
+from limpet.integrations.nat.eval_block_reader import read_eval
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.inheritance import read_with_base
-from limpet.integrations.nat.overriding import apply_override
-from limpet.integrations.nat.reading import read_eval
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 
 
 def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
@@ -23,16 +24,16 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
 
     Args:
         path: The file.
-        flags: What the command line says.
+        flags: The flags of the command line.
 
     Raises:
-        ConfigError: It cannot be used as it is. The message names each fault with its line.
+        ConfigError: The file is invalid. The message lists each problem with its line.
     """
     flags = flags or Flags()
     file = Path(path)
     name = one_line(str(path))
     original = read_text(file, name)
-    tree = read_with_base(file, name, original)
+    tree = _read_with_base(file, name, original)
     for where, value in flags.overrides:
         apply_override(tree, where, value)
     for text in flags.settings:
@@ -42,7 +43,96 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     def say(path: KeyPath, text: str, hint: str) -> None:
         findings.add(("eval", *path), text, hint, final=True)
 
-    data = substitute(tree.data.get("eval"), say)
-    wanted, notes = read_eval(data, findings, flags.dataset)
-    findings.raise_any()
-    return NatConfig(file.parent.resolve() / file.name, tree, wanted, flags, notes, original)
+    evaluation = read_eval(substitute(tree.data.get("eval"), say), findings, flags.dataset)
+    return NatConfig(file.parent.resolve() / file.name, tree, evaluation, flags, original)
+
+
+# ---- base: other.yml --------------------------------------------------------------------------
+# As in the toolkit, the base is read first and this file merged into it: mappings are merged,
+# everything else is replaced. Each value keeps its file and line.
+
+
+def _read_with_base(file: Path, name: str, text: str, above: tuple[Path, ...] = ()) -> Tree:
+    """Read a configuration and its base.
+
+    Args:
+        file: The file.
+        name: Its name in messages.
+        text: Its content.
+        above: The files that are based on it.
+
+    Raises:
+        ConfigError: One of them cannot be read, or is based on itself.
+    """
+    tree = read_tree(text, name)
+    if not isinstance(tree.data, dict):
+        refuse(tree.place(()), f"must be a mapping of keys to values, not {shown(tree.data)}")
+    base_name = tree.data.pop("base", None)
+    if base_name is None:
+        return tree
+    place = tree.place(("base",))
+    if not isinstance(base_name, str) or not base_name.strip():
+        refuse(place, f"base: must be the path of a file, not {shown(base_name)}")
+    seen = (*above, file.resolve())
+    base_file = file.parent / base_name
+    if base_file.resolve() in seen:
+        refuse(place, f"base: {one_line(base_name)} is based on this file", "remove one base")
+    if not base_file.is_file():
+        hint = "the path is relative to this file"
+        refuse(place, f"base: {one_line(base_name)} does not exist", hint)
+    shown_base = one_line(str(Path(name).parent / base_name))
+    base = _read_with_base(base_file, shown_base, read_text(base_file, shown_base), seen)
+    _merge(base, tree, (), base.data, tree.data)
+    base.shown = tree.shown
+    return base
+
+
+def _merge(base: Tree, tree: Tree, path: KeyPath, under: Any, over: Any) -> None:
+    for key, value in over.items():
+        here = (*path, key)
+        if isinstance(value, dict) and isinstance(under.get(key), dict):
+            base.keys[here], base.values[here] = tree.keys[here], tree.values[here]
+            _merge(base, tree, here, under[key], value)
+            continue
+        base.forget(here)
+        under[key] = value
+        for attribute in ("keys", "values", "written"):
+            facts = getattr(tree, attribute).items()
+            below = {known: fact for known, fact in facts if known[: len(here)] == here}
+            getattr(base, attribute).update(below)
+
+
+# ---- --override PATH VALUE --------------------------------------------------------------------
+# As in the toolkit, the value gets the type of the value that it replaces: a string stays a string,
+# and a list is split at its commas.
+
+
+def apply_override(tree: Tree, path: str, value: str) -> None:
+    """Apply an `--override` to the tree.
+
+    Raises:
+        ConfigError: The path does not exist.
+    """
+    # Without the value: a path that does not exist may be a misspelt `api_key`.
+    place = Place(f"--override {one_line(path.partition('=')[0])}")
+    parts = [part.strip() for part in path.split(".")]
+    if "=" in path or not all(parts):
+        hint = "for example --override eval.general.max_concurrency 4"
+        refuse(place, "must be a path and a value", hint)
+    data: Any = tree.data
+    for part in parts:
+        known = list(map(str, data)) if isinstance(data, dict) else []
+        # We know which keys `eval` may have; of the others only the toolkit does.
+        if part not in known and parts[0] != "eval":
+            near = did_you_mean(part, known) or (f": {', '.join(known[:8])}" if known else "")
+            refuse(
+                place,
+                f"the file has no {quoted(part)} there{near}",
+                "as in the toolkit, only existing keys can be overridden; --set adds new ones",
+            )
+        data = data[part] if part in known else None
+    if isinstance(data, str):
+        value = json.dumps(value)
+    elif isinstance(data, list) and not value.lstrip().startswith("["):
+        value = json.dumps([part.strip() for part in value.split(",")])
+    override(tree, f"{path}={value}", place)

@@ -1,11 +1,11 @@
 """What does `custom_pre_eval_process_function` do to an answer before it is scored?
 
-The answer on disk stays as the workflow gave it. Each evaluator sees what the function makes of it,
-and has the function's code in its fingerprint: edit the function, and the scores are made again.
+The answer on disk stays as the workflow returned it. Each evaluator sees what the function returns,
+and has the function's code in its fingerprint: after an edit of the function, it scores again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from limpet.workflows.nat_trace import nat_steps, trace_of
 
 @dataclass
 class EvalInputItem:
-    """What the function gets, by the names that the toolkit gives."""
+    """The function's argument, with the toolkit's names."""
 
     id: Any
     input_obj: Any
@@ -31,16 +31,16 @@ class EvalInputItem:
     full_dataset_entry: Any = None
 
     def copy_with_updates(self, **updates: Any) -> "EvalInputItem":
-        """Return a copy with other values."""
+        """Return a copy with some values replaced."""
         return replace(self, **updates)
 
 
 class PreProcessed(CodeStep, Evaluator):
-    """An evaluator that sees what a function has made of the answer.
+    """An evaluator that sees the answer as a function returns it.
 
     Args:
-        inner: What scores.
-        function: What is called first.
+        inner: The evaluator.
+        function: Called before it, with each answer.
         expected_steps: The column of the expected steps.
     """
 
@@ -73,7 +73,7 @@ class PreProcessed(CodeStep, Evaluator):
         return described_by(self._inner)
 
     @property
-    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # only read
         return self._inner.secrets
 
     async def open(self) -> None:
@@ -83,26 +83,23 @@ class PreProcessed(CodeStep, Evaluator):
         await self._inner.close()
 
     async def call(self, scored: Scored) -> Scores | Output:
-        made = await asyncio.to_thread(self._function, self._item(scored))
-        if not hasattr(made, "output_obj"):
+        changed = await asyncio.to_thread(self._function, self._item(scored))
+        if not hasattr(changed, "output_obj"):
             raise PermanentError(
-                f"custom_pre_eval_process_function returned {one_line(made)}, and not an item",
-                hint="return the item, with another output_obj",
+                f"custom_pre_eval_process_function returned {one_line(changed)}, not an item",
+                hint="return the item with its output_obj changed",
             )
+        given = nat_steps(scored.trace)
+        steps = getattr(changed, "trajectory", given)
         return await self._inner.call(
             replace(
                 scored,
-                output=made.output_obj,
-                expected=getattr(made, "expected_output_obj", scored.expected),
-                input=getattr(made, "input_obj", scored.input),
-                trace=self._trace(made, scored),
+                output=changed.output_obj,
+                expected=getattr(changed, "expected_output_obj", scored.expected),
+                input=getattr(changed, "input_obj", scored.input),
+                trace=scored.trace if steps == given else trace_of(steps),
             )
         )
-
-    def _trace(self, made: Any, scored: Scored) -> Sequence[Any]:
-        given = nat_steps(scored.trace)
-        steps = getattr(made, "trajectory", given)
-        return scored.trace if steps == given else trace_of(steps)
 
     def _item(self, scored: Scored) -> EvalInputItem:
         row = {} if scored.item is None else dict(scored.item.row)

@@ -1,7 +1,7 @@
-"""How do the rows that the configuration names become a dataset?
+"""How do the rows of the configuration's dataset become items?
 
-Values stay as they are. A row that cannot be asked, such as the second with an id, is left out and
-said: the toolkit leaves it out in silence.
+Values stay as they are. A row that cannot be used, like the second one with an id, is skipped and
+reported: the toolkit skips it in silence.
 """
 
 import json
@@ -10,46 +10,61 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from limpet.config.environment import settled
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
-from limpet.integrations.nat.wanted import WantedDataset
+from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
 from limpet.types import Item
 
-_WHOLE = "the whole row"
+_WHOLE_ROW = "the whole row"
 _MARKS = tuple(f'"{name}":'.encode() for name in RESERVED)
 
 
-def read_dataset_rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> LoadedDataset:
+def read_dataset_rows(
+    block: DatasetBlock, keep: Mapping[str, Any] | None, function: Callable[..., Any] | None
+) -> LoadedDataset:
     """Read the dataset.
 
     Args:
-        wanted: What the configuration says of it.
-        function: The function that returns its rows, if it is a custom one.
+        block: The dataset's block.
+        keep: Which rows to keep: `allow` and `deny`.
+        function: The function that returns the rows of a custom dataset.
 
     Raises:
-        DatasetError: It cannot be used as it is.
+        DatasetError: It cannot be read.
     """
-    structure = wanted.structure
-    asked: dict[str, Any] = {"id": wanted.id, "filter": wanted.keep}
-    asked["on_bad_row"] = "skip"
+    structure = block.structure
+    options: dict[str, Any] = {"id": _unless(block.id_key, "id"), "filter": keep}
+    options["on_bad_row"] = "skip"
     if structure.disable:
-        rows = _named(wanted, lambda: [_with_whole(one) for one in _rows(wanted, function)])
-        return _bare(Dataset(rows, input=_WHOLE, **asked).load())
-    asked |= {"input": structure.question, "expected": structure.answer}
-    if function is not None or _may_be_ours(wanted.file):
-        rows = _named(wanted, lambda: list(_rows(wanted, function)))
-        return Dataset(rows, **asked).load()
-    assert wanted.file is not None
-    return Dataset(Path(wanted.shown), **asked).load()
+        rows = _named(block, lambda: [_with_whole_row(row) for row in _rows(block, function)])
+        return _without_whole_row(Dataset(rows, input=_WHOLE_ROW, **options).load())
+    options["input"] = _unless(structure.question_key, "question")
+    options["expected"] = _unless(structure.answer_key, "answer")
+    if function is not None or _may_be_ours(block.file_path):
+        return Dataset(_named(block, lambda: list(_rows(block, function))), **options).load()
+    return Dataset(Path(_shown(block)), **options).load()
+
+
+def _unless(column: str, default: str) -> str | None:
+    """Return a column's name, but None for the toolkit's default: then the dataset finds it."""
+    return None if column == default else column
+
+
+def _shown(block: DatasetBlock) -> str:
+    """Return the file's path for messages, relative if it is below the current directory."""
+    file, here = block.file_path, Path.cwd()
+    assert file is not None
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 def _may_be_ours(file: Path | None) -> bool:
-    """Tell a file that a run wrote: its rows hold facts of ours, which are not the dataset's.
+    """Tell whether a run wrote the file: its rows hold facts of ours, which are not the dataset's.
 
-    Under whatever name: only rows that failed hold them, and they must not be left out.
+    Only rows that failed hold them, in a file of any name, and these rows must not be skipped.
     """
     if file is None or file.suffix not in (".json", ".jsonl") or not file.is_file():
         return False
@@ -57,55 +72,55 @@ def _may_be_ours(file: Path | None) -> bool:
         return any(mark in line for line in lines for mark in _MARKS)
 
 
-def _rows(wanted: WantedDataset, function: Callable[..., Any] | None) -> Iterator[dict[str, Any]]:
+def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[dict[str, Any]]:
     if function is None:
-        assert wanted.file is not None
-        yield from rows_of_file(wanted.file)
+        assert block.file_path is not None
+        yield from rows_of_file(block.file_path)
         return
     try:
-        found = function(file_path=wanted.file, **wanted.kwargs)
+        found = function(file_path=block.file_path, **settled(block.kwargs))
     except Exception as error:
-        said = f"{type(error).__name__}: {one_line(text_of(error))}"
-        raise DatasetError(f"{wanted.function}: {said}") from error
+        raised = f"{type(error).__name__}: {one_line(text_of(error))}"
+        raise DatasetError(f"{block.function} raised {raised}") from error
     items = getattr(found, "eval_input_items", None)
     if items is not None:
-        yield from (_row_of(one, wanted) for one in items)
+        yield from (_row_of(item, block) for item in items)
         return
-    for one in table_of(found, None).rows:
-        if not isinstance(one, Row):
-            raise DatasetError(f"{wanted.function}: {one.reason}")
-        yield one.values
+    for row in table_of(found, None).rows:
+        if not isinstance(row, Row):
+            raise DatasetError(f"{block.function}: {row.reason}")
+        yield row.values
 
 
 def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file without what a run of ours has added to them.
+    """Yield the rows of a file without the facts that a run of ours adds to them.
 
     Raises:
-        DatasetError: It cannot be read, or something in it is no row.
+        DatasetError: The file cannot be read, or holds something that is not a row.
     """
     table = table_of(file, None)
-    for one in table.rows:
-        if not isinstance(one, Row):
-            raise DatasetError(f"{table.at(one.number)}: {one.reason}")
-        yield {key: value for key, value in one.values.items() if key not in RESERVED}
+    for row in table.rows:
+        if not isinstance(row, Row):
+            raise DatasetError(f"{table.at(row.number)}: {row.reason}")
+        yield {key: value for key, value in row.values.items() if key not in RESERVED}
 
 
-def _row_of(item: Any, wanted: WantedDataset) -> dict[str, Any]:
+def _row_of(item: Any, block: DatasetBlock) -> dict[str, Any]:
     """Return the row of an item that a custom function made, as the toolkit would write it."""
-    columns = wanted.structure
+    columns = block.structure
     entry = getattr(item, "full_dataset_entry", None)
     row = dict(entry) if isinstance(entry, Mapping) else {}
-    row[wanted.id or "id"] = item.id
-    row[columns.question or "question"] = item.input_obj
-    row[columns.answer or "answer"] = item.expected_output_obj
+    row[block.id_key] = item.id
+    row[columns.question_key] = item.input_obj
+    row[columns.answer_key] = item.expected_output_obj
     if item.output_obj not in (None, ""):
-        row[columns.generated_answer] = item.output_obj
+        row[columns.generated_answer_key] = item.output_obj
     for name, steps in (
-        (columns.trajectory, item.trajectory),
-        (columns.expected_trajectory, item.expected_trajectory),
+        (columns.trajectory_key, item.trajectory),
+        (columns.expected_trajectory_key, item.expected_trajectory),
     ):
         if steps:
-            row[name] = [_plain(one) for one in steps]
+            row[name] = [_plain(step) for step in steps]
     return row
 
 
@@ -114,28 +129,28 @@ def _plain(step: Any) -> Any:
     return step if dump is None else dump(mode="json")
 
 
-def _named(wanted: WantedDataset, rows: Callable[[], Iterable[Any]]) -> Callable[[], Any]:
-    """Return a function that messages call by the dataset's name."""
-    rows.__qualname__ = wanted.function or wanted.shown
+def _named(block: DatasetBlock, rows: Callable[[], Iterable[Any]]) -> Callable[[], Any]:
+    """Give a function the dataset's name, for messages."""
+    rows.__qualname__ = block.function or _shown(block)
     return rows
 
 
-def _with_whole(row: dict[str, Any]) -> dict[str, Any]:
-    # As the toolkit sends it: the row as a text.
-    return {**row, _WHOLE: json.dumps(row, separators=(",", ":"), default=str)}
+def _with_whole_row(row: dict[str, Any]) -> dict[str, Any]:
+    # The toolkit sends the row as a JSON string.
+    return {**row, _WHOLE_ROW: json.dumps(row, separators=(",", ":"), default=str)}
 
 
-def _bare(dataset: LoadedDataset) -> LoadedDataset:
-    """Return the dataset without the column that was added, and with nothing expected."""
+def _without_whole_row(dataset: LoadedDataset) -> LoadedDataset:
+    """Return the dataset without the added column, and with nothing expected."""
 
-    def bare(item: Item) -> Item:
-        row = {key: value for key, value in item.row.items() if key != _WHOLE}
+    def without(item: Item) -> Item:
+        row = {key: value for key, value in item.row.items() if key != _WHOLE_ROW}
         return replace(item, row=row, expected=None)
 
     return LoadedDataset(
-        [bare(item) for item in dataset],
+        [without(item) for item in dataset],
         name=dataset.name,
-        columns=[one for one in dataset.columns if one != _WHOLE],
+        columns=[column for column in dataset.columns if column != _WHOLE_ROW],
         roles=dataset.roles,
         bad_rows=dataset.bad_rows,
         filtered=dataset.filtered,

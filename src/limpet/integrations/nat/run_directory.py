@@ -1,7 +1,7 @@
-"""Which directory does a run get, and what becomes of what is there?
+"""Which directory does a run get, and what happens to the results in it?
 
-Nothing is ever deleted. A run that was not finished goes on. A finished one that `cleanup: true`
-would delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`.
+Nothing is ever deleted. An unfinished run continues. A finished run that `cleanup: true` would
+delete, and results of `nat eval` itself, are renamed: `out` becomes `out.20261114-100000`.
 """
 
 import json
@@ -13,7 +13,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from limpet.errors import ConfigError, JournalError, RunLockedError
-from limpet.integrations.nat.wanted import WantedOutput
 from limpet.journal.files import read_whole
 from limpet.journal.layout import directory_at
 from limpet.journal.lock import Lock
@@ -23,33 +22,29 @@ from limpet.text import one_line
 OUTPUT = "workflow_output.json"
 
 
-def choose_directory(output: WantedOutput, *, latest: bool) -> Path:
-    """Return the directory of the run: with jobs, that of the latest one that is not finished.
+def choose_job(directory: Path, *, latest: bool) -> Path:
+    """Return the directory of a job: the latest one if it is unfinished, else a new one.
 
     Args:
-        output: What the configuration says.
-        latest: Whether the latest job is meant, finished or not.
+        directory: The output directory.
+        latest: Return the latest job even if it is finished.
     """
-    if not output.has_jobs:
-        return output.dir
-    jobs = output.dir / "jobs"
-    there = [one for one in jobs.iterdir() if is_run(one)] if jobs.is_dir() else []
-    there.sort(key=lambda one: one.stat().st_mtime)
-    if there and (latest or (not is_finished(there[-1]) and not is_taken(there[-1]))):
-        return there[-1]
-    return jobs / f"job_{_now()}-{uuid4().hex[:6]}"
+    folder = directory / "jobs"
+    jobs = [job for job in folder.iterdir() if _is_run(job)] if folder.is_dir() else []
+    jobs.sort(key=lambda job: job.stat().st_mtime)
+    if jobs and (latest or (not is_finished(jobs[-1]) and not _is_locked(jobs[-1]))):
+        return jobs[-1]
+    return folder / f"job_{_now()}-{uuid4().hex[:6]}"
 
 
-def is_run(path: Path) -> bool:
-    """Tell whether a directory holds a run of ours."""
+def _is_run(path: Path) -> bool:
     if not path.is_dir():
         return False
     layout = directory_at(path)
     return layout.lock.exists() or bool(layout.columns())
 
 
-def is_taken(path: Path) -> bool:
-    """Tell whether somebody works on a run just now."""
+def _is_locked(path: Path) -> bool:
     try:
         Lock(directory_at(path).lock).release()
     except RunLockedError:
@@ -57,18 +52,12 @@ def is_taken(path: Path) -> bool:
     return False
 
 
-def trials(path: Path) -> int | None:
-    """Return how often each item was asked in a run; None if nobody knows."""
-    last = run_file(path).session
-    return None if last is None else last.trials
-
-
 def is_foreign(path: Path) -> bool:
     """Tell whether a directory holds results of `nat eval`, and no run of ours."""
     if not (path / OUTPUT).exists():
         return False
     layout = directory_at(path)
-    # A lock alone says nothing: whoever is about to set the results aside has it too.
+    # A lock means nothing: a process that is about to set the results aside holds it too.
     return not layout.about.exists() and not layout.columns()
 
 
@@ -79,14 +68,16 @@ def has_answers(path: Path) -> bool:
 
 
 def latest_foreign_beside(path: Path) -> Path | None:
-    """Return the latest results of `nat eval` that were set aside for this run; None: none were."""
+    """Return the latest results of `nat eval` that were set aside for this run, if any."""
     path = path.resolve()
-    there = [one for one in path.parent.glob(f"{escape(path.name)}.2*") if is_foreign(one)]
-    return max(there, key=lambda one: one.name, default=None)
+    foreign = [
+        beside for beside in path.parent.glob(f"{escape(path.name)}.2*") if is_foreign(beside)
+    ]
+    return max(foreign, key=lambda beside: beside.name, default=None)
 
 
 def run_file(path: Path) -> RunFile:
-    """Return what a run knows of itself; with its defaults if that cannot be read."""
+    """Return the content of a run's `run.json`; the defaults if it cannot be read."""
     try:
         return RunFile.load(directory_at(path))
     except JournalError:
@@ -94,7 +85,7 @@ def run_file(path: Path) -> RunFile:
 
 
 def is_finished(path: Path) -> bool:
-    """Tell whether a run ended with nothing left to do, and nobody has worked on it since."""
+    """Tell whether a run ended with nothing left to do, and was not changed since."""
     known = run_file(path)
     if known.complete is None or known.session is None or not known.session.ended:
         return False
@@ -106,73 +97,75 @@ def is_finished(path: Path) -> bool:
         return False
     try:
         steps = [summary["workflow"], *summary["evaluators"].values()]
-        left = any(step["failed"] or step["not_run"] for step in steps)
-        return not left and all(sizes[step] == columns[step][1] for step in columns)
+        remains = any(step["failed"] or step["not_run"] for step in steps)
+        return not remains and all(sizes[step] == columns[step][1] for step in columns)
     except (KeyError, TypeError, AttributeError):
-        return False  # a file that somebody else wrote
+        return False  # a file that something else wrote
 
 
-def set_aside(path: Path, needed: Iterable[Path], is_so: Callable[[Path], bool]) -> Path | None:
-    """Rename a directory, so that it is kept beside the one that takes its place.
+def set_aside(
+    path: Path, protected: Iterable[Path], still_applies: Callable[[Path], bool]
+) -> Path | None:
+    """Rename a directory, so that its results are kept and a new run can take its place.
 
-    Nobody writes there meanwhile: it is done under the run's lock.
+    The run's lock is held meanwhile, so nothing writes there.
 
     Args:
         path: The directory.
-        needed: What must not move with it.
-        is_so: Whether it is still to be moved, once nobody else can change it.
+        protected: Files and directories that must not move with it.
+        still_applies: Called under the lock: whether the directory is still to be moved.
 
     Returns:
-        What it is called now; None: it is not to be moved any more.
+        Its new path; None if it is no longer to be moved.
 
     Raises:
         ConfigError: It cannot be moved.
-        RunLockedError: Somebody writes there.
+        RunLockedError: Another process writes there.
     """
-    real = path.resolve()  # where it is a link, the link stays where it is
-    within = next((one for one in needed if one.resolve().is_relative_to(real)), None)
-    if within is not None:
+    real = path.resolve()  # a link to it stays
+    inside = next((file for file in protected if file.resolve().is_relative_to(real)), None)
+    if inside is not None:
         raise ConfigError(
-            f"{one_line(str(path))}: holds results, and {one_line(str(within))} too: it cannot be "
+            f"{one_line(str(path))}: holds results and {one_line(str(inside))}, so it cannot be "
             "set aside for a new run",
-            hint="give the output a directory of its own: eval.general.output.dir",
+            hint="give the output its own directory: eval.general.output.dir",
         )
-    to = real.with_name(f"{real.name}.{_now()}")
-    while to.exists():
-        to = to.with_name(f"{to.name}-{uuid4().hex[:4]}")
+    target = real.with_name(f"{real.name}.{_now()}")
+    while target.exists():
+        target = target.with_name(f"{target.name}-{uuid4().hex[:4]}")
     place = directory_at(path).lock
     is_new = not place.exists()
     try:
         lock = Lock(place)
         try:
-            if not is_so(path):
+            if not still_applies(path):
                 return None
-            real.rename(to)
-            if is_new:  # it was none of ours, and is left as it was
-                (to / place.name).unlink()
+            real.rename(target)
+            if is_new:  # leave results of `nat eval` as they were
+                (target / place.name).unlink()
         finally:
             lock.release()
     except OSError as error:
         raise ConfigError(
-            f"{one_line(str(path))}: holds results, and cannot be set aside: {error.strerror}",
-            hint="a mounted directory cannot be renamed: give the output one below it, "
+            f"{one_line(str(path))}: holds results and cannot be set aside: {error.strerror}",
+            hint="a mounted directory cannot be renamed: use a directory inside it, "
             "eval.general.output.dir",
         ) from error
-    return to
+    return target
 
 
-def copy_to_plan(path: Path, to: Path) -> None:
-    """Copy what a plan looks at, and answers may be added to; the scores are only linked."""
+def copy_for_plan(path: Path, target: Path) -> None:
+    """Copy the files of a run that a plan reads or adds answers to, and link the scores."""
     layout = directory_at(path)
-    to.mkdir()
+    target.mkdir()
     for file in (layout.column("workflow"), layout.failures, layout.about):
         if file.exists():
-            shutil.copyfile(file, to / file.name)
+            shutil.copyfile(file, target / file.name)
     if (path / "index").is_dir():
-        shutil.copytree(path / "index", to / "index")
+        shutil.copytree(path / "index", target / "index")
     for file in layout.columns():
-        if not (to / file.name).exists():
-            (to / file.name).symlink_to(file)
+        if not (target / file.name).exists():
+            (target / file.name).symlink_to(file)
 
 
 def _now() -> str:

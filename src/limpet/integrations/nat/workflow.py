@@ -1,27 +1,39 @@
-"""Which workflow answers: a served one, the configuration's own, or none?"""
+"""Which workflow answers: a served one, the configuration's own, or none? And what identifies it?
 
-from collections.abc import Iterable
+The toolkit's own blocks say which workflow, which functions, and which models with which settings.
+After an edit of one of them, the answers on disk are those of another workflow. How the toolkit is
+served and traced (`general`) changes no answer, and secrets do not count.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from limpet import workflows
-from limpet.errors import ConfigError, LimpetError
+from limpet.config.environment import substitute
+from limpet.errors import ConfigError, LimpetError, PermanentError
+from limpet.fingerprints.declared import DependsOn
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat import run_directory as room
-from limpet.integrations.nat.configured import ConfiguredWorkflow
-from limpet.integrations.nat.existing_answers import KeptAnswers, RowAnswers
+from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
+from limpet.integrations.nat import run_directory
+from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.identity import counted_blocks
 from limpet.integrations.nat.in_process import InProcessWorkflow, check_installed
+from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
-from limpet.types import Item
+from limpet.transport.parsing import parse_json
+from limpet.types import Item, Output
+from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
 
 if TYPE_CHECKING:
     from limpet.integrations.nat.config import NatConfig
 
-# What an address may end with, and what is called then. The toolkit's own help shows one with
-# /generate, to which it then adds /generate/full.
+_NOT_COUNTED = ("eval", "general", "base", "optimizer")
+_FLAG = "--result-json-path"
+# What an address may end with, and the path to call then. The toolkit's own help shows an address
+# that ends with /generate, to which it then adds /generate/full.
 _PATHS = {
     "/generate/full": "/generate/full",
     "/generate": "/generate/full",
@@ -38,11 +50,11 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
         items: The items of its dataset.
 
     Raises:
-        ConfigError: It cannot be called as it is asked for.
+        ConfigError: It cannot be called with this configuration and these flags.
     """
     flags = config.flags
     if flags.skip_workflow:
-        return _recorded(config, items)
+        return _existing_answers(config, items)
     blocks = counted_blocks(config.tree.data, config.path.parent)
     inner = _own(config) if flags.endpoint is None else _served(flags.endpoint, flags)
     return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
@@ -50,14 +62,12 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
 
 def _served(endpoint: str, flags: Flags) -> Workflow:
     base = endpoint.rstrip("/")
-    ends = next((one for one in _PATHS if base.endswith(one)), "")
-    path = flags.endpoint_path or _PATHS.get(ends, "/generate/full")
-    told: Any = {} if flags.input_key is None else {"input_key": flags.input_key}
+    end = next((path for path in _PATHS if base.endswith(path)), "")
+    path = flags.endpoint_path or _PATHS.get(end, "/generate/full")
+    key: Any = {} if flags.input_key is None else {"input_key": flags.input_key}
     try:
-        # Its time limit is that of the attempt: one clock is enough.
-        return workflows.nat(
-            base.removesuffix(ends), path=path, headers=dict(flags.headers), **told
-        )
+        # It has no time limit of its own: that of the attempt is enough.
+        return workflows.nat(base.removesuffix(end), path=path, headers=dict(flags.headers), **key)
     except LimpetError as error:
         raise ConfigError(f"--endpoint: {error}", hint=error.hint) from error
 
@@ -67,32 +77,133 @@ def _own(config: "NatConfig") -> Workflow:
     data = config.tree.data
     if "workflow" not in data:
         raise ConfigError(
-            f"{one_line(config.tree.shown)}: has no workflow block, and no --endpoint is given",
+            f"{one_line(config.tree.shown)}: has no workflow block, and --endpoint is not given",
             hint="serve the workflow and give its address: --endpoint http://localhost:8000",
         )
-    told = [path for path, _ in config.flags.overrides]
-    told += [text.partition("=")[0].strip() for text in config.flags.settings]
-    overrides = tuple((path, _at(data, path)) for path in told)
+    paths = [path for path, _ in config.flags.overrides]
+    paths += [text.partition("=")[0].strip() for text in config.flags.settings]
     return InProcessWorkflow(
         config.path,
-        overrides,
+        tuple((path, _value_at(data, path)) for path in paths),
         name=config.name,
-        per_input_user_id=config.wanted.per_input_user_id,
+        per_input_user_id=config.general.per_input_user_id,
     )
 
 
-def _at(data: Any, path: str) -> Any:
+def _value_at(data: Any, path: str) -> Any:
     for part in path.split("."):
         data = data[part.strip()]
     return data
 
 
-def _recorded(config: "NatConfig", items: Iterable[Item]) -> Workflow:
-    run: Path = config.run
+def _existing_answers(config: "NatConfig", items: Iterable[Item]) -> Workflow:
     if config.flags.dataset is None:
-        functions = room.run_file(run).functions
-        if functions and room.has_answers(run):
-            return KeptAnswers(next(reversed(functions.values())))
-        if room.is_foreign(run):
-            return KeptAnswers({"recorded": digest(room.OUTPUT)})
-    return RowAnswers(config.wanted.dataset.structure, items)
+        functions = run_directory.run_file(config.run).functions
+        if functions and run_directory.has_answers(config.run):
+            return RecordedAnswers(next(reversed(functions.values())))
+        if run_directory.is_foreign(config.run):
+            return RecordedAnswers({"recorded": digest(run_directory.OUTPUT)})
+    return RowAnswers(config.general.dataset.structure, items)
+
+
+# ---- what identifies it -----------------------------------------------------------------------
+
+
+def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the blocks that decide what the workflow answers, without secrets.
+
+    Args:
+        data: The whole configuration.
+        folder: Its folder, where `file://` paths start.
+    """
+    counted = {key: value for key, value in data.items() if key not in _NOT_COUNTED}
+    blocks = substitute(without_secrets(counted), lambda *_: None)
+    return {key: _with_files(value, folder) for key, value in blocks.items()}
+
+
+def _with_files(value: Any, folder: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _with_files(below, folder) for key, below in value.items()}
+    if isinstance(value, list):
+        return [_with_files(below, folder) for below in value]
+    if isinstance(value, str) and value.startswith("file://"):
+        try:
+            return (folder / value.removeprefix("file://")).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            return str(value)  # the toolkit reports it
+    return str(value) if isinstance(value, str) else value
+
+
+class ConfiguredWorkflow(CodeStep, Workflow):
+    """A workflow with the configuration as part of its identity.
+
+    Args:
+        inner: The workflow that answers.
+        blocks: The counted blocks of the configuration.
+        result_json_path: Where in its output the answer is.
+
+    Raises:
+        ConfigError: `result_json_path` is not a JSONPath.
+    """
+
+    def __init__(self, inner: Workflow, blocks: Mapping[str, Any], result_json_path: str) -> None:
+        self.name = inner.name
+        self.endpoint = inner.endpoint
+        self._inner = inner
+        self._blocks = dict(blocks)
+        try:
+            self._path = AnswerPath(result_json_path)
+        except LimpetError as error:
+            text = f"{_FLAG} {one_line(result_json_path)}: not a JSONPath"
+            raise ConfigError(text, hint="for example $.output") from error
+        if result_json_path != ALL:
+            self._blocks["result_json_path"] = result_json_path
+
+    @property
+    def secrets(self) -> Iterable[str]:  # type: ignore[override]  # only read
+        return self._inner.secrets
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return code_of(self._inner)
+
+    @property
+    def depends_on(self) -> DependsOn | None:
+        return declared_of(self._inner)
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        blocks = {name: digest(block) for name, block in self._blocks.items()}
+        return {**stated_by(self._inner), **blocks}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return {**described_by(self._inner), **self._blocks}
+
+    def seen(self, item: Item) -> Any:
+        return self._inner.seen(item)
+
+    def check(self) -> None:
+        """Check what can be checked without opening it. Raises what `open` raises."""
+        if isinstance(self._inner, InProcessWorkflow):
+            self._inner.check()
+
+    async def open(self) -> None:
+        self._inner.answered_before = self.answered_before
+        await self._inner.open()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def call(self, item: Item) -> Output:
+        output = await self._inner.call(item)
+        if self._path.path == ALL:
+            return output
+        value = output.value
+        if isinstance(value, str):
+            try:
+                value = parse_json(value.encode())
+            except ValueError as error:
+                shown = one_line(output.value)
+                raise PermanentError(f"{_FLAG}: the answer is {error}: {shown}") from None
+        return replace(output, value=self._path.find(value, _FLAG, one_line))

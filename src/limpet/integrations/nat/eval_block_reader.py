@@ -1,0 +1,168 @@
+"""Is the `eval:` block valid, and which of its keys are not supported?
+
+Relative paths start at the current directory, as they do in `nat eval`.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from limpet.config.checking import checked
+from limpet.config.dataset_checks import check_directory, checked_side, located
+from limpet.config.environment import settled, written_as
+from limpet.config.errors import Findings, named, nearest
+from limpet.config.yaml_file import KeyPath
+from limpet.datasets.sources import SUFFIXES
+from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
+from limpet.integrations.nat.evaluators import read_evaluators
+from limpet.text import one_line
+
+_GENERAL: KeyPath = ("eval", "general")
+_DATASET: KeyPath = (*_GENERAL, "dataset")
+_OUTPUT: KeyPath = (*_GENERAL, "output")
+_JOBS: KeyPath = (*_OUTPUT, "job_management")
+# Keys that change no result, and what ignoring them means.
+_IGNORED: Mapping[KeyPath, str] = {
+    (*_GENERAL, "profiler"): ": no profile is written",
+    (*_GENERAL, "validate_llm_endpoints"): "",
+    (*_GENERAL, "verbose"): "",
+    (*_OUTPUT, "s3"): ": nothing is uploaded",
+    (*_OUTPUT, "remote_dir"): ": nothing is uploaded",
+    (*_OUTPUT, "write_atif_workflow_output"): "",
+    (*_JOBS, "max_jobs"): ": results are never deleted",
+    (*_JOBS, "eviction_policy"): ": results are never deleted",
+}
+_SUFFIXES_OF: Mapping[str, tuple[str, ...]] = {
+    "json": (".json",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "csv": (".csv",),
+    "parquet": (".parquet",),
+    "xls": (".xlsx",),
+}
+
+
+def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation:
+    """Check the block.
+
+    Args:
+        data: The block, with the environment substituted.
+        findings: Collects the problems.
+        dataset: The file of `--dataset`, which replaces the block's.
+
+    Raises:
+        ConfigError: The block is invalid. The message lists each problem with its line.
+    """
+    block = checked(EvalBlock, {} if data is None else data, ("eval",), findings)
+    _refuse_file_references(data, ("eval",), findings)
+    data = {"eval": data}  # so that paths are those of the file
+    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings)
+    keep = _check_dataset(data, findings, replaced=dataset is not None)
+    _check_output(data, findings)
+    findings.raise_any()
+    assert block is not None
+    general = block.general
+    if dataset is not None:
+        replaced = general.dataset.model_copy(update={"file_path": dataset.absolute()})
+        general = general.model_copy(update={"dataset": replaced})
+    return Evaluation(general, keep, evaluators, _notes(data, findings))
+
+
+def _value(data: Any, *path: str | int) -> Any:
+    """Return the value at a path, whether or not the rest is valid; None if it is missing."""
+    for part in path:
+        data = data.get(part) if isinstance(data, dict) else None
+    return None if settled(data) is None else data
+
+
+def _notes(data: Any, findings: Findings) -> list[str]:
+    places = {
+        path: findings.tree.key_place(path)
+        for path in _IGNORED
+        if settled(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
+    }
+    return [
+        f"{places[path]}: {named(path)}not supported, ignored{_IGNORED[path]}"
+        for path in sorted(places, key=lambda path: places[path].line or 0)
+    ]
+
+
+def _refuse_file_references(value: Any, path: KeyPath, findings: Findings) -> None:
+    if isinstance(value, Mapping):
+        for key, below in value.items():
+            _refuse_file_references(below, (*path, key), findings)
+    elif isinstance(value, str) and value.startswith("file://"):
+        findings.add(path, "file:// is not read inside eval", "write the content of the file here")
+
+
+def _check_output(data: Any, findings: Findings) -> None:
+    own = (*_OUTPUT, "dir")
+    path = own if _value(data, *own) else (*_GENERAL, "output_dir")
+    check_directory(_value(data, *path), path, Path.cwd(), findings)
+    scripts = _value(data, *_OUTPUT, "custom_scripts")
+    for name in scripts if isinstance(scripts, dict) else ():
+        path = (*_OUTPUT, "custom_scripts", name, "script")
+        text = _value(data, *path)
+        if isinstance(text, str) and not located(text.strip(), Path.cwd()).is_file():
+            hint = "paths start at the current directory"
+            findings.add(path, f"{one_line(written_as(text))} does not exist", hint)
+
+
+# ---- the dataset ------------------------------------------------------------------------------
+
+
+def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str, Any] | None:
+    """Report what is wrong with the dataset, and return its filter in our form."""
+    fetch = "download the file, and name it in file_path"
+    if settled(_value(data, *_DATASET, "s3")):
+        findings.add((*_DATASET, "s3"), "datasets are not downloaded from S3", fetch)
+    if settled(_value(data, *_DATASET, "remote_file_path")):
+        findings.add((*_DATASET, "remote_file_path"), "datasets are not downloaded", fetch)
+    if _value(data, *_DATASET, "_type") == "custom":
+        if not _value(data, *_DATASET, "function"):
+            findings.add(_DATASET, "needs function: module.name, which returns the rows")
+    else:
+        for key in ("function", "kwargs"):
+            if _value(data, *_DATASET, key) is not None:
+                findings.add((*_DATASET, key), "is only read with _type: custom")
+        if not replaced:
+            _check_file(data, findings)
+    sides = {}
+    for ours, theirs in (("allow", "allowlist"), ("deny", "denylist")):
+        path = (*_DATASET, "filter", theirs, "field")
+        columns = _value(data, *path)
+        if columns is not None:
+            sides[ours] = checked_side(columns, path, findings)
+    return sides or None
+
+
+def _check_file(data: Any, findings: Findings) -> None:
+    block, path = _value(data, *_DATASET), (*_DATASET, "file_path")
+    if block is None:
+        hint = "write eval.general.dataset, or give --dataset FILE"
+        return findings.add(_DATASET, "dataset is missing", hint)
+    kind, text = _value(block, "_type") or "json", _value(block, "file_path")
+    if text is None and isinstance(block, dict):
+        return findings.add(_DATASET, "file_path is missing", "or give --dataset FILE")
+    if not isinstance(text, str) or not text.strip():
+        return None  # reported elsewhere
+    shown, file = one_line(written_as(text)), located(text.strip(), Path.cwd())
+    if not file.exists():
+        return findings.add(path, f"{shown} does not exist", _hint_of_missing(text, file, findings))
+    expected = _SUFFIXES_OF.get(kind, ()) if isinstance(kind, str) else ()
+    if expected and file.suffix.lower() not in expected:
+        kinds = [name for name, ends in _SUFFIXES_OF.items() if file.suffix.lower() in ends]
+        hint = f"write _type: {kinds[0]}" if kinds else f"supported: {', '.join(SUFFIXES)}"
+        text = f"{shown} is not a {' or '.join(expected)} file, which _type {kind} reads"
+        return findings.add(path, text, hint)
+    return None
+
+
+def _hint_of_missing(text: str, file: Path, findings: Findings) -> str:
+    folder = Path(findings.tree.shown).parent
+    if not Path(text).is_absolute() and (folder / text).exists():
+        return f"paths start at the current directory, as in nat eval: cd {one_line(str(folder))}"
+    try:
+        near = nearest(file.name, [beside.name for beside in file.parent.iterdir()])
+    except OSError:
+        near = None
+    return f"did you mean {one_line(near)}?" if near else "paths start at the current directory"

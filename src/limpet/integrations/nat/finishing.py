@@ -1,0 +1,143 @@
+"""What happens when the results are on disk?
+
+Readers of the toolkit's files expect its column names, `expected_intermediate_steps` in each row,
+and three files about the configuration; these are written without secrets. Then the user's scripts
+run, as in the toolkit: `python script --output_dir DIR --key value …`, in the current directory.
+What a script prints goes to stderr: stdout is ours.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from limpet.config.environment import settled
+from limpet.integrations.nat.eval_block import ScriptBlock, Structure
+from limpet.integrations.nat.flags import Flags
+from limpet.integrations.nat.run_directory import OUTPUT
+from limpet.journal.files import replace_file
+from limpet.journal.lines import timestamp
+from limpet.json_values import encode
+from limpet.run.executing.cells import ANSWER, TRACE
+from limpet.secrets.in_configs import masked, shown_value
+from limpet.secrets.in_yaml import masked_text, words_of
+from limpet.text import one_line
+
+
+def write_config_files(run: Path, config: Path, original: str, data: Any, flags: Flags) -> None:
+    """Write `config_original.yml`, `config_effective.yml` and `config_metadata.json`.
+
+    Args:
+        run: The run's directory.
+        config: The configuration file.
+        original: Its text when it was read.
+        data: Its content, with the command line applied.
+        flags: The flags of the command line.
+    """
+    replace_file(run / "config_original.yml", [masked_text(original, data).encode()])
+    before = words_of(original)  # an overridden secret may still be behind an alias
+    effective = yaml.safe_dump(masked(data, before), sort_keys=False, allow_unicode=True)
+    replace_file(run / "config_effective.yml", [effective.encode()])
+    metadata = {
+        "config_file": str(config),
+        "overrides": [
+            {"path": path, "value": shown_value(path, value)} for path, value in flags.overrides
+        ],
+        "dataset": None if flags.dataset is None else str(flags.dataset),
+        "result_json_path": flags.result_json_path,
+        "skip_workflow": flags.skip_workflow,
+        "skip_completed_entries": flags.skip_completed,
+        "reps": flags.reps or 1,
+        "endpoint": flags.endpoint,
+        "endpoint_timeout": flags.endpoint_timeout_s,
+        "endpoint_path": flags.endpoint_path,
+        "input_key": flags.input_key,
+        "endpoint_headers": None,  # set below: the names of headers are not secret
+        "timestamp": timestamp(),
+    }
+    metadata = masked(metadata, data, before)
+    metadata["endpoint_headers"] = [name for name, _ in flags.headers]
+    content = json.dumps(metadata, indent=2).encode() + b"\n"
+    replace_file(run / "config_metadata.json", [content])
+
+
+# ---- workflow_output.json ---------------------------------------------------------------------
+
+
+def rename_columns(run: Path, structure: Structure, id_column: str) -> None:
+    """Rename the columns of `workflow_output.json` as the configuration says."""
+    if structure.disable:
+        return  # it holds only the outputs
+    file = run / OUTPUT
+    with file.open("rb") as lines:
+        rows = (_row(line) for line in lines if line.startswith(b"{"))
+        if all(row == _renamed(row, structure, id_column) for row in rows):
+            return  # it may be large: do not write it again
+    replace_file(file, _renamed_lines(file, structure, id_column))
+
+
+def _renamed_lines(file: Path, structure: Structure, id_column: str) -> Iterator[bytes]:
+    # The run writes one row per line.
+    with file.open("rb") as lines:
+        for line in lines:
+            if not line.startswith(b"{"):
+                yield line
+                continue
+            comma = b"," if line.rstrip().endswith(b",") else b""
+            yield encode(_renamed(_row(line), structure, id_column))[0] + comma + b"\n"
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = json.loads(line.rstrip().rstrip(b","))
+    return row
+
+
+def _renamed(row: dict[str, Any], structure: Structure, id_column: str) -> dict[str, Any]:
+    renamed = {**row, id_column: row["id"]}  # with `_rep<N>`, by which readers tell rows apart
+    names = ((ANSWER, structure.generated_answer_key), (TRACE, structure.trajectory_key))
+    for ours, theirs in names:
+        if ours != theirs and ours in renamed:
+            renamed[theirs] = renamed.pop(ours)
+    renamed.setdefault(structure.expected_trajectory_key, [])
+    return renamed
+
+
+# ---- scripts ----------------------------------------------------------------------------------
+
+
+def run_scripts(
+    scripts: Mapping[str, ScriptBlock], directory: Path, say: Callable[[str], None]
+) -> bool:
+    """Run all scripts in the order of the file, even if one fails.
+
+    Args:
+        scripts: The scripts, by name.
+        directory: The run's directory.
+        say: Called with a line for each script that starts or fails.
+
+    Returns:
+        Whether all of them succeeded.
+    """
+    codes = [_run(name, script, directory, say) for name, script in scripts.items()]
+    return all(code == 0 for code in codes)
+
+
+def _run(name: str, script: ScriptBlock, directory: Path, say: Callable[[str], None]) -> int | None:
+    """Run a script and return its exit code; None if it cannot be started."""
+    arguments = [sys.executable, str(script.script), "--output_dir", str(directory)]
+    for key, value in script.kwargs.items():
+        arguments += [f"--{key}", "" if settled(value) is None else str(value)]
+    shown = f"custom_scripts: {one_line(name)}"
+    say(f"{shown} …")
+    try:
+        code = subprocess.run(arguments, check=False, stdout=sys.stderr).returncode  # noqa: S603 - the user's own
+    except OSError as error:
+        say(f"{shown}: cannot be run: {error.strerror}")
+        return None
+    if code:
+        say(f"{shown}: ended with exit code {code}; the results are on disk")
+    return code

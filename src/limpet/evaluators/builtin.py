@@ -15,6 +15,7 @@ from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, NoReturn
 
+from limpet import arguments
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
@@ -75,9 +76,8 @@ class BuiltIn(Evaluator):
 def check_flags(options: Any) -> None:
     """Check that the bool fields of a dataclass are True or False."""
     for field in dataclasses.fields(options):
-        value = getattr(options, field.name)
-        if field.type is bool and not isinstance(value, bool):
-            raise TypeError(f"{field.name}={value!r}: must be True or False")
+        if field.type is bool:
+            arguments.true_or_false(**{field.name: getattr(options, field.name)})
 
 
 def check_choice(allowed: tuple[str | None, ...], /, **option: Any) -> None:

@@ -95,21 +95,13 @@ def _checked_choices(choices: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Normalisation:
-    """Which differences between two strings are ignored.
+    """Which differences between two strings are ignored: the options of `exact_match`."""
 
-    Attributes:
-        strip: White space around the string.
-        casefold: Upper and lower case.
-        collapse_whitespace: The amount and kind of white space.
-        strip_punctuation: Quotes, brackets and marks around the string, not within it.
-        unicode: Different code points for the same character: "NFC" or "NFKC"; None: they count.
-    """
-
-    strip: bool = True
-    casefold: bool = False
-    collapse_whitespace: bool = False
-    strip_punctuation: bool = False
-    unicode: Form | None = None
+    strip: bool
+    casefold: bool
+    collapse_whitespace: bool
+    strip_punctuation: bool
+    unicode: Form | None
 
     def __post_init__(self) -> None:
         check_flags(self)

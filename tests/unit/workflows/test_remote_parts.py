@@ -161,8 +161,8 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: http("http://{{host}}/"), "url: must be the address of a server"),
         (lambda: http("http://agent", method="post"), "method='post': must be one of"),
         (lambda: http("http://agent", method="GET", body={}), "body: a GET has none"),
-        (lambda: http("http://agent", answer="$..["), "is no JSONPath"),
-        (lambda: http("http://agent", answer=7), "is no JSONPath"),
+        (lambda: http("http://agent", answer="$..["), "is not a JSONPath"),
+        (lambda: http("http://agent", answer=7), "is not a JSONPath"),
         (lambda: http("http://agent", statuses=[]), "statuses="),
         (lambda: http("http://agent", statuses=["200"]), "statuses="),
     ],
@@ -180,6 +180,19 @@ def test_no_secret_is_in_what_is_shown_or_kept():
     assert "hunter22" not in shown
     other = http("http://v:hunter33@agent/ask?key=hunter22", headers={"X-Key": "hunter33"})
     assert one.fingerprint == other.fingerprint
+
+
+def test_a_key_in_the_query_of_a_path_is_neither_shown_nor_named_in_a_hint():
+    agent = nat("http://agent", path="/generate?key=hunter22")
+    assert "hunter22" not in repr([agent, agent.described, agent._path_hint()])
+    assert agent.described["path"] == "/generate?…"
+    assert agent.fingerprint != nat("http://agent", path="/generate").fingerprint
+
+
+@pytest.mark.parametrize(("make", "kind"), [(nat, "nat"), (http, "http")])
+def test_an_option_that_does_not_exist_is_a_type_error(make, kind):
+    with pytest.raises(TypeError, match=f"'timout' is not an option of {kind}; did you mean"):
+        make("http://agent", timout=3)
 
 
 def test_with_a_version_the_agent_may_move_and_without_one_another_address_is_another_agent():

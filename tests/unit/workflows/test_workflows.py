@@ -149,7 +149,7 @@ def test_a_function_that_cannot_be_given_anything_is_refused_before_the_run():
     for function, said in [
         (lambda: 1, "takes no argument"),
         (lambda **more: 1, "takes no argument"),
-        (lambda a, b, /: 1, "by place only"),
+        (lambda a, b, /: 1, "by position only"),
     ]:
         with pytest.raises(LimpetError, match=said):
             as_workflow(function)

@@ -1,4 +1,4 @@
-"""Which arguments does a user's function want from an item?"""
+"""Which parts of an item does a user's function get as arguments?"""
 
 import functools
 import inspect
@@ -10,35 +10,34 @@ from limpet.types import Item
 
 
 def names_wanted(function: Any) -> list[str]:
-    """Return the names of the arguments a function must get.
+    """Return the names of the required parameters of a function.
 
     Raises:
-        LimpetError: It takes none, or cannot be called with arguments by name.
+        LimpetError: It takes no arguments, or cannot be called with arguments by name.
     """
     parameters = _parameters(function)
-    by_place = [one.name for one in parameters if one.kind is one.POSITIONAL_ONLY]
-    needed = [one.name for one in parameters if _is_named(one) and one.default is one.empty]
-    if by_place and by_place + needed != by_place[:1]:
+    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    required = [p.name for p in parameters if _is_named(p) and p.default is p.empty]
+    if by_position and by_position + required != by_position[:1]:
         raise LimpetError(
-            f"{function!r}: takes {', '.join(by_place)} by place only",
-            hint="let it take its arguments by name, or the input alone",
+            f"{function!r}: takes {', '.join(by_position)} by position only",
+            hint="let it take its arguments by name, or only the input",
         )
-    if not by_place and not any(_is_named(one) for one in parameters):
+    if not by_position and not any(map(_is_named, parameters)):
         raise LimpetError(
             f"{function!r}: takes no argument by name",
             hint="let it take the input, columns of the dataset, or `item`",
         )
-    return by_place + needed
+    return by_position + required
 
 
 def names_given(function: Any, item: Item) -> list[str]:
-    """Return the arguments a function gets: those it must, and columns it has a default for."""
+    """Return the parameters a function gets: the required ones, and columns with a default."""
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return [
-        one.name
-        for one in _parameters(function)
-        if _is_named(one)
-        and (one.default is one.empty or (one.name in item.row and one.name not in bound))
+        p.name
+        for p in _parameters(function)
+        if _is_named(p) and (p.default is p.empty or (p.name in item.row and p.name not in bound))
     ]
 
 
@@ -46,21 +45,21 @@ def names_given(function: Any, item: Item) -> list[str]:
 def _parameters(function: Any) -> list[inspect.Parameter]:
     try:
         return list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError) as error:  # some builtins do not tell
+    except (ValueError, TypeError) as error:  # some builtins have no signature
         raise LimpetError(
             f"{function!r}: its parameters cannot be read", hint="wrap it in a def"
         ) from error
 
 
-def _is_named(one: inspect.Parameter) -> bool:
-    return one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
 def wants_input_alone(names: list[str], item: Item) -> bool:
-    """Tell whether a function of these parameters is to get the item's input and nothing else.
+    """Return whether a function with these required parameters gets only the item's input.
 
     Raises:
-        LimpetError: It wants something that the dataset does not have.
+        LimpetError: The dataset has no column for a parameter.
     """
     known = {*item.row, "item", "input", "expected"}
     if names and all(name in known for name in names) and names != ["input"]:
@@ -70,14 +69,14 @@ def wants_input_alone(names: list[str], item: Item) -> bool:
     missing = next(name for name in names if name not in known)
     near = get_close_matches(missing, known, n=1)
     raise LimpetError(
-        f"the workflow wants {missing!r}, and the dataset has no such column",
+        f"the workflow wants {missing!r}, and the dataset has no column of that name",
         hint=(f"did you mean {near[0]!r}? " if near else "")
         + f"columns: {', '.join(sorted(item.row))}; or take one argument for the input, or `item`",
     )
 
 
 def value_for(name: str, item: Item) -> Any:
-    """Return what a parameter of this name gets."""
+    """Return the value for a parameter of this name."""
     if name in item.row:
         return item.row[name]
     if name == "item":

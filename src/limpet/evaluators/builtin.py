@@ -42,7 +42,9 @@ class BuiltIn(Evaluator):
 
     def __post_init__(self) -> None:
         checked_name(self.name)
-        check_flags(self)
+        for field in dataclasses.fields(self):
+            if field.type is bool:
+                arguments.true_or_false(**{field.name: getattr(self, field.name)})
         object.__setattr__(self, "reads", self._reads())
 
     def _reads(self) -> frozenset[str]:
@@ -71,13 +73,6 @@ class BuiltIn(Evaluator):
 
 
 # ---- options ------------------------------------------------------------------------------------
-
-
-def check_flags(options: Any) -> None:
-    """Check that the bool fields of a dataclass are True or False."""
-    for field in dataclasses.fields(options):
-        if field.type is bool:
-            arguments.true_or_false(**{field.name: getattr(options, field.name)})
 
 
 def check_choice(allowed: tuple[str | None, ...], /, **option: Any) -> None:

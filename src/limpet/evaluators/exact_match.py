@@ -14,7 +14,6 @@ from limpet.evaluators.builtin import (
     as_string,
     brief,
     check_choice,
-    check_flags,
     expected_of,
     expected_values,
 )
@@ -51,8 +50,7 @@ def exact_match(
         unicode: Normalise strings to "NFC" or "NFKC" first.
         name: Its name.
     """
-    normal = Normalisation(strip, casefold, collapse_whitespace, strip_punctuation, unicode)
-    return _ExactMatch(name, normal)
+    return _ExactMatch(name, strip, casefold, collapse_whitespace, strip_punctuation, unicode)
 
 
 def one_of(
@@ -80,8 +78,8 @@ def one_of(
         TypeError: The choices are not a list.
         ValueError: There are no choices.
     """
-    normal = Normalisation(strip, casefold, collapse_whitespace, strip_punctuation, unicode)
-    return _OneOf(name, normal, None if choices is None else _checked_choices(choices))
+    choices = None if choices is None else _checked_choices(choices)
+    return _OneOf(name, strip, casefold, collapse_whitespace, strip_punctuation, unicode, choices)
 
 
 def _checked_choices(choices: Any) -> tuple[Any, ...]:
@@ -93,9 +91,9 @@ def _checked_choices(choices: Any) -> tuple[Any, ...]:
     return tuple(to_plain(choices) if isinstance(choices, (set, frozenset)) else choices)
 
 
-@dataclass(frozen=True, slots=True)
-class Normalisation:
-    """Which differences between two strings are ignored: the options of `exact_match`."""
+@dataclass(frozen=True)
+class _Match(BuiltIn):
+    """Compares values, with the options of `exact_match` for strings."""
 
     strip: bool
     casefold: bool
@@ -104,11 +102,29 @@ class Normalisation:
     unicode: Form | None
 
     def __post_init__(self) -> None:
-        check_flags(self)
+        super().__post_init__()
         check_choice(("NFC", "NFKC", None), unicode=self.unicode)
 
-    def of(self, text: str) -> str:
-        """Return the normalised string."""
+    def _are_equal(self, output: Any, expected: Any) -> bool:
+        output, expected = _plain(output), _plain(expected)
+        if isinstance(output, str) != isinstance(expected, str):
+            output, expected = _as_strings(output, expected)
+        return self._are_alike(output, expected)
+
+    def _are_alike(self, left: Any, right: Any) -> bool:
+        if isinstance(left, str) and isinstance(right, str):
+            return self._normal(left) == self._normal(right)
+        if isinstance(left, bool) or isinstance(right, bool):
+            return left is right
+        if isinstance(left, list) and isinstance(right, list):
+            return len(left) == len(right) and all(map(self._are_alike, left, right))
+        if isinstance(left, dict) and isinstance(right, dict):
+            return left.keys() == right.keys() and all(
+                self._are_alike(value, right[key]) for key, value in left.items()
+            )
+        return bool(left == right)
+
+    def _normal(self, text: str) -> str:
         if self.unicode:
             text = unicodedata.normalize(self.unicode, text)
         if self.casefold:
@@ -120,6 +136,34 @@ class Normalisation:
         if self.strip_punctuation:
             text = _without_punctuation(text)
         return text.strip() if self.strip else text
+
+
+@dataclass(frozen=True)
+class _ExactMatch(_Match):
+    kind: ClassVar[str] = "exact_match"
+
+    def score(self, scored: Scored) -> Score:
+        expected = expected_of(scored)
+        if self._are_equal(scored.output, expected):
+            return Score(value=True)
+        why = f"got {brief(scored.output)}, expected {brief(expected)}"
+        return Score(value=False, explanation=why)
+
+
+@dataclass(frozen=True)
+class _OneOf(_Match):
+    kind: ClassVar[str] = "one_of"
+    choices: tuple[Any, ...] | None
+
+    def _reads(self) -> frozenset[str]:
+        return super()._reads() if self.choices is None else frozenset({"output"})
+
+    def score(self, scored: Scored) -> Score:
+        choices = expected_values(scored) if self.choices is None else self.choices
+        if any(self._are_equal(scored.output, choice) for choice in choices):
+            return Score(value=True)
+        why = f"got {brief(scored.output)}, expected one of {brief(list(choices))}"
+        return Score(value=False, explanation=why)
 
 
 def _without_punctuation(text: str) -> str:
@@ -142,43 +186,6 @@ def _is_punctuation(character: str) -> bool:
     return unicodedata.category(character) in _BRACKETS
 
 
-@dataclass(frozen=True)
-class _ExactMatch(BuiltIn):
-    kind: ClassVar[str] = "exact_match"
-    normal: Normalisation
-
-    def score(self, scored: Scored) -> Score:
-        expected = expected_of(scored)
-        if _are_equal(scored.output, expected, self.normal):
-            return Score(value=True)
-        why = f"got {brief(scored.output)}, expected {brief(expected)}"
-        return Score(value=False, explanation=why)
-
-
-@dataclass(frozen=True)
-class _OneOf(BuiltIn):
-    kind: ClassVar[str] = "one_of"
-    normal: Normalisation
-    choices: tuple[Any, ...] | None
-
-    def _reads(self) -> frozenset[str]:
-        return super()._reads() if self.choices is None else frozenset({"output"})
-
-    def score(self, scored: Scored) -> Score:
-        choices = expected_values(scored) if self.choices is None else self.choices
-        if any(_are_equal(scored.output, choice, self.normal) for choice in choices):
-            return Score(value=True)
-        why = f"got {brief(scored.output)}, expected one of {brief(list(choices))}"
-        return Score(value=False, explanation=why)
-
-
-def _are_equal(output: Any, expected: Any, normal: Normalisation) -> bool:
-    output, expected = _plain(output), _plain(expected)
-    if isinstance(output, str) != isinstance(expected, str):
-        output, expected = _as_strings(output, expected)
-    return _are_alike(output, expected, normal)
-
-
 def _plain(value: Any) -> Any:
     """Return a value as it is read back from disk: a tuple as a list, a dataclass as a dict."""
     try:
@@ -194,19 +201,3 @@ def _as_strings(left: Any, right: Any) -> tuple[Any, Any]:
         return str(flag).casefold(), str(text).strip().casefold()  # "true" and "True" are both true
     texts = as_string(left), as_string(right)
     return (left, right) if None in texts else texts
-
-
-def _are_alike(left: Any, right: Any, normal: Normalisation) -> bool:
-    if isinstance(left, str) and isinstance(right, str):
-        return normal.of(left) == normal.of(right)
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(
-            _are_alike(a, b, normal) for a, b in zip(left, right, strict=True)
-        )
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(
-            _are_alike(value, right[key], normal) for key, value in left.items()
-        )
-    return bool(left == right)

@@ -18,7 +18,6 @@ from limpet.errors import PermanentError
 from limpet.evaluators.builtin import (
     BuiltIn,
     brief,
-    check_flags,
     expected_of,
     item_name,
     reject_expected,
@@ -59,23 +58,33 @@ def json_match(
         ValueError: The tolerance is negative or not finite.
     """
     allowed = arguments.number_from(0, tolerance=tolerance)
-    ignored = set_of_strings(ignore=ignore)
-    return _JsonMatch(name, Comparison(ignored, ordered, allowed, subset))
+    return _JsonMatch(name, set_of_strings(ignore=ignore), ordered, allowed, subset)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """How two JSON values are compared: the options of `json_match`."""
-
+@dataclass(frozen=True)
+class _JsonMatch(BuiltIn):
+    kind: ClassVar[str] = "json_match"
     ignore: tuple[str, ...]
     ordered: bool
     tolerance: float
     subset: bool
 
-    def __post_init__(self) -> None:
-        check_flags(self)
+    def score(self, scored: Scored) -> Score:
+        try:
+            expected = _data(expected_of(scored))
+        except (ValueError, TypeError, RecursionError) as error:
+            reject_expected(scored, f"is not JSON: {error}")
+        try:
+            output = _data(scored.output)
+        except (ValueError, TypeError, RecursionError) as error:
+            return Score(value=False, explanation=f"the output is not JSON: {error}")
+        try:
+            difference = self._first_difference(output, expected, "$")
+        except RecursionError:
+            raise PermanentError(f"{item_name(scored)}: nested too deep to compare") from None
+        return Score(value=difference is None, explanation=difference)
 
-    def first(self, got: Any, expected: Any, path: str = "$") -> str | None:
+    def _first_difference(self, got: Any, expected: Any, path: str) -> str | None:
         """Return the first difference, in the order of the expected value; None: they match."""
         return next(self._differences(got, expected, path), None)
 
@@ -122,7 +131,8 @@ class Comparison:
         partner: dict[int, int] = {}  # of each matched element: the expected one
 
         def fits(index: int, wanted: int) -> bool:
-            return self.first(got[index], expected[wanted], f"{path}[{wanted}]") is None
+            place = f"{path}[{wanted}]"
+            return self._first_difference(got[index], expected[wanted], place) is None
 
         def find(wanted: int, tried: set[int]) -> bool:
             for index in open_got:
@@ -172,27 +182,6 @@ def _without_equals(got: list[Any], expected: list[Any]) -> tuple[list[int], lis
         else:
             unmatched.append(index)
     return sorted(index for equals in places.values() for index in equals), unmatched
-
-
-@dataclass(frozen=True)
-class _JsonMatch(BuiltIn):
-    kind: ClassVar[str] = "json_match"
-    comparison: Comparison
-
-    def score(self, scored: Scored) -> Score:
-        try:
-            expected = _data(expected_of(scored))
-        except (ValueError, TypeError, RecursionError) as error:
-            reject_expected(scored, f"is not JSON: {error}")
-        try:
-            output = _data(scored.output)
-        except (ValueError, TypeError, RecursionError) as error:
-            return Score(value=False, explanation=f"the output is not JSON: {error}")
-        try:
-            difference = self.comparison.first(output, expected)
-        except RecursionError:
-            raise PermanentError(f"{item_name(scored)}: nested too deep to compare") from None
-        return Score(value=difference is None, explanation=difference)
 
 
 def _data(value: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Scored
 from limpet.evaluators.reads import ITEM, checked_reads, reads_item
-from limpet.text import one_line
+from limpet.text import did_you_mean, one_line
 
 FIELDS = ("output", "expected", "input", "item", "trace")
 """The fields a function can ask for."""
@@ -147,6 +147,5 @@ def _by_their_names(parameters: list[Parameter], bound: frozenset[str]) -> Wante
 
 
 def _unknown(parameter: str, name: str) -> TypeError:
-    near = get_close_matches(parameter, FIELDS, n=1)
-    advice = f"did you mean {near[0]!r}?" if near else "any other needs a default"
-    return TypeError(f"{name} wants {parameter!r}: {_ALLOWED}; {advice}")
+    advice = did_you_mean(parameter, FIELDS) or "; any other needs a default"
+    return TypeError(f"{name} wants {parameter!r}: {_ALLOWED}{advice}")

@@ -2,10 +2,10 @@
 
 import functools
 import inspect
-from difflib import get_close_matches
 from typing import Any
 
 from limpet.errors import LimpetError
+from limpet.text import did_you_mean
 from limpet.types import Item
 
 
@@ -67,11 +67,11 @@ def wants_input_alone(names: list[str], item: Item) -> bool:
     if len(names) <= 1:
         return True
     missing = next(name for name in names if name not in known)
-    near = get_close_matches(missing, known, n=1)
+    columns = ", ".join(sorted(item.row))
     raise LimpetError(
-        f"the workflow wants {missing!r}, and the dataset has no column of that name",
-        hint=(f"did you mean {near[0]!r}? " if near else "")
-        + f"columns: {', '.join(sorted(item.row))}; or take one argument for the input, or `item`",
+        f"the workflow wants {missing!r}, and the dataset has no column of that name"
+        f"{did_you_mean(missing, known)}",
+        hint=f"columns: {columns}; or take one argument for the input, or `item`",
     )
 
 

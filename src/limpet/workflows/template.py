@@ -7,7 +7,6 @@ is a single placeholder becomes the value itself, with its type.
 import itertools
 import re
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -15,6 +14,7 @@ from uuid import uuid4
 from yarl import URL
 
 from limpet.errors import LimpetError
+from limpet.text import did_you_mean
 from limpet.transport.parsing import encode_json
 from limpet.types import Item
 
@@ -88,8 +88,8 @@ def _value(name: str, item: Item) -> Any:
     if name in _OF_ITEM:
         return getattr(item, name)
     known = [*map(str, item.row), *_OF_ITEM]
-    near = get_close_matches(name, known, n=1)
     raise LimpetError(
-        f"item {item.id!r} has no column {name!r}, which {{{{{name}}}}} wants",
-        hint=(f"did you mean {near[0]!r}? " if near else "") + f"columns: {', '.join(known)}",
+        f"item {item.id!r} has no column {name!r}, which {{{{{name}}}}} wants"
+        f"{did_you_mean(name, known)}",
+        hint=f"columns: {', '.join(known)}",
     )

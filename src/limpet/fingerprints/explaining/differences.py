@@ -55,14 +55,10 @@ def differences(
     names = [name for name in {*before, *now} if before.get(name) != now.get(name)]
     if len(names) > 1 and "function" in names:
         names.remove("function")  # the other names say more
-    found = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
+    parts = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
     order = ("changed", "new", "no longer used")
-    return tuple(
-        sorted(
-            found,
-            key=lambda difference: (order.index(difference.change), difference.kind == "name"),
-        )
-    )
+    parts.sort(key=lambda part: (order.index(part.change), part.kind == "name"))
+    return tuple(parts)
 
 
 def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Difference:
@@ -128,16 +124,16 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
         a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
     a, b = a[:_MOST_LINES], b[:_MOST_LINES]
     matcher = SequenceMatcher(None, [bare for bare, _ in a], [bare for bare, _ in b])
-    found: list[str] = []
+    lines: list[str] = []
     for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
         if number:
-            found.append("…")
+            lines.append("…")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
+                lines += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
             else:
-                found += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
-    return found
+                lines += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
+    return lines
 
 
 def _pairs(old: list[str], new: list[str]) -> list[str]:

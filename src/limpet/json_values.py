@@ -265,11 +265,7 @@ def kept_form(value: Any) -> Any:
 
 
 def decode(encoded: bytes, *, marked: bool) -> Any:
-    """Return the value that was encoded.
-
-    Args:
-        encoded: The JSON.
-        marked: The second value that `encode` returned.
+    """Return the value that `encode` encoded, given both values that it returned.
 
     Raises:
         ValueError: It is not JSON.

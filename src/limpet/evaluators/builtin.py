@@ -19,6 +19,7 @@ from limpet import arguments
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
+from limpet.json_values import NotPlainError, to_plain
 from limpet.text import one_line
 from limpet.types import Score
 
@@ -160,6 +161,14 @@ def as_string(value: Any) -> str | None:
     if isinstance(value, (Real, Decimal)):
         return str(value)
     return value if isinstance(value, str) else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it is read back from disk: a tuple as a list, a dataclass as a dict."""
+    try:
+        return value if isinstance(value, str) else to_plain(value)
+    except NotPlainError:
+        return value
 
 
 def why_no_string(output: Any) -> str:

@@ -16,9 +16,10 @@ from limpet.evaluators.builtin import (
     check_choice,
     expected_of,
     expected_values,
+    plain,
 )
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.json_values import NotPlainError, to_plain
+from limpet.json_values import to_plain
 from limpet.types import Score
 
 Form = Literal["NFC", "NFKC"]
@@ -63,16 +64,9 @@ def one_of(
     unicode: Form | None = None,
     name: str = "one_of",
 ) -> Evaluator:
-    """Score True if the output equals one of several values, compared as by `exact_match`.
+    """Score True if the output equals one of the choices, or of the item's expected list.
 
-    Args:
-        choices: The values; None: those of the item's expected list.
-        strip: Ignore white space around strings.
-        casefold: Ignore upper and lower case.
-        collapse_whitespace: Treat any run of white space as one space.
-        strip_punctuation: Ignore quotes, brackets and sentence marks around strings.
-        unicode: Normalise strings to "NFC" or "NFKC" first.
-        name: Its name.
+    The other options are those of `exact_match`.
 
     Raises:
         TypeError: The choices are not a list.
@@ -106,7 +100,7 @@ class _Match(BuiltIn):
         check_choice(("NFC", "NFKC", None), unicode=self.unicode)
 
     def _are_equal(self, output: Any, expected: Any) -> bool:
-        output, expected = _plain(output), _plain(expected)
+        output, expected = plain(output), plain(expected)
         if isinstance(output, str) != isinstance(expected, str):
             output, expected = _as_strings(output, expected)
         return self._are_alike(output, expected)
@@ -184,14 +178,6 @@ def _is_punctuation(character: str) -> bool:
     if character in _MARKS or character.isspace():
         return True
     return unicodedata.category(character) in _BRACKETS
-
-
-def _plain(value: Any) -> Any:
-    """Return a value as it is read back from disk: a tuple as a list, a dataclass as a dict."""
-    try:
-        return value if isinstance(value, str) else to_plain(value)
-    except NotPlainError:
-        return value
 
 
 def _as_strings(left: Any, right: Any) -> tuple[Any, Any]:

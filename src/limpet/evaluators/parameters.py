@@ -52,10 +52,7 @@ def wanted_by(
 ) -> tuple[Wanted, frozenset[str]]:
     """Return the fields a function wants, by its parameters, and what it reads.
 
-    Args:
-        function: Any callable.
-        name: Its name in messages.
-        reads: What it declares to read; None: everything it gets.
+    It reads what it declares in `reads`; None: everything it gets.
 
     Raises:
         TypeError: It wants none of the fields, or something else, or a field that `reads` leaves

@@ -22,11 +22,7 @@ KindT = TypeVar("KindT")
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
-    """Return what an evaluator declares to read.
-
-    Args:
-        reads: Names out of `PARTS`, or `row.<field>`.
-        who: The evaluator's name, for the message.
+    """Return what an evaluator declares to read: names out of `PARTS`, or `row.<field>`.
 
     Raises:
         TypeError: It is not a list of strings.

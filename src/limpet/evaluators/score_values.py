@@ -25,12 +25,8 @@ _DO = "return a number, a bool, a label, a dict of scores or a Score"
 def as_scores(value: Any, name: str) -> Scores | Output:
     """Return the scores in what an evaluator returned; an `Output` stays an `Output` of them.
 
-    Args:
-        value: What it returned.
-        name: The evaluator's name, for the message.
-
     Raises:
-        PermanentError: It is not a score.
+        PermanentError: It is not a score; the message begins with `name`, the evaluator's.
     """
     if issubclass(type(value), Output):
         output: Output = dataclasses.replace(value, value=_scores(value.value, name))

@@ -14,10 +14,10 @@ from limpet.evaluators.builtin import (
     brief,
     check_choice,
     item_name,
+    plain,
     set_of_strings,
 )
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.json_values import NotPlainError, to_plain
 from limpet.trace import events_in
 from limpet.types import Score
 
@@ -92,7 +92,7 @@ class _Trajectory(BuiltIn):
     def _names(self, trace: Sequence[Any], where: str) -> list[str]:
         names = []
         for number, entry in enumerate(trace, 1):
-            for event in events_in(_plain(entry), self.key):
+            for event in events_in(entry if isinstance(entry, Mapping) else plain(entry), self.key):
                 kind = event.get("kind")
                 is_counted = self.kinds is None or kind is None or kind in self.kinds
                 if not is_counted or event.get("phase") == "start":
@@ -104,15 +104,6 @@ class _Trajectory(BuiltIn):
                     )
                 names.append(name)
         return names
-
-
-def _plain(entry: Any) -> Any:
-    if isinstance(entry, (str, Mapping)):
-        return entry
-    try:
-        return to_plain(entry)
-    except NotPlainError:
-        return None
 
 
 def _expected_trace(scored: Scored, column: str) -> list[Any]:

@@ -9,13 +9,10 @@ ALL = "$"
 
 
 class AnswerPath:
-    """A JSONPath that leads to exactly one value.
-
-    Args:
-        path: The path; "$" is the whole response.
+    """A JSONPath that leads to exactly one value; "$" is the whole response.
 
     Raises:
-        LimpetError: It is not a JSONPath.
+        LimpetError: The path is not a JSONPath.
     """
 
     def __init__(self, path: str) -> None:

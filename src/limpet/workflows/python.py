@@ -5,6 +5,7 @@ import functools
 import importlib
 import inspect
 import logging
+import operator
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
@@ -123,7 +124,7 @@ class FunctionWorkflow(OwnCode, Workflow):
         else:
             names = names_given(self._function, item)
             call = functools.partial(self._function, **{n: value_for(n, item) for n in names})
-        value = call() if self._is_async else await self._threads.run(_call, call)
+        value = call() if self._is_async else await self._threads.run(operator.call, call)
         if is_awaitable(value):
             value = await value
         return value if isinstance(value, Output) else Output(value)
@@ -216,10 +217,6 @@ async def _call_if_there(instance: Any, name: str) -> None:
         value = method()
         if is_awaitable(value):
             await value
-
-
-def _call(function: Any) -> Any:
-    return function()
 
 
 def _name_of(function: Any) -> str:

@@ -55,12 +55,7 @@ class CallOptions(TypedDict, total=False):
 
 
 def client_for(kind: str, address: Address, options: CallOptions) -> Client:
-    """Return the client of a workflow.
-
-    Args:
-        kind: The function that takes the options, for messages.
-        address: The server's address.
-        options: What the user gave.
+    """Return the client of a workflow of this kind.
 
     Raises:
         LimpetError: A header cannot be sent.
@@ -85,13 +80,6 @@ class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
     A subclass has `seen`, `_counted`, `_request` and `_read`.
-
-    Args:
-        name: Its name.
-        address: The server's address.
-        client: Makes the calls.
-        method: The HTTP method.
-        version: Declares which version is behind the address.
     """
 
     def __init__(

@@ -55,11 +55,7 @@ _ADDED: Mapping[str, tuple[str, ...]] = {
 
 
 def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
-    """Return the usage that a workflow reports, and what is wrong with it.
-
-    Args:
-        reported: A `Usage`, a mapping, or a client's own object.
-    """
+    """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
     if reported is None or (isinstance(reported, Mapping) and not reported):
         return None, []
     counts, wrong = _counts_in(reported)

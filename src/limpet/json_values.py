@@ -229,10 +229,8 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
         encoded = encode_plain(plain, orjson.OPT_SORT_KEYS if sort_keys else 0)
         if encoded is not None:
             return encoded
-        try:
-            return _dump(plain, sort_keys, ensure_ascii=False).encode()
-        except UnicodeEncodeError:  # a lone surrogate
-            return _dump(plain, sort_keys, ensure_ascii=True).encode()
+        text = json.dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+        return text.encode()
     except NotPlainError:
         raise
     except RecursionError as error:
@@ -242,16 +240,6 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
             raise
         why = f"{type(error).__name__}: {text_of(error)}"
         raise NotPlainError(f"reading it raised {why}") from readable(error)
-
-
-def _dump(plain: Any, sort_keys: bool, *, ensure_ascii: bool) -> str:  # noqa: FBT001 - private
-    return json.dumps(
-        plain,
-        ensure_ascii=ensure_ascii,
-        allow_nan=False,
-        separators=(",", ":"),
-        sort_keys=sort_keys,
-    )
 
 
 def kept_form(value: Any) -> Any:

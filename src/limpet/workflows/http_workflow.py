@@ -58,9 +58,8 @@ def http(
         raise LimpetError(f"method={method!r}: must be one of {', '.join(_METHODS)}")
     if body is not None and method == "GET":
         raise LimpetError("body: a GET has none", hint="put placeholders into the url")
-    if not statuses or any(
-        type(status) is not int or status not in _STATUSES for status in statuses
-    ):
+    listed = statuses if isinstance(statuses, Collection) else ()
+    if not listed or any(type(status) is not int or status not in _STATUSES for status in listed):
         raise LimpetError(f"statuses={statuses!r}: must be a list of statuses, for example [200]")
     if redirects := sorted(set(statuses).intersection(_REDIRECTS)):
         raise LimpetError(

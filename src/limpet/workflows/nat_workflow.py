@@ -52,7 +52,8 @@ def nat(
         ValueError: An option has a value that is not allowed.
     """
     if not isinstance(path, str) or not path.startswith("/"):
-        raise LimpetError(f"path={path!r}: must begin with a slash, for example /generate/full")
+        shown = without_query(f"{path}")
+        raise LimpetError(f"path={shown!r}: must begin with a slash, for example /generate/full")
     if not isinstance(input_key, str) or not input_key:
         raise LimpetError(f"input_key={input_key!r}: must be the name of the agent's parameter")
     if "?" in f"{endpoint}" or "#" in f"{endpoint}":

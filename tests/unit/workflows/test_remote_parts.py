@@ -165,6 +165,8 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: http("http://agent", answer=7), "is not a JSONPath"),
         (lambda: http("http://agent", statuses=[]), "statuses="),
         (lambda: http("http://agent", statuses=["200"]), "statuses="),
+        (lambda: http("http://agent", statuses=200), "statuses=200: must be a list"),
+        (lambda: nat("http://agent", path="ask?key=hunter22"), "path='ask?…': must begin"),
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_sent_and_no_secret_with_it(make, says):

@@ -13,7 +13,7 @@ from yarl import URL
 from limpet.arguments import positive_number
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 from limpet.fingerprints.keys import digest
-from limpet.pacing.observation import observe
+from limpet.pacing import observe
 from limpet.text import did_you_mean
 from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import Client
@@ -182,7 +182,7 @@ class RemoteWorkflow(Workflow):
         may_be_the_items = reply.status == NOT_FOUND and not self._one_path
         if not isinstance(error, PermanentError) or may_be_the_items:
             return error
-        return self._of_item_or_all(str(error), self._path_hint())
+        return self._item_or_setup_error(str(error), self._path_hint())
 
     def _is_path_wrong(self, status: int) -> bool:
         if self._answered or not self._one_path:
@@ -193,10 +193,10 @@ class RemoteWorkflow(Workflow):
         fields = wanted_fields(detail, self._client.show)
         message = f"{self._where}: the server expects a different request (status 422): {fields}"
         if self._answered or self._is_about_values(detail):
-            return self._of_item_or_all(message, self._form_hint())
+            return self._item_or_setup_error(message, self._form_hint())
         return SetupError(message, hint=self._form_hint())
 
-    def _of_item_or_all(self, message: str, hint: str) -> LimpetError:
+    def _item_or_setup_error(self, message: str, hint: str) -> LimpetError:
         """Return an item's failure; if the first few items are all refused, the run's."""
         if self._answered:
             return PermanentError(message)

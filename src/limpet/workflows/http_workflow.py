@@ -7,14 +7,13 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.address import Address
-from limpet.transport.client import Client
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import Reply
 from limpet.types import Item, Output
 from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.remote import CallOptions, RemoteWorkflow, client_for
+from limpet.workflows.remote import CallOptions, RemoteWorkflow
 from limpet.workflows.template import has_placeholders, quoted_url, render, render_url
 from limpet.workflows.usage import usage_of_body
 
@@ -66,31 +65,30 @@ def http(
             f"statuses={redirects!r}: a redirect is not an answer",
             hint="redirects are followed; list the status of the page they lead to",
         )
-    address = Address(url, "url")
-    client = client_for("http", address, options)
-    path = AnswerPath(answer)
+    address, path = Address(url, "url"), AnswerPath(answer)
     if body is None and method not in ("GET", "DELETE"):
         body = _DEFAULT_BODY
-    return HttpWorkflow(name, address, client, method, body, path, frozenset(statuses), version)
+    return HttpWorkflow(name, address, options, method, body, path, frozenset(statuses), version)
 
 
 class HttpWorkflow(RemoteWorkflow):
     """A server that answers with JSON; see `http`."""
 
+    kind = "http"
     _lone_404 = False  # it may mean what the body asks for
 
     def __init__(
         self,
         name: str,
         address: Address,
-        client: Client,
+        options: CallOptions,
         method: str,
         body: Any,
         path: AnswerPath,
         statuses: Collection[int],
         version: str | None,
     ) -> None:
-        super().__init__(name, address, client, method, version)
+        super().__init__(name, address, options, method, version)
         self._body = body
         self._path = path
         self._statuses = statuses

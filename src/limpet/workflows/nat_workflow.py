@@ -7,7 +7,6 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.address import Address
-from limpet.transport.client import Client
 from limpet.transport.failures import (
     SUCCESSES,
     UNPROCESSABLE,
@@ -20,7 +19,7 @@ from limpet.transport.reply import Reply
 from limpet.types import Item, Output
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.remote import CallOptions, RemoteWorkflow, client_for, without_query
+from limpet.workflows.remote import CallOptions, RemoteWorkflow, without_query
 from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 _STREAM, _JSON = "text/event-stream", "application/json"
@@ -61,23 +60,24 @@ def nat(
             "endpoint: must be an address without a query: the path is appended to it"
         )
     address = Address(f"{endpoint}".rstrip("/") + path, "endpoint")
-    client = client_for("nat", address, options)
-    return NatWorkflow(name, address, client, path, input_key, version)
+    return NatWorkflow(name, address, options, path, input_key, version)
 
 
 class NatWorkflow(RemoteWorkflow):
     """An agent of the toolkit; see `nat`."""
 
+    kind = "nat"
+
     def __init__(
         self,
         name: str,
         address: Address,
-        client: Client,
+        options: CallOptions,
         path: str,
         input_key: str,
         version: str | None,
     ) -> None:
-        super().__init__(name, address, client, "POST", version)
+        super().__init__(name, address, options, "POST", version)
         self._path = path
         self._input_key = input_key
         self._url = URL(address.url)

@@ -6,7 +6,7 @@ client's.
 
 import functools
 from collections.abc import Iterable, Mapping
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from yarl import URL
 
@@ -54,14 +54,7 @@ class CallOptions(TypedDict, total=False):
     max_response_mb: float
 
 
-def client_for(kind: str, address: Address, options: CallOptions) -> Client:
-    """Return the client of a workflow of this kind.
-
-    Raises:
-        LimpetError: A header cannot be sent.
-        TypeError: An option does not exist, or has the wrong type.
-        ValueError: An option has a value that is not allowed.
-    """
+def _client(kind: str, address: Address, options: CallOptions) -> Client:
     known = CallOptions.__annotations__
     for name in options:
         if name not in known:
@@ -79,16 +72,23 @@ def client_for(kind: str, address: Address, options: CallOptions) -> Client:
 class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
-    A subclass has `seen`, `_counted`, `_request` and `_read`.
+    A subclass has `kind`, `seen`, `_counted`, `_request` and `_read`.
+
+    Raises:
+        LimpetError: A header cannot be sent.
+        TypeError: An option does not exist, or has the wrong type.
+        ValueError: An option has a value that is not allowed.
     """
 
+    kind: ClassVar[str]
+
     def __init__(
-        self, name: str, address: Address, client: Client, method: str, version: str | None
+        self, name: str, address: Address, options: CallOptions, method: str, version: str | None
     ) -> None:
         self.name = name
         self.endpoint = address.origin
         self._address = address
-        self._client = client
+        self._client = _client(self.kind, address, options)
         self._method = method
         self._version = version
         self._where = f"{method} {address.origin}{address.path}"

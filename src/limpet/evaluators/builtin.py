@@ -72,6 +72,45 @@ class BuiltIn(Evaluator):
     def score(self, scored: Scored) -> Score:
         raise NotImplementedError
 
+    # ---- for the subclasses ---------------------------------------------------------------------
+
+    def _expected(self, scored: Scored) -> Any:
+        """Return the item's expected value.
+
+        Raises:
+            PermanentError: The item has none.
+        """
+        if scored.expected is None:
+            raise PermanentError(
+                f"{item_name(scored)} has no expected value",
+                hint="fill the row's expected column, or name the right one with expected=…",
+            )
+        return scored.expected
+
+    def _expected_values(self, scored: Scored) -> list[Any]:
+        """Return the item's expected values: the elements of a list, or a single value."""
+        expected = self._expected(scored)
+        if not isinstance(expected, (list, tuple, set, frozenset)):
+            return [expected]
+        if not expected:
+            self._reject(scored, "is an empty list: name at least one value")
+        return list(expected)
+
+    def _expected_strings(self, scored: Scored) -> list[str]:
+        """Return the item's expected values, strings or numbers, as strings."""
+        strings = []
+        for value in self._expected_values(scored):
+            string = as_string(value)
+            if string is None:
+                self._reject(scored, f"must be a string, but contains {brief(value)}")
+            strings.append(string)
+        return strings
+
+    def _reject(self, scored: Scored, why: str) -> NoReturn:
+        """Raise the error for an expected value that no output can be compared with."""
+        expected = brief(scored.expected)
+        raise PermanentError(f"{item_name(scored)}: its expected value {expected} {why}")
+
 
 # ---- options ------------------------------------------------------------------------------------
 
@@ -96,55 +135,7 @@ def set_of_strings(**option: Any) -> tuple[str, ...]:
     return tuple(sorted(set(strings)))
 
 
-# ---- the output and the expected value ----------------------------------------------------------
-
-
-def expected_of(scored: Scored) -> Any:
-    """Return the item's expected value.
-
-    Raises:
-        PermanentError: The item has none.
-    """
-    if scored.expected is None:
-        raise PermanentError(
-            f"{item_name(scored)} has no expected value",
-            hint="fill the row's expected column, or name the right one with expected=…",
-        )
-    return scored.expected
-
-
-def expected_values(scored: Scored) -> list[Any]:
-    """Return the item's expected values: the elements of a list, or a single value.
-
-    Raises:
-        PermanentError: There are none.
-    """
-    expected = expected_of(scored)
-    if not isinstance(expected, (list, tuple, set, frozenset)):
-        return [expected]
-    if not expected:
-        reject_expected(scored, "is an empty list: name at least one value")
-    return list(expected)
-
-
-def expected_strings(scored: Scored) -> list[str]:
-    """Return the item's expected values as strings.
-
-    Raises:
-        PermanentError: There are none, or one is neither a string nor a number.
-    """
-    strings = []
-    for value in expected_values(scored):
-        string = as_string(value)
-        if string is None:
-            reject_expected(scored, f"must be a string, but contains {brief(value)}")
-        strings.append(string)
-    return strings
-
-
-def reject_expected(scored: Scored, why: str) -> NoReturn:
-    """Raise the error for an expected value that no output can be compared with."""
-    raise PermanentError(f"{item_name(scored)}: its expected value {brief(scored.expected)} {why}")
+# ---- values -------------------------------------------------------------------------------------
 
 
 def item_name(scored: Scored) -> str:

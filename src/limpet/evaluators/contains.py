@@ -3,14 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from limpet.evaluators.builtin import (
-    BuiltIn,
-    as_string,
-    brief,
-    expected_strings,
-    reject_expected,
-    why_no_string,
-)
+from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
@@ -38,9 +31,9 @@ class _Contains(BuiltIn):
     all: bool
 
     def score(self, scored: Scored) -> Score:
-        expected = expected_strings(scored)
+        expected = self._expected_strings(scored)
         if "" in expected:
-            reject_expected(scored, "is an empty string, which every output contains")
+            self._reject(scored, "is an empty string, which every output contains")
         output = as_string(scored.output)
         if output is None:
             return Score(value=False, explanation=why_no_string(scored.output))

@@ -9,15 +9,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from limpet.evaluators.builtin import (
-    BuiltIn,
-    as_string,
-    brief,
-    check_choice,
-    expected_of,
-    expected_values,
-    plain,
-)
+from limpet.evaluators.builtin import BuiltIn, as_string, brief, check_choice, plain
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.json_values import to_plain
 from limpet.types import Score
@@ -137,7 +129,7 @@ class _ExactMatch(_Match):
     kind: ClassVar[str] = "exact_match"
 
     def score(self, scored: Scored) -> Score:
-        expected = expected_of(scored)
+        expected = self._expected(scored)
         if self._are_equal(scored.output, expected):
             return Score(value=True)
         why = f"got {brief(scored.output)}, expected {brief(expected)}"
@@ -153,7 +145,7 @@ class _OneOf(_Match):
         return super()._reads() if self.choices is None else frozenset({"output"})
 
     def score(self, scored: Scored) -> Score:
-        choices = expected_values(scored) if self.choices is None else self.choices
+        choices = self._expected_values(scored) if self.choices is None else self.choices
         if any(self._are_equal(scored.output, choice) for choice in choices):
             return Score(value=True)
         why = f"got {brief(scored.output)}, expected one of {brief(list(choices))}"

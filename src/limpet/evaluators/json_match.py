@@ -15,14 +15,7 @@ from typing import Any, ClassVar, NoReturn
 
 from limpet import arguments
 from limpet.errors import PermanentError
-from limpet.evaluators.builtin import (
-    BuiltIn,
-    brief,
-    expected_of,
-    item_name,
-    reject_expected,
-    set_of_strings,
-)
+from limpet.evaluators.builtin import BuiltIn, brief, item_name, set_of_strings
 from limpet.evaluators.numeric import are_near
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.fingerprints.keys import digest
@@ -71,9 +64,9 @@ class _JsonMatch(BuiltIn):
 
     def score(self, scored: Scored) -> Score:
         try:
-            expected = _data(expected_of(scored))
+            expected = _data(self._expected(scored))
         except (ValueError, TypeError, RecursionError) as error:
-            reject_expected(scored, f"is not JSON: {error}")
+            self._reject(scored, f"is not JSON: {error}")
         try:
             output = _data(scored.output)
         except (ValueError, TypeError, RecursionError) as error:

@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from limpet import arguments
-from limpet.evaluators.builtin import BuiltIn, brief, expected_of, reject_expected
+from limpet.evaluators.builtin import BuiltIn, brief
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.text import one_line
 from limpet.types import Score
@@ -72,9 +72,9 @@ class _Numeric(BuiltIn):
     extract: bool
 
     def score(self, scored: Scored) -> Score:
-        expected = number_in(expected_of(scored), extract=self.extract)
+        expected = number_in(self._expected(scored), extract=self.extract)
         if expected is None:
-            reject_expected(scored, "contains no number")
+            self._reject(scored, "contains no number")
         number = number_in(scored.output, extract=self.extract)
         if number is None:
             return Score(value=False, explanation=f"no number in {brief(scored.output)}")

@@ -8,14 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from limpet.evaluators.builtin import (
-    BuiltIn,
-    as_string,
-    brief,
-    expected_of,
-    reject_expected,
-    why_no_string,
-)
+from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
@@ -57,8 +50,7 @@ class _Regex(BuiltIn):
         return super()._reads() if self.pattern is None else frozenset({"output"})
 
     def score(self, scored: Scored) -> Score:
-        pattern = self.pattern
-        compiled = self._expected(scored) if pattern is None else re.compile(pattern, self.flags)
+        compiled = self._pattern_for(scored)
         output = as_string(scored.output)
         if output is None:
             return Score(value=False, explanation=why_no_string(scored.output))
@@ -67,11 +59,13 @@ class _Regex(BuiltIn):
         how = "does not match" if self.fullmatch else "is not found in"
         return Score(value=False, explanation=f"{brief(compiled.pattern)} {how} the output")
 
-    def _expected(self, scored: Scored) -> re.Pattern[str]:
+    def _pattern_for(self, scored: Scored) -> re.Pattern[str]:
+        if self.pattern is not None:
+            return re.compile(self.pattern, self.flags)
         try:
-            return _compiled(expected_of(scored), self.flags)
+            return _compiled(self._expected(scored), self.flags)
         except (TypeError, ValueError) as error:
-            reject_expected(scored, f"cannot be used: {error}")
+            self._reject(scored, f"cannot be used: {error}")
 
 
 def _compiled(pattern: Any, flags: int) -> re.Pattern[str]:

@@ -12,13 +12,7 @@ from typing import Any, ClassVar, Literal
 
 from limpet import arguments
 from limpet.errors import LimpetError
-from limpet.evaluators.builtin import (
-    BuiltIn,
-    as_string,
-    check_choice,
-    expected_strings,
-    why_no_string,
-)
+from limpet.evaluators.builtin import BuiltIn, as_string, check_choice, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
@@ -59,7 +53,7 @@ class _Similarity(BuiltIn):
     threshold: float | None
 
     def score(self, scored: Scored) -> Score:
-        expected = expected_strings(scored)
+        expected = self._expected_strings(scored)
         output = as_string(scored.output)
         if output is None:
             value, why = 0.0, why_no_string(scored.output)

@@ -67,7 +67,7 @@ class _Trajectory(BuiltIn):
         return frozenset({"trace", "expected", f"row.{self.expected_column}"})
 
     def score(self, scored: Scored) -> Score:
-        expected = self._expected(scored)
+        expected = self._expected_names(scored)
         got = self._names(scored.trace or (), "the trace")
         if self.mode == "exact":
             why = _first_difference(got, expected)
@@ -76,7 +76,7 @@ class _Trajectory(BuiltIn):
         why = f"{brief(missing[0])} is missing" if missing else None
         return Score((len(expected) - len(missing)) / len(expected), explanation=why)
 
-    def _expected(self, scored: Scored) -> list[str]:
+    def _expected_names(self, scored: Scored) -> list[str]:
         trace = _expected_trace(scored, self.expected_column)
         names = self._names(trace, f"{item_name(scored)}, expected")
         if trace and not names:

@@ -99,19 +99,20 @@ class FunctionWorkflow(OwnCode, Workflow):
         self._is_set_up = False
 
     def seen(self, item: Item) -> Any:
-        if self._gets_input_alone(item):
+        arguments = self._arguments(item)
+        if arguments is None:
             return item.input
-        whole = super().seen
-        return {
-            name: whole(item) if name == "item" else value_for(name, item)
-            for name in names_given(self._function, item)
-        }
+        whole = super().seen(item)
+        return {name: whole if value is item else value for name, value in arguments.items()}
 
-    def _gets_input_alone(self, item: Item) -> bool:
+    def _arguments(self, item: Item) -> dict[str, Any] | None:
+        """Return the arguments for an item, by name; None: its input alone."""
         # Rows may differ in their columns; the first row decides.
         if self._alone is None:
             self._alone = wants_input_alone(self._names, item)
-        return self._alone
+        if self._alone:
+            return None
+        return {name: value_for(name, item) for name in names_given(self._function, item)}
 
     async def open(self) -> None:
         self._threads = Threads()
@@ -119,11 +120,11 @@ class FunctionWorkflow(OwnCode, Workflow):
         self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
-        if self._gets_input_alone(item):
+        arguments = self._arguments(item)
+        if arguments is None:
             call = functools.partial(self._function, item.input)
         else:
-            names = names_given(self._function, item)
-            call = functools.partial(self._function, **{n: value_for(n, item) for n in names})
+            call = functools.partial(self._function, **arguments)
         value = call() if self._is_async else await self._threads.run(operator.call, call)
         if is_awaitable(value):
             value = await value

@@ -157,7 +157,8 @@ def usage_of_body(body: Any) -> Usage | None:
     if not any(counts.values()):
         return None
     model = body.get("model")
-    return _usage(counts, {model: counts} if isinstance(model, str) else {}, {})
+    models = {model: counts} if isinstance(model, str) else None
+    return Usage(**counts, models=models, times=None)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
@@ -188,7 +189,7 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
         times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
         times["llm_latency"] = _p95(latencies)
-    return _usage(_sum(models.values()), models, times)
+    return Usage(**_sum(models.values()), models=models or None, times=times or None)
 
 
 def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
@@ -209,10 +210,6 @@ def _all_counts(reported: Mapping[str, Any]) -> Counts:
         counts["prompt_tokens"] + counts["completion_tokens"]
     )
     return counts
-
-
-def _usage(counts: Counts, models: Mapping[str, Counts], times: Mapping[str, float]) -> Usage:
-    return Usage(**counts, models=models or None, times=times or None)
 
 
 def moment(value: Any) -> float | None:

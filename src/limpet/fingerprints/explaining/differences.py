@@ -3,7 +3,7 @@
 Only the lines of code that count are compared. A docstring that counts is a separate part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -100,18 +100,18 @@ def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:
     """Return the lines of a value that is new or gone; for code the name says enough."""
     if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
         return ()
-    return tuple(f"{sign} {line}" for line in _shortened(part.text.splitlines()))
+    return tuple(_signed(sign, part.text.splitlines()))
 
 
-def _shortened(lines: Sequence[str]) -> list[str]:
-    return [line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines]
+def _signed(sign: str, lines: Iterable[str]) -> list[str]:
+    shortened = (line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines)
+    return [f"{sign} {line}" for line in shortened]
 
 
 def _names(old: str, new: str) -> list[str]:
     """Return the names that a folder lost and gained."""
-    was, is_ = old.splitlines(), new.splitlines()
-    gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
-    return [f"- {name}" for name in _shortened(gone)] + [f"+ {name}" for name in _shortened(came)]
+    was, is_ = {*old.splitlines()}, {*new.splitlines()}
+    return _signed("-", sorted(was - is_)) + _signed("+", sorted(is_ - was))
 
 
 # ---- lines --------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
             lines.append("…")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                lines += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
+                lines += _signed(" ", [shown for _, shown in b[j1:j2]])
             else:
                 lines += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
     return lines
@@ -141,7 +141,7 @@ def _pairs(old: list[str], new: list[str]) -> list[str]:
     if len(old) == len(new):
         together = [_around_difference(*pair) for pair in zip(old, new, strict=True)]
         old, new = [before for before, _ in together], [now for _, now in together]
-    return [f"- {line}" for line in _shortened(old)] + [f"+ {line}" for line in _shortened(new)]
+    return _signed("-", old) + _signed("+", new)
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:

@@ -109,14 +109,15 @@ def _plain_mapping(value: Mapping[Any, Any], level: int) -> Any:
 
 
 def _plain_key(key: Any) -> str:
-    if isinstance(key, str) and not isinstance(key, Enum):
-        return itself(str, key)
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, int) and not isinstance(key, Enum):
-        return repr(itself(int, key))
-    if isinstance(key, float) and not isinstance(key, Enum):
-        return repr(itself(float, key))
+    if not isinstance(key, Enum):
+        if isinstance(key, str):
+            return itself(str, key)
+        if isinstance(key, int):
+            return repr(itself(int, key))
+        if isinstance(key, float):
+            return repr(itself(float, key))
     plain = to_plain(key)
     return plain if isinstance(plain, str) else repr(plain)
 

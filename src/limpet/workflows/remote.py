@@ -73,11 +73,6 @@ class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
     A subclass has `kind`, `seen`, `_counted`, `_request` and `_read`.
-
-    Raises:
-        LimpetError: A header cannot be sent.
-        TypeError: An option does not exist, or has the wrong type.
-        ValueError: An option has a value that is not allowed.
     """
 
     kind: ClassVar[str]

@@ -145,8 +145,7 @@ _NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.spli
 
 
 def __getattr__(name: str) -> object:
-    # Names are looked up when they are first used, so that importing limpet stays quick
-    # however much lies behind it.
+    # Names are imported when first used, so that importing limpet stays fast.
     if name in _ROOMS:
         return import_module(f"limpet.{name}")
     if name not in __all__:

@@ -8,7 +8,6 @@ code that inspects such objects catches everything, and asks `is_interrupt` whet
 import signal
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, TypeVar
 
 from limpet.errors import PermanentError
@@ -44,12 +43,6 @@ def is_interrupt(error: BaseException) -> bool:
     )
 
 
-def _frames(error: BaseException) -> TracebackType | None:
-    # Bypasses a class that overrides `__traceback__`.
-    frames = vars(BaseException)["__traceback__"].__get__(error)
-    return frames if isinstance(frames, TracebackType) else None
-
-
 def readable(error: BaseException) -> BaseException:
     """Return the exception, or a replacement if inspecting it raises."""
     try:
@@ -60,5 +53,6 @@ def readable(error: BaseException) -> BaseException:
             raise
         name, why = type(error).__name__, type(odd).__name__
         replacement = PermanentError(f"<{name}, which cannot be inspected: that raised {why}>")
-        return replacement.with_traceback(_frames(error))
+        # Bypasses a class that overrides `__traceback__`.
+        return replacement.with_traceback(vars(BaseException)["__traceback__"].__get__(error))
     return error

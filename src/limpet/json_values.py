@@ -1,9 +1,9 @@
-"""How does a value become JSON and come back, quickly where possible and whole in any case?
+"""How does a value become JSON and come back, fast if possible, but always complete?
 
-A fast encoder takes strings, 64-bit integers, finite floats, lists and dicts with text keys. All
-else is turned into those here, slowly and with care, so that nothing is dropped: what JSON has no
-word for becomes a string with a marker (`"~float:nan"`), which `from_plain` reads back. A text
-that happens to look like a marker gets one more `~`, so that it is never mistaken for one.
+A fast encoder handles strings, 64-bit integers, finite floats, lists and dicts with string keys.
+Everything else is converted to those here, slowly, so that nothing is lost: values that JSON cannot
+express become a string with a marker (`"~float:nan"`), which `from_plain` reads back. A string that
+looks like a marker gets an extra `~`, so that it is never mistaken for one.
 """
 
 import base64
@@ -26,23 +26,23 @@ from limpet.foreign import is_interrupt, itself, readable
 from limpet.text import text_of
 
 MOST_LEVELS = 250
-"""How deep values may be nested. The fast encoder stops at 254, Python's own at about 300."""
+"""The deepest nesting. The fast encoder stops at 254, Python's own at about 300."""
 _MARKER = re.compile(r"~+(float|int|bytes):")
 _WIDEST_INT = 10**4000  # Python refuses to print or read more than 4,300 digits
 
 
 class NotPlainError(TypeError):
-    """A value cannot be kept as JSON at all."""
+    """A value cannot be stored as JSON."""
 
 
 def to_plain(value: Any, level: int = 0) -> Any:
-    """Return the value as plain JSON data, with markers for what JSON has no word for.
+    """Return the value as plain JSON data, with markers for what JSON cannot express.
 
     Raises:
-        NotPlainError: It holds something that cannot be kept, or is nested too deep.
+        NotPlainError: It contains something that cannot be stored, or is nested too deep.
     """
     if level > MOST_LEVELS:
-        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
+        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or contains itself")
     if value is None or value is True or value is False:
         return value
     if isinstance(value, Enum):
@@ -62,11 +62,11 @@ def to_plain(value: Any, level: int = 0) -> Any:
         return [to_plain(part, level + 1) for part in value]
     if isinstance(value, (bytes, bytearray, memoryview)):
         return f"~bytes:{base64.b64encode(bytes(value)).decode()}"
-    return to_plain(_unfolded(value), level + 1)
+    return to_plain(_converted(value), level + 1)
 
 
-def _unfolded(value: Any) -> Any:
-    """Return the one value inside, a step nearer to plain JSON."""
+def _converted(value: Any) -> Any:
+    """Return a value of another type as one that is closer to plain JSON."""
     if isinstance(value, (dt.date, dt.time)):
         return value.isoformat()
     if isinstance(value, dt.timedelta):
@@ -83,14 +83,14 @@ def _unfolded(value: Any) -> Any:
 
 
 def _of_another_library(value: Any) -> Any:
-    """Read pydantic models, NumPy's and pandas' values by their shape, without importing them."""
+    """Convert values of pydantic, NumPy and pandas by their methods, without importing these."""
     if isinstance(value, type):
         raise NotPlainError(f"a class ({value.__name__}) has no JSON form")
     if callable(dump := getattr(value, "model_dump", None)):
         return dump()
     if callable(to_dict := getattr(value, "to_dict", None)):
         if hasattr(value, "columns"):
-            return to_dict("records")  # a table: a row is an object, as in a column
+            return to_dict("records")  # a table: each row becomes an object
         return to_dict()
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
@@ -104,19 +104,20 @@ def _plain_mapping(value: Mapping[Any, Any], level: int) -> Any:
     plain = dict(pairs)
     if len(plain) == len(pairs):
         return plain
-    # Two keys with the same text, as 1 and "1": as an object, one would hide the other.
+    # Two keys with the same string, like 1 and "1": in an object, one would hide the other.
     return [[to_plain(key, level + 1), part] for key, (_, part) in zip(value, pairs, strict=True)]
 
 
 def _plain_key(key: Any) -> str:
-    if isinstance(key, str) and not isinstance(key, Enum):
-        return itself(str, key)
     if key is None or isinstance(key, bool):
         return {None: "null", True: "true", False: "false"}[key]
-    if isinstance(key, int) and not isinstance(key, Enum):
-        return repr(itself(int, key))
-    if isinstance(key, float) and not isinstance(key, Enum):
-        return repr(itself(float, key))
+    if not isinstance(key, Enum):
+        if isinstance(key, str):
+            return itself(str, key)
+        if isinstance(key, int):
+            return repr(itself(int, key))
+        if isinstance(key, float):
+            return repr(itself(float, key))
     plain = to_plain(key)
     return plain if isinstance(plain, str) else repr(plain)
 
@@ -133,49 +134,49 @@ def from_plain(value: Any) -> Any:
 
 
 def _unmarked(text: str) -> Any:
-    found = _MARKER.match(text)
-    if found is None:
+    marker = _MARKER.match(text)
+    if marker is None:
         return text
     if text.startswith("~~"):
         return text[1:]
-    rest = text[found.end() :]
-    if found[1] == "float":
+    rest = text[marker.end() :]
+    if marker[1] == "float":
         return float(rest)
-    if found[1] == "int":
+    if marker[1] == "int":
         return int(rest, 16)
     return base64.b64decode(rest)
 
 
 _SOME, _MANY = 100, 1000
 _ATOMS = frozenset({int, bool, type(None)})
-_HOLDERS = frozenset({dict, list, tuple})
+_CONTAINERS = frozenset({dict, list, tuple})
 
 
 def plain_size(value: Any, most: int | None = None) -> int | None:
-    """Return about how many bytes a value takes, or None if it is not plain JSON.
+    """Return the approximate size of a value in bytes, or None if it is not plain JSON.
 
-    Plain means that a fast encoder keeps it as it is, or refuses it aloud. It writes NaN as
-    `null` without a word: that is what this looks for.
+    Plain means that the fast encoder keeps it unchanged or raises. It silently writes NaN as
+    `null`: this finds such values first.
 
     Args:
-        value: What is to be encoded.
-        most: From here on, stop looking when it has many parts, and return what was found.
+        value: The value to encode.
+        most: Stop at this size if the value has many parts, and return the size so far.
     """
     size = opened = 0
     seen: set[int] = set()
-    todo: list[Any] = [value if type(value) in _HOLDERS else (value,)]
+    todo: list[Any] = [value if type(value) in _CONTAINERS else (value,)]
     while todo:
-        holder = todo.pop()
+        container = todo.pop()
         opened += 1
-        if opened > _MANY:  # perhaps it holds itself
-            if id(holder) in seen:
+        if opened > _MANY:  # it may contain itself
+            if id(container) in seen:
                 return None
-            seen.add(id(holder))
-        for part in holder.values() if type(holder) is dict else holder:
+            seen.add(id(container))
+        for part in container.values() if type(container) is dict else container:
             kind = type(part)
             if kind is str:
                 size += len(part)
-            elif kind in _HOLDERS:
+            elif kind in _CONTAINERS:
                 if part:
                     todo.append(part)
             elif kind in _ATOMS or (kind is float and isfinite(part)):
@@ -183,7 +184,7 @@ def plain_size(value: Any, most: int | None = None) -> int | None:
             else:
                 return None
         if most is not None and size >= most and opened > _SOME:
-            break  # it is large; how large exactly, others find out
+            break
     return size
 
 
@@ -191,7 +192,7 @@ def encode(value: Any) -> tuple[bytes, bool]:
     """Return the value as JSON on one line, and whether it went through `to_plain`.
 
     Raises:
-        NotPlainError: The value cannot be kept as JSON at all.
+        NotPlainError: The value cannot be stored as JSON.
     """
     encoded = encode_plain(value) if plain_size(value) is not None else None
     if encoded is not None:
@@ -200,10 +201,10 @@ def encode(value: Any) -> tuple[bytes, bool]:
 
 
 def encode_plain(value: Any, option: int = 0) -> bytes | None:
-    """Return a value that `plain_size` found plain; None if the fast encoder refuses it."""
+    """Return a plain value as JSON; None if the fast encoder refuses it."""
     try:
         return orjson.dumps(value, None, option)
-    except TypeError:  # bad text, wide integers, keys that are no text, too many levels
+    except TypeError:  # lone surrogates, wide integers, keys that are not strings, too many levels
         return None
 
 
@@ -211,14 +212,14 @@ def encode_canonical(value: Any) -> bytes:
     """Return the same bytes for equal values, whatever the order of their keys.
 
     Raises:
-        NotPlainError: The value cannot be kept as JSON at all.
+        NotPlainError: The value cannot be stored as JSON.
     """
     encoded = None
     if plain_size(value) is not None:
         encoded = encode_plain(value, orjson.OPT_SORT_KEYS)
     if encoded is None:
         encoded = _encode_slowly(value, sort_keys=True)
-        if b'"~' in encoded:  # a marker is not the text that looks like it
+        if b'"~' in encoded:  # a marker differs from a string that looks like it
             encoded = b"~" + encoded
     return encoded
 
@@ -229,14 +230,12 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
         encoded = encode_plain(plain, orjson.OPT_SORT_KEYS if sort_keys else 0)
         if encoded is not None:
             return encoded
-        try:
-            return _dump(plain, sort_keys, ensure_ascii=False).encode()
-        except UnicodeEncodeError:  # a lone surrogate
-            return _dump(plain, sort_keys, ensure_ascii=True).encode()
+        text = json.dumps(plain, allow_nan=False, separators=(",", ":"), sort_keys=sort_keys)
+        return text.encode()
     except NotPlainError:
         raise
     except RecursionError as error:
-        raise NotPlainError("it is nested too deep, or holds itself") from error
+        raise NotPlainError("it is nested too deep, or contains itself") from error
     except BaseException as error:
         if is_interrupt(error):
             raise
@@ -244,35 +243,21 @@ def _encode_slowly(value: Any, *, sort_keys: bool) -> bytes:
         raise NotPlainError(f"reading it raised {why}") from readable(error)
 
 
-def _dump(plain: Any, sort_keys: bool, *, ensure_ascii: bool) -> str:  # noqa: FBT001 - private
-    return json.dumps(
-        plain,
-        ensure_ascii=ensure_ascii,
-        allow_nan=False,
-        separators=(",", ":"),
-        sort_keys=sort_keys,
-    )
-
-
 def kept_form(value: Any) -> Any:
-    """Return a value as it will be read back.
+    """Return a value as it is read back from disk.
 
     Raises:
-        NotPlainError: The value cannot be kept as JSON at all.
+        NotPlainError: The value cannot be stored as JSON.
     """
     encoded, marked = encode(value)
     return decode(encoded, marked=marked)
 
 
 def decode(encoded: bytes, *, marked: bool) -> Any:
-    """Return the value that was encoded.
-
-    Args:
-        encoded: The JSON.
-        marked: What `encode` said beside it.
+    """Return the value that `encode` encoded, given both values that it returned.
 
     Raises:
         ValueError: It is not JSON.
     """
-    # The fast decoder makes floats of large integers and refuses lone surrogates.
+    # The fast decoder turns large integers into floats and refuses lone surrogates.
     return from_plain(json.loads(encoded)) if marked else orjson.loads(encoded)

@@ -166,7 +166,7 @@ UNPROCESSABLE = b"HTTP/1.1 422 No\r\nConnection: close\r\n" + JSON
     [
         (UNPROCESSABLE + b"Content-Length: 999\r\n\r\n", "the response breaks off"),
         (UNPROCESSABLE + b"Transfer-Encoding: chunked\r\n\r\n3e7\r\n", "the response breaks off"),
-        (UNPROCESSABLE + b"\r\n", "status 422, and what it says was cut"),
+        (UNPROCESSABLE + b"\r\n", "status 422, with a truncated body"),
     ],
 )
 def test_a_422_that_is_cut_is_tried_again_for_nobody_knows_who_is_to_blame(
@@ -284,7 +284,7 @@ def test_a_status_that_is_listed_is_an_answer_if_it_has_one():
         assert ask(http(server.url, statuses=[202])).items[0].output == {"job": 7}
     with peer(sending(whole(b"", b"204 No Content"))) as server:
         kind, message = failure(http(server.url, statuses=[200, 204]))
-    assert (kind, message.endswith("status 204 has no body, and so no answer")) == (
+    assert (kind, message.endswith("status 204 has no body, so no answer")) == (
         "permanent",
         True,
     )
@@ -294,7 +294,7 @@ def test_a_status_that_is_listed_is_an_answer_if_it_has_one():
 
 def test_a_redirect_cannot_be_listed_for_it_is_followed():
     for statuses in ([200, 302], [304]):
-        with pytest.raises(limpet.LimpetError, match="a redirect is no answer") as caught:
+        with pytest.raises(limpet.LimpetError, match="a redirect is not an answer") as caught:
             http("http://agent", statuses=statuses)
         assert "redirects are followed" in caught.value.hint
 
@@ -366,7 +366,7 @@ def test_where_the_path_finds_nothing_the_error_is_shown_though_it_stands_last()
         ([data("half"), b'id: 7\nevent: error\ndata: {"error":"no tool"}'], "failed: no tool"),
         ([b"event: error\ndata: " + json.dumps(AGENT_ERROR).encode()],
          "the workflow failed: RuntimeError: no such tool"),
-        ([data("half"), b"event: error"], "an error event that says nothing"),
+        ([data("half"), b"event: error"], "an empty error event"),
         ([data("half"), b'event: error\ndata: {"value":"no tool"}', data("more")], "no tool"),
     ],
 )  # fmt: skip

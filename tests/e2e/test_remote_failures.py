@@ -87,20 +87,20 @@ def nat_fails(server, kind, attempts, *says, **options):
         (CHUNKED + chunk(data("half an an")), "transient", 3, "the response breaks off"),
         (CHUNKED + chunk(data("x") + b"\n\n") + b"ff\r\ndata: {", "transient", 3, "breaks off"),
         (STREAM + b"Content-Length: 999\r\n\r\n" + data("x"), "transient", 3, "breaks off"),
-        (STREAM + b"\r\n" + data("x") + b"\n\n", "transient", 3, "it may have been cut"),
+        (STREAM + b"\r\n" + data("x") + b"\n\n", "transient", 3, "it may be truncated"),
         (CHUNKED + chunk(b'data: {"value":"\xff\xfe"}\n\n') + LAST_CHUNK, "transient", 3,
          "not UTF-8"),
         (CHUNKED + chunk(b'data: {"value":"a"\n\n') + LAST_CHUNK, "transient", 3, "not JSON"),
         (CHUNKED + chunk(b'data: {"value":null}\n\n') + LAST_CHUNK, "permanent", 1,
          "the answer is null"),
         (CHUNKED + chunk(data("a") + b"\n\n" + data({"b": 1})) + LAST_CHUNK, "permanent", 1,
-         "2 parts that are not all text: dict, str"),
+         "2 parts that are not all strings: dict, str"),
         (CHUNKED + chunk(data("half") + b"\n\n" + json.dumps(AGENT_ERROR).encode()) + LAST_CHUNK,
          "transient", 3, "the workflow failed: RuntimeError: no such tool"),
         (CHUNKED + chunk(json.dumps(AGENT_ERROR).encode()) + LAST_CHUNK, "transient", 3,
          "the workflow failed: RuntimeError: no such tool"),
         (OK + b"Content-Type: text/html\r\nContent-Length: 14\r\n\r\n<h1>Login</h1>",
-         "permanent", 1, "the response is text/html, and not text/event-stream"),
+         "permanent", 1, "the response is text/html, not text/event-stream"),
         (OK + b"Content-Length: 2\r\n\r\nhi", "permanent", 1, "the response is untyped"),
         (OK + b"Content-Type: application/json\r\nContent-Length: 3\r\n\r\n{]}", "transient", 3,
          "not JSON"),
@@ -281,7 +281,7 @@ def test_a_422_with_detail_stops_the_run_at_the_first_item_and_names_the_field()
         result = ask(nat(server.url), count=1000)
         assert len(server.seen) == 1
     assert isinstance(result.stop_reason, limpet.SetupError)
-    assert "/generate/full: the server wants another request" in str(result.stop_reason)
+    assert "/generate/full: the server expects a different request" in str(result.stop_reason)
     assert "'question': Field required" in str(result.stop_reason)
     assert "'input_message'" in result.stop_reason.hint
     assert result.summary["workflow"]["failed"] == {}
@@ -467,7 +467,7 @@ def test_a_bare_number_without_a_marked_end_may_be_cut_and_is_tried_again():
     with peer(sending(raw)) as server:
         kind, message, tries = the_failure(ask(http(server.url)))
     assert (kind, tries) == ("transient", 3)
-    assert "a bare number without a marked end" in message
+    assert "a bare number of unknown length" in message
 
 
 def test_a_stream_whose_workflow_has_not_ended_was_cut_though_its_framing_is_whole():

@@ -193,7 +193,7 @@ def test_a_response_that_is_no_json_is_said_with_its_type():
     with peer(sending(raw)) as server:
         (item,) = ask(http(server.url)).items
     assert item.error["class"] == "permanent"
-    assert item.error["message"].endswith("the response is text/html, and not JSON: <p>")
+    assert item.error["message"].endswith("the response is text/html, not JSON: <p>")
 
 
 def test_a_column_that_is_missing_is_said_before_anything_is_sent():

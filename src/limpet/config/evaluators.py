@@ -16,7 +16,7 @@ from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
-from limpet.evaluators.naming import checked_name
+from limpet.evaluators.protocol import checked_name
 from limpet.text import one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {

@@ -1,4 +1,4 @@
-"""What scores an output: the evaluators that need no model, and whatever the user writes."""
+"""What scores an output: the evaluators that need no model, and the user's own."""
 
 from limpet.evaluators.coerce import as_evaluator, as_evaluators
 from limpet.evaluators.contains import contains

@@ -1,19 +1,29 @@
-"""What do the evaluators that come with Limpet have in common?
+"""What do the built-in evaluators share?
 
-Each is a frozen record of its options with one method that scores. The fingerprint is made of the
-options, all of them, so that none can be forgotten; the name is not among them. They run on the
-event loop: most take microseconds, and a thread would take longer.
+Each is a frozen dataclass of its options with a `score` method. Its fingerprint covers all options,
+so none can be forgotten, but not the name. They run on the event loop: most take microseconds, less
+than a thread would.
+
+An item without a usable expected value is an error, never a zero: the answer may well be right.
 """
 
 import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
-from typing import Any, ClassVar
+from numbers import Real
+from typing import Any, ClassVar, NoReturn
 
-from limpet.evaluators.naming import checked_name
-from limpet.evaluators.protocol import Evaluator, Scored, Scores
+from limpet import arguments
+from limpet.errors import PermanentError
+from limpet.evaluators.protocol import Evaluator, Scored, Scores, checked_name
 from limpet.fingerprints.keys import digest
+from limpet.json_values import NotPlainError, to_plain
+from limpet.text import one_line
 from limpet.types import Score
+
+_BRIEF = 80
 
 
 @dataclass(frozen=True)
@@ -21,9 +31,9 @@ class BuiltIn(Evaluator):
     """An evaluator that needs nothing but its options.
 
     Attributes:
-        name: What its column is called.
-        kind: Which of the built-in ones it is.
-        version: Raised when it scores anything differently: then all of its scores are made again.
+        name: The name of its column.
+        kind: Which built-in evaluator it is.
+        version: Increased when it scores anything differently: then all its scores are redone.
     """
 
     name: str
@@ -33,7 +43,9 @@ class BuiltIn(Evaluator):
 
     def __post_init__(self) -> None:
         checked_name(self.name)
-        check_flags(self)
+        for field in dataclasses.fields(self):
+            if field.type is bool:
+                arguments.true_or_false(**{field.name: getattr(self, field.name)})
         object.__setattr__(self, "reads", self._reads())
 
     def _reads(self) -> frozenset[str]:
@@ -41,17 +53,17 @@ class BuiltIn(Evaluator):
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:  # type: ignore[override]  # it is only read
-        """Return what its scores depend on: which one it is, its options and its version."""
+        """What its scores depend on: its kind, options and version."""
         return {self.kind: digest(self.kind, self._options, self.version)}
 
     @property
     def _options(self) -> dict[str, Any]:
-        fields = dataclasses.fields(self)
-        return {one.name: getattr(self, one.name) for one in fields if one.name != "name"}
+        names = [field.name for field in dataclasses.fields(self) if field.name != "name"]
+        return {name: getattr(self, name) for name in names}
 
     @property
     def described(self) -> dict[str, Any]:
-        """What the fingerprint is made of, for people."""
+        """What the fingerprint covers, for people."""
         return {self.kind: self._options}
 
     async def call(self, scored: Scored) -> Scores:
@@ -60,33 +72,104 @@ class BuiltIn(Evaluator):
     def score(self, scored: Scored) -> Score:
         raise NotImplementedError
 
+    # ---- for the subclasses ---------------------------------------------------------------------
 
-def check_flags(options: Any) -> None:
-    """Refuse an option that should be True or False and is something else."""
-    for one in dataclasses.fields(options):
-        value = getattr(options, one.name)
-        if one.type is bool and not isinstance(value, bool):
-            raise TypeError(f"{one.name}={value!r}: must be True or False")
+    def _expected(self, scored: Scored) -> Any:
+        """Return the item's expected value.
+
+        Raises:
+            PermanentError: The item has none.
+        """
+        if scored.expected is None:
+            raise PermanentError(
+                f"{item_name(scored)} has no expected value",
+                hint="fill the row's expected column, or name the right one with expected=…",
+            )
+        return scored.expected
+
+    def _expected_values(self, scored: Scored) -> list[Any]:
+        """Return the item's expected values: the elements of a list, or a single value."""
+        expected = self._expected(scored)
+        if not isinstance(expected, (list, tuple, set, frozenset)):
+            return [expected]
+        if not expected:
+            self._reject(scored, "is an empty list: name at least one value")
+        return list(expected)
+
+    def _expected_strings(self, scored: Scored) -> list[str]:
+        """Return the item's expected values, strings or numbers, as strings."""
+        strings = []
+        for value in self._expected_values(scored):
+            string = as_string(value)
+            if string is None:
+                self._reject(scored, f"must be a string, but contains {brief(value)}")
+            strings.append(string)
+        return strings
+
+    def _reject(self, scored: Scored, why: str) -> NoReturn:
+        """Raise the error for an expected value that no output can be compared with."""
+        expected = brief(scored.expected)
+        raise PermanentError(f"{item_name(scored)}: its expected value {expected} {why}")
 
 
-def one_among(allowed: tuple[str | None, ...], /, **option: Any) -> Any:
-    """Return the option if it is one of the allowed words."""
+# ---- options ------------------------------------------------------------------------------------
+
+
+def check_choice(allowed: tuple[str | None, ...], /, **option: Any) -> None:
+    """Check that the option is one of the allowed values."""
     ((name, value),) = option.items()
     if value not in allowed:
-        words = ", ".join(map(repr, allowed))
-        raise ValueError(f"{name}={value!r}: must be one of {words}")
-    return value
+        raise ValueError(f"{name}={value!r}: must be one of {', '.join(map(repr, allowed))}")
 
 
-def several_texts(**option: Any) -> tuple[str, ...]:
-    """Return the option as a tuple if it is a list of texts."""
+def set_of_strings(**option: Any) -> tuple[str, ...]:
+    """Return the option, a list of strings, sorted and without repeats."""
     ((name, value),) = option.items()
     if isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a list of texts; write {name}=[{value!r}]")
+        raise TypeError(f"{name}={value!r}: must be a list of strings; write {name}=[{value!r}]")
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{name}={value!r}: must be a list of strings")
+    strings = tuple(value)
+    if wrong := [string for string in strings if not isinstance(string, str)]:
+        raise TypeError(f"{name}: must contain only strings, not {wrong[0]!r}")
+    return tuple(sorted(set(strings)))
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def item_name(scored: Scored) -> str:
+    """Return the item's name in messages."""
+    if scored.where:
+        return scored.where
+    return "the item" if scored.item is None else f"item {scored.item.id!r}"
+
+
+def as_string(value: Any) -> str | None:
+    """Return a string unchanged and a number as a string; None for anything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, (Real, Decimal)):
+        return str(value)
+    return value if isinstance(value, str) else None
+
+
+def plain(value: Any) -> Any:
+    """Return a value as it is read back from disk: a tuple as a list, a dataclass as a dict."""
     try:
-        texts = tuple(value)
-    except TypeError:
-        raise TypeError(f"{name}={value!r}: must be a list of texts") from None
-    if wrong := [one for one in texts if not isinstance(one, str)]:
-        raise TypeError(f"{name}: {wrong[0]!r} is no text")
-    return texts
+        return value if isinstance(value, str) else to_plain(value)
+    except NotPlainError:
+        return value
+
+
+def why_no_string(output: Any) -> str:
+    """Return the explanation for an output that is not a string."""
+    if output is None:
+        return "there is no output"
+    return f"the output is a {type(output).__name__}, not a string"
+
+
+def brief(value: Any) -> str:
+    """Return a value in a few words; a string in quotes, as only a space may differ."""
+    text = one_line(repr(value) if isinstance(value, str) else value)
+    return text if len(text) <= _BRIEF else text[: _BRIEF - 1] + "…"

@@ -1,7 +1,7 @@
-"""What may a user give as an evaluator, and what becomes of it?
+"""How does what the user gave become an evaluator?
 
-An evaluator stays what it is; a function becomes one. Both may get another name or a declared
-version. Whatever cannot work is an error here, before anything is spent.
+An evaluator stays unchanged, a function becomes one. Both can get another name or a declared
+version. What cannot work is an error here, before anything is spent.
 """
 
 import dataclasses
@@ -11,13 +11,18 @@ from typing import Any, cast
 from limpet.arguments import members_missing, members_text
 from limpet.evaluators.builtin import BuiltIn
 from limpet.evaluators.functions import FunctionEvaluator
-from limpet.evaluators.naming import checked_name
-from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores
+from limpet.evaluators.protocol import MEMBERS, Evaluator, Scored, Scores, checked_name
 from limpet.evaluators.reads import checked_reads
 from limpet.executors.details import UNSET, Unset
 from limpet.fingerprints.declared import DependsOn, as_declared
-from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_by, stated_by
-from limpet.fingerprints.walk.result import digest_of
+from limpet.fingerprints.steps import (
+    CodeStep,
+    OwnCode,
+    code_of,
+    declared_of,
+    described_by,
+    stated_by,
+)
 from limpet.text import one_line
 from limpet.types import Output
 
@@ -30,46 +35,48 @@ def as_evaluator(
     endpoint: str | Unset | None = UNSET,
     depends_on: Any = None,
 ) -> Evaluator:
-    """Return an evaluator for whatever the user gave.
+    """Return an evaluator for an evaluator or a function.
 
     Args:
         thing: An `Evaluator`, or a function over some of output, expected, input, item, trace.
-        name: What to call it; None: as it calls itself.
-        version: Declares what its scores depend on, in place of its code.
-        endpoint: Whom its calls are paced with; None: it calls nobody; not given: as it says, or
-            a function with no other step's.
+        name: Its name; None: its own.
+        version: Declares what its scores depend on, instead of its code.
+        endpoint: The endpoint its calls are paced with; None: it calls none; by default, the
+            evaluator's own, or for a function one that it shares with no other step.
         depends_on: What else its scores depend on, as for `evaluate`.
 
     Raises:
-        TypeError: It is neither, or its parameters are not among those.
-        ValueError: It may not be called so.
+        TypeError: It is neither, or the function's parameters are not among those.
+        ValueError: The name is not allowed.
     """
-    known = _Known(version, as_declared(depends_on))
+    declared = as_declared(depends_on)
     if not isinstance(thing, type) and not members_missing(thing, MEMBERS):
-        return _renamed(cast("Evaluator", thing), name, known, endpoint)
+        return _renamed(cast("Evaluator", thing), name, version, declared, endpoint)
     if not callable(thing) or (isinstance(thing, type) and hasattr(thing, "call")):
-        raise TypeError(_refusal(thing))
-    return FunctionEvaluator(thing, name, version, endpoint, known.depends_on)
+        raise TypeError(_why_not(thing))
+    return FunctionEvaluator(thing, name, version, endpoint, declared)
 
 
 def as_evaluators(things: Any) -> list[Evaluator]:
-    """Return an evaluator for each of a list, or for each of a dict under its key as its name.
+    """Return an evaluator for each element of a list, or each value of a dict, named by its key.
 
     Args:
         things: Evaluators and functions; None: there are none.
 
     Raises:
-        TypeError: They are not in a list or a dict, or one of them is no evaluator.
-        ValueError: Two have the same name, or one has a name that none may have.
+        TypeError: They are not in a list or a dict, or one of them is not an evaluator.
+        ValueError: Two have the same name, or a name is not allowed.
     """
     evaluators = [as_evaluator(thing, name) for name, thing in _named(things)]
     seen: dict[str, str] = {}
-    for one in evaluators:
-        # Some file systems do not tell capitals from small letters, and a name is a file's.
-        folded = one.name.lower()
+    for evaluator in evaluators:
+        name, folded = evaluator.name, evaluator.name.lower()  # some file systems ignore case
         if folded in seen:
-            raise ValueError(_clash(seen[folded], one.name))
-        seen[folded] = one.name
+            names = repr(name) if name == seen[folded] else f"{seen[folded]!r} and {name!r}"
+            raise ValueError(
+                f"two evaluators are called {names}: give one of them another name with name=…"
+            )
+        seen[folded] = name
     return evaluators
 
 
@@ -86,31 +93,19 @@ def _named(things: Any) -> list[tuple[str | None, Any]]:
     return [(None, thing) for thing in things]
 
 
-def _clash(first: str, second: str) -> str:
-    names = repr(first) if first == second else f"{first!r} and {second!r}"
-    return f"two evaluators are called {names}: give one of them another name with name=…"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Known:
-    """What was declared of an evaluator: a version in place of its code, or what else counts."""
-
-    version: str | None = None
-    depends_on: DependsOn | None = None
-
-
-class _Renamed(CodeStep, Evaluator):
-    """An evaluator under another name, or with another fingerprint."""
+class _Renamed(OwnCode, Evaluator):
+    """An evaluator with another name, endpoint or fingerprint."""
 
     def __init__(
         self,
         inner: Evaluator,
         name: str,
-        known: _Known,
+        version: str | None,
+        depends_on: DependsOn | None,
         endpoint: str | None,
     ) -> None:
+        super().__init__(inner, version, depends_on)
         self.name = name
-        self._known = known
         self.endpoint = endpoint
         self.reads = inner.reads
         self._inner = inner
@@ -120,23 +115,21 @@ class _Renamed(CodeStep, Evaluator):
 
     @property
     def code(self) -> Mapping[str, Any]:
-        return code_of(self._inner) if self._known.version is None else {}
+        return code_of(self._inner) if self._version is None else {}
 
     @property
     def stated(self) -> Mapping[str, str]:
-        version = self._known.version
-        return stated_by(self._inner) if version is None else {"version": digest_of(version)}
+        return stated_by(self._inner) if self._version is None else super().stated
 
     @property
     def described(self) -> Mapping[str, Any]:
-        version = self._known.version
-        return described_by(self._inner) if version is None else {"version": version}
+        return described_by(self._inner) if self._version is None else super().described
 
     @property
     def depends_on(self) -> DependsOn | None:
-        if self._known.version is not None:
+        if self._version is not None:
             return None
-        return self._known.depends_on or declared_of(self._inner)
+        return self._depends_on or declared_of(self._inner)
 
     @property
     def secrets(self) -> Iterable[str]:  # type: ignore[override]  # it is only read
@@ -153,33 +146,39 @@ class _Renamed(CodeStep, Evaluator):
 
 
 def _renamed(
-    thing: Evaluator, name: str | None, known: _Known, endpoint: str | Unset | None
+    evaluator: Evaluator,
+    name: str | None,
+    version: str | None,
+    depends_on: DependsOn | None,
+    endpoint: str | Unset | None,
 ) -> Evaluator:
-    if not isinstance(thing, CodeStep) and not isinstance(thing.fingerprint, Mapping):
+    if not isinstance(evaluator, CodeStep) and not isinstance(evaluator.fingerprint, Mapping):
         raise TypeError(
-            f"{one_line(thing)}: its fingerprint is {one_line(thing.fingerprint)}; make it a dict "
-            "of texts, or a property that returns one"
+            f"{one_line(evaluator)}: its fingerprint is {one_line(evaluator.fingerprint)}; make it "
+            "a dict of strings, or a property that returns one"
         )
-    checked_reads(thing.reads, thing.name)
-    wanted = checked_name(thing.name if name is None else name)
-    called = thing.endpoint if endpoint is UNSET else endpoint
-    if wanted == thing.name and known == _Known() and called == thing.endpoint:
-        return thing
-    if isinstance(thing, BuiltIn) and known == _Known() and called is None:
-        return dataclasses.replace(thing, name=wanted)
-    return _Renamed(thing, wanted, known, called)
+    checked_reads(evaluator.reads, evaluator.name)
+    name = checked_name(evaluator.name if name is None else name)
+    endpoint = evaluator.endpoint if endpoint is UNSET else endpoint
+    declares_nothing = version is None and depends_on is None
+    if declares_nothing and (name, endpoint) == (evaluator.name, evaluator.endpoint):
+        return evaluator
+    if declares_nothing and isinstance(evaluator, BuiltIn) and endpoint is None:
+        return dataclasses.replace(evaluator, name=name)
+    return _Renamed(evaluator, name, version, depends_on, endpoint)
 
 
-def _refusal(thing: Any) -> str:
+def _why_not(thing: Any) -> str:
+    """Return the message for an object that cannot become an evaluator."""
     if isinstance(thing, type):
         return f"{thing.__name__} is a class: give an instance of it, {thing.__name__}(…)"
     missing = members_missing(thing, MEMBERS)
     if len(missing) < len(MEMBERS):
         return (
-            f"{one_line(thing)} is no evaluator yet: {members_text(missing)}; a subclass of "
+            f"{one_line(thing)} is not an evaluator yet: {members_text(missing)}; a subclass of "
             "limpet.Evaluator has defaults for all but name, fingerprint and call"
         )
     return (
-        f"{one_line(thing)} is no evaluator: give a function over some of output, expected, "
+        f"{one_line(thing)} is not an evaluator: give a function over some of output, expected, "
         "input, item, trace, or one of limpet.evaluators"
     )

@@ -1,10 +1,9 @@
-"""Is what was expected somewhere in the output?"""
+"""Does the output contain the expected string?"""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from limpet.evaluators.builtin import BuiltIn
-from limpet.evaluators.expectation import brief, expected_texts, no_text, text_of, unusable
+from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
@@ -15,12 +14,12 @@ def contains(
     all: bool = True,  # noqa: A002 - it reads as what it does
     name: str = "contains",
 ) -> Evaluator:
-    """Score True if the expected text, or each of a list of them, is in the output.
+    """Score True if the output contains the expected string, or every string of a list.
 
     Args:
-        casefold: Ignore the difference between capital and small letters.
-        all: Whether each of the list has to be there; False: one is enough.
-        name: What to call it.
+        casefold: Ignore upper and lower case.
+        all: Whether every string of a list must be there; False: any of them.
+        name: Its name.
     """
     return _Contains(name, casefold, all)
 
@@ -32,18 +31,19 @@ class _Contains(BuiltIn):
     all: bool
 
     def score(self, scored: Scored) -> Score:
-        wanted = expected_texts(scored)
-        if "" in wanted:
-            unusable(scored, "is an empty text, which is in every output")
-        output = text_of(scored.output)
+        expected = self._expected_strings(scored)
+        if "" in expected:
+            self._reject(scored, "is an empty string, which every output contains")
+        output = as_string(scored.output)
         if output is None:
-            return Score(value=False, explanation=f"{no_text(scored.output)}, not a text")
-        missing = [one for one in wanted if self._folded(one) not in self._folded(output)]
-        if not missing or (not self.all and len(missing) < len(wanted)):
+            return Score(value=False, explanation=why_no_string(scored.output))
+        folded = self._folded(output)
+        missing = [string for string in expected if self._folded(string) not in folded]
+        if not missing or (not self.all and len(missing) < len(expected)):
             return Score(value=True)
         if self.all:
             return Score(value=False, explanation=f"{brief(missing[0])} is not in the output")
-        return Score(value=False, explanation=f"none of {brief(wanted)} is in the output")
+        return Score(value=False, explanation=f"none of {brief(expected)} is in the output")
 
     def _folded(self, text: str) -> str:
         return text.casefold() if self.casefold else text

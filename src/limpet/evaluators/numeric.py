@@ -1,7 +1,7 @@
-"""Which number does a text name, and is it near enough to the expected one?
+"""Which number does a string name, and is it close enough to the expected one?
 
-Numbers are compared as people read them, in decimals: 0.4 and 0.3 are 0.1 apart, which the
-binary ones are not.
+Numbers are compared in decimals, as people read them: 0.4 and 0.3 are 0.1 apart, but not as binary
+floats.
 """
 
 import re
@@ -12,16 +12,15 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 from limpet import arguments
-from limpet.evaluators.builtin import BuiltIn
-from limpet.evaluators.expectation import brief, expected_of, unusable
+from limpet.evaluators.builtin import BuiltIn, brief
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.text import one_line
 from limpet.types import Score
 
-# So wide that nothing of practical length is rounded; what overflows is infinitely far.
+# Wide enough to round no number of practical length; an overflow is infinitely far.
 _WIDE = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
 _MINUS = str.maketrans({"−": "-", "–": "-"})
-_THIN = "\u00a0\u2009\u202f"  # the spaces that stand between thousands
+_THIN = "\u00a0\u2009\u202f"  # the spaces between thousands
 _NUMBER = re.compile(
     rf"""
     (?P<sign>(?<![\w)])[-+−–])?  [$€£¥]?  (?<!\w)
@@ -44,18 +43,18 @@ def numeric(
     extract: bool = True,
     name: str = "numeric",
 ) -> Evaluator:
-    """Score True if the output's number is the expected one, or near enough.
+    """Score True if the output's number is the expected one, or close enough.
 
     Args:
-        tolerance: How far apart they may be.
-        relative: How far apart they may be, as a share of the expected number. The wider of the
-            two counts.
-        extract: Take the last number out of a text; False: the text has to be a number.
-        name: What to call it.
+        tolerance: The largest difference.
+        relative: The largest difference as a share of the expected number. The larger of the two
+            counts.
+        extract: Use the last number in a string; False: the string must be a number.
+        name: Its name.
 
     Raises:
-        TypeError: A tolerance is no number.
-        ValueError: It is negative or not finite.
+        TypeError: A tolerance is not a number.
+        ValueError: A tolerance is negative or not finite.
     """
     return _Numeric(
         name,
@@ -73,33 +72,34 @@ class _Numeric(BuiltIn):
     extract: bool
 
     def score(self, scored: Scored) -> Score:
-        expected = number_in(expected_of(scored), extract=self.extract)
+        expected = number_in(self._expected(scored), extract=self.extract)
         if expected is None:
-            unusable(scored, "has no number in it")
+            self._reject(scored, "contains no number")
         number = number_in(scored.output, extract=self.extract)
         if number is None:
-            return Score(value=False, explanation=f"there is no number in {brief(scored.output)}")
+            return Score(value=False, explanation=f"no number in {brief(scored.output)}")
         if are_near(number, expected, self.tolerance, self.relative):
             return Score(value=True)
-        return Score(value=False, explanation=f"got {_shown(number)}, expected {_shown(expected)}")
+        why = f"got {one_line(str(number))}, expected {one_line(str(expected))}"
+        return Score(value=False, explanation=why)
 
 
-def are_near(one: Any, expected: Any, tolerance: float, relative: float = 0.0) -> bool:
-    """Tell whether two finite numbers are no further apart than is allowed."""
-    one, expected = _decimal(one), _decimal(expected)
-    if one == expected:
+def are_near(number: Any, expected: Any, tolerance: float, relative: float = 0.0) -> bool:
+    """Return whether two finite numbers differ by no more than is allowed."""
+    number, expected = _decimal(number), _decimal(expected)
+    if number == expected:
         return True
-    distance = _WIDE.abs(_WIDE.subtract(one, expected))
+    distance = _WIDE.abs(_WIDE.subtract(number, expected))
     share = _WIDE.multiply(_decimal(relative), _WIDE.abs(expected))
     return distance <= max(_decimal(tolerance), share)
 
 
 def number_in(value: Any, *, extract: bool) -> Decimal | None:
-    """Return the finite number that a value is, or that a text names last; None: there is none."""
+    """Return a finite number, or the last one in a string; None: there is none."""
     if isinstance(value, str):
         return _last_number(value) if extract else _only_number(value)
     if getattr(value, "shape", None) == () and hasattr(value, "item"):
-        value = value.item()  # of NumPy
+        value = value.item()  # a NumPy scalar
     if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
         return None
     number = _decimal(value)
@@ -109,34 +109,30 @@ def number_in(value: Any, *, extract: bool) -> Decimal | None:
 def _decimal(number: Any) -> Decimal:
     if isinstance(number, Decimal):
         return number
-    # The shortest text of a float is what people take it for.
+    # People read a float as its shortest repr.
     return Decimal(int(number)) if isinstance(number, Integral) else Decimal(repr(float(number)))
 
 
-def _shown(number: Decimal) -> str:
-    return one_line(str(number))
-
-
 def _last_number(text: str) -> Decimal | None:
-    found = deque(_NUMBER.finditer(text), maxlen=1)
-    return _read(found[0]) if found else None
+    last = deque(_NUMBER.finditer(text), maxlen=1)
+    return _read(last[0]) if last else None
 
 
 def _only_number(text: str) -> Decimal | None:
-    found = _NUMBER.match(text := text.strip())
-    if found is None or text[found.end() :].strip() not in ("", "%", "$", "€", "£", "¥"):
+    match = _NUMBER.match(text := text.strip())
+    if match is None or text[match.end() :].strip() not in ("", "%", "$", "€", "£", "¥"):
         return None
-    return _read(found)
+    return _read(match)
 
 
-def _read(found: re.Match[str]) -> Decimal | None:
-    digits = found[found.lastgroup or 0]
-    if found.lastgroup == "english":
+def _read(match: re.Match[str]) -> Decimal | None:
+    digits = match[match.lastgroup or 0]
+    if match.lastgroup == "english":
         digits = digits.replace(",", "")
-    elif found.lastgroup == "european":
+    elif match.lastgroup == "european":
         digits = digits.replace(".", "")
     digits = re.sub(f"[{_THIN}]", "", digits).replace(",", ".")
     try:
-        return Decimal(((found["sign"] or "") + digits).translate(_MINUS))
-    except InvalidOperation:  # an exponent beyond all measure
+        return Decimal(((match["sign"] or "") + digits).translate(_MINUS))
+    except InvalidOperation:  # an absurd exponent
         return None

@@ -1,9 +1,10 @@
-"""What is an evaluator?
+"""What is an evaluator, and what may it be called?
 
-Anything that looks at what came out of the workflow for one item and says how good it is. The
-built-in ones, a user's function and a class of the user's own all look like this to the run.
+It looks at what the workflow returned for one item and scores it. Built-in evaluators, functions
+and classes of the user all look like this to the run.
 """
 
+import re
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -12,20 +13,23 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 from limpet.types import Item, Output, Score
 
 Scores = Mapping[str, Score]
-"""What came out, by name and in order: one called "score", or several of a dict."""
+"""Scores by name, in order: a single one named "score", or those of a dict."""
+RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
+"""Names of the run's own files, which no evaluator may have."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """What an evaluator may look at: of these, what it declares in `reads`.
+    """What an evaluator sees: of these, what it declares in `reads`.
 
     Attributes:
         output: What the workflow returned.
-        expected: What the item says it should be; None if it does not say.
-        input: What the workflow was asked.
+        expected: The item's expected value; None if it has none.
+        input: The item's input.
         item: The whole item, with its id and its row.
         trace: What happened inside the workflow, oldest first.
-        where: What messages call the item.
+        where: The item's name in messages.
     """
 
     output: Any
@@ -36,12 +40,12 @@ class Scored:
     where: str = ""
 
     def __getattr__(self, name: str) -> NoReturn:
-        # Only asked for what is not there: the run leaves out what is not declared.
+        # Called only for missing attributes: the run leaves out what is not declared.
         raise not_given(self, name)
 
 
 def not_given(thing: Scored | Item, name: str) -> AttributeError:
-    """Return the error of an attribute that was not given."""
+    """Return the error for an attribute that was left out."""
     if any(field.name == name for field in fields(thing)):
         return AttributeError(f"the evaluator does not declare that it reads {name!r}")
     return AttributeError(f"{type(thing).__name__!r} object has no attribute {name!r}")
@@ -51,17 +55,17 @@ def not_given(thing: Scored | Item, name: str) -> AttributeError:
 class Evaluator(Protocol):
     """Scores one output at a time.
 
-    Subclass it, and only `name`, `fingerprint` and `call` are left to write. Or have all of it in
-    a class of your own.
+    A subclass only needs `name`, `fingerprint` and `call`. A class of your own that has all these
+    members works as well.
 
     Attributes:
-        name: What its column is called.
-        fingerprint: What its scores depend on, part by part: another one, and it runs again.
-        endpoint: Whom its calls are paced with: evaluators and workflows that name the same
-            endpoint share a pacer. None: it calls nobody, or paces each call itself with
+        name: The name of its column.
+        fingerprint: What its scores depend on, part by part. If a part changes, it runs again.
+        endpoint: The endpoint its calls are paced with: evaluators and workflows that name the same
+            endpoint share a pacer. None: it calls no endpoint, or paces each call itself with
             `limpet.pacing.endpoint`.
         reads: What it looks at: "output", "expected", "input", "trace", "id", "row", "row.<field>".
-            Its scores are made again when that changes, and it is given nothing else.
+            It sees nothing else, and runs again only when one of these changes.
         secrets: Values that must not be written anywhere.
     """
 
@@ -72,31 +76,52 @@ class Evaluator(Protocol):
     secrets: Iterable[str] = ()
 
     async def open(self) -> None:
-        """Get ready: called once in a session, before the first call."""
+        """Prepare. Called once per session, before the first call."""
         return None  # noqa: RET501 - with an empty body, it would have to be overridden
 
     @abstractmethod
     async def call(self, scored: Scored) -> Scores | Output:
-        """Return the scores of one output, or an `Output` of them with what the call used.
+        """Return the scores of one output, or an `Output` of them with the call's usage.
 
         Raises:
-            PermanentError: There is no score, and there would be none the next time.
+            PermanentError: There is no score, and a retry cannot help.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of everything: called in the task that opened it, whatever happened."""
+        """Release everything. Always called, in the task that opened it."""
         return None  # noqa: RET501 - with an empty body, it would have to be overridden
 
 
 MEMBERS = {
-    "name": "what its column is called",
+    "name": "the name of its column",
     "fingerprint": "a dict of strings: what its scores depend on",
-    "endpoint": "whom its calls are paced with; None: nobody",
-    "reads": "what it looks at, such as ['output', 'expected']",
+    "endpoint": "the endpoint its calls are paced with; None: none",
+    "reads": "what it looks at, for example ['output', 'expected']",
     "secrets": "values that must not be written; () if there are none",
     "open": "async, called before the first call",
     "call": "async, returns the scores of one output",
     "close": "async, called after the last call",
 }
-"""What an evaluator has, and what for."""
+"""The members of an evaluator, each with its purpose."""
+
+
+def checked_name(name: Any) -> str:
+    """Return the name if an evaluator may have it: it names a file and a line of the summary.
+
+    Raises:
+        TypeError: It is not a string.
+        ValueError: It is reserved, or not a good file name.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"name={name!r}: must be a string")
+    if not _PLAIN.fullmatch(name):
+        raise ValueError(
+            f"name={name!r}: must be letters, digits, _ and - only, and not begin with a digit "
+            "or -; give another with name=…"
+        )
+    if name.lower() in RESERVED:  # some file systems ignore case
+        raise ValueError(
+            f"name={name!r}: {', '.join(RESERVED)} are reserved; give another with name=…"
+        )
+    return name

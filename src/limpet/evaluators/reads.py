@@ -1,7 +1,7 @@
 """What does an evaluator read, and how is it kept from reading anything else?
 
-What is declared here is in the key of every score. So an evaluator is given exactly that: one that
-reached for more would have scores that do not notice when it changes.
+The key of every score covers what its evaluator declares to read. So the evaluator gets exactly
+that: if it could read more, its scores would not notice when that changes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,81 +14,64 @@ from limpet.types import Item
 
 PARTS = ("input", "expected", "output", "trace", "row", "id")
 """What can be read; `row.<field>` is one field of the row."""
-ALL = frozenset(PARTS)
 ITEM = frozenset({"id", "input", "expected", "row"})
-"""What whoever asks for the whole item reads."""
+"""What an evaluator that takes the whole item reads."""
+_OF_ITEM = ("id", "input", "expected")
 _FIELD = "row."
 KindT = TypeVar("KindT")
 
 
 def checked_reads(reads: Any, who: str) -> frozenset[str]:
-    """Return what an evaluator declares to read.
-
-    Args:
-        reads: Names out of `PARTS`, or `row.<field>`.
-        who: Which evaluator it is, for the message.
+    """Return what an evaluator declares to read: names out of `PARTS`, or `row.<field>`.
 
     Raises:
         TypeError: It is not a list of strings.
         ValueError: One of them is unknown.
     """
     if isinstance(reads, str) or not isinstance(reads, Iterable):
-        raise TypeError(f"{who}: reads={reads!r} must be a list, such as ['output', 'expected']")
+        raise TypeError(
+            f"{who}: reads={reads!r} must be a list, for example ['output', 'expected']"
+        )
     parts = frozenset(reads)
     for part in parts:
         is_field = isinstance(part, str) and part.startswith(_FIELD) and part != _FIELD
-        if part not in ALL and not is_field:
+        if part not in PARTS and not is_field:
             raise ValueError(
-                f"{who}: reads names {part!r}; there are {', '.join(PARTS)} and row.<field>"
+                f"{who}: reads contains {part!r}; known are {', '.join(PARTS)} and row.<field>"
             )
     return parts
 
 
 def reads_item(reads: Collection[str]) -> bool:
-    """Tell whether something is read that only the item has."""
+    """Return whether it reads something that only the item has."""
     return any(part in ("id", "row") or part.startswith(_FIELD) for part in reads)
 
 
 def seen_digest(item: Item, reads: Collection[str]) -> str:
-    """Return the digest of what is read of an item, and of which parts those are."""
-    return digest(sorted(reads), _seen(item, reads))
-
-
-def _seen(item: Item, reads: Collection[str]) -> dict[str, Any]:
+    """Return the digest of what is read of an item: the names of the parts, and their values."""
     seen: dict[str, Any] = {}
     for part in reads:
         if part == "row":
             seen[part] = dict(item.row)
-        elif part == "id":
-            seen[part] = item.id
-        elif part == "input":
-            seen[part] = item.input
-        elif part == "expected":
-            seen[part] = item.expected
+        elif part in _OF_ITEM:
+            seen[part] = getattr(item, part)
         elif part.startswith(_FIELD) and (name := part[len(_FIELD) :]) in item.row:
             seen[part] = item.row[name]
-    return seen
+    return digest(sorted(reads), seen)
 
 
 def given(item: Item, output: Any, trace: Any, reads: Collection[str]) -> Scored:
-    """Return what an evaluator gets to see: copies of what it reads, and nothing else."""
-    values: dict[str, Any] = {"where": f"item {item.id!r}"}
-    if "output" in reads:
-        values["output"] = own_copy(output)
-    if "trace" in reads:
-        values["trace"] = own_copy(trace)
-    if "input" in reads:
-        values["input"] = own_copy(item.input)
-    if "expected" in reads:
-        values["expected"] = own_copy(item.expected)
+    """Return what an evaluator sees: copies of what it reads, and nothing else."""
+    parts = {"output": output, "trace": trace, "input": item.input, "expected": item.expected}
+    values = {name: own_copy(value) for name, value in parts.items() if name in reads}
+    values["where"] = f"item {item.id!r}"
     if reads_item(reads):
         values["item"] = own_copy(item) if ITEM.issubset(reads) else _part_of(item, reads)
     return _filled(Scored, values)
 
 
 def _part_of(item: Item, reads: Collection[str]) -> Item:
-    names = ("id", "input", "expected")
-    values = {name: own_copy(getattr(item, name)) for name in names if name in reads}
+    values = {name: own_copy(getattr(item, name)) for name in _OF_ITEM if name in reads}
     if "row" in reads:
         values["row"] = own_copy(item.row)
     else:
@@ -98,15 +81,15 @@ def _part_of(item: Item, reads: Collection[str]) -> Item:
 
 
 def _filled(kind: type[KindT], values: Mapping[str, Any]) -> KindT:
-    """Return an object without those of its attributes that are not given."""
-    made = object.__new__(kind)
+    """Return an object that has only the given attributes."""
+    instance = object.__new__(kind)
     for name, value in values.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(instance, name, value)
+    return instance
 
 
 class _ItemPart(Item):
-    """An item of which some attributes are missing."""
+    """An item without some of its attributes."""
 
     __slots__ = ()
 
@@ -115,7 +98,7 @@ class _ItemPart(Item):
 
 
 class _Fields(dict[str, Any]):
-    """The declared fields of a row. To ask for another is an error, not a missing value."""
+    """The declared fields of a row. Reading another is an error, not a missing value."""
 
     def __init__(self, row: Mapping[str, Any], fields: Collection[str]) -> None:
         super().__init__({name: own_copy(row[name]) for name in fields if name in row})

@@ -1,15 +1,14 @@
-"""Does the output look as a regular expression says?
+"""Does the output match a regular expression?
 
-A pattern that takes exponential time on some text, such as `(a+)+$`, holds the whole run while it
-is tried, in a thread as well: Python's engine never lets go. We do not guard against that.
+Python's engine cannot be interrupted. So a pattern that takes exponential time on some strings, for
+example `(a+)+$`, blocks the whole run, even in a thread. We do not guard against that.
 """
 
 import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from limpet.evaluators.builtin import BuiltIn
-from limpet.evaluators.expectation import brief, expected_of, no_text, text_of, unusable
+from limpet.evaluators.builtin import BuiltIn, as_string, brief, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
@@ -24,19 +23,19 @@ def regex(
     """Score True if the pattern is found in the output.
 
     Args:
-        pattern: The regular expression; None: the item's expected value is it.
-        fullmatch: Whether the whole output has to match, white space around it included.
-        flags: As of `re.compile`: `re.IGNORECASE | re.DOTALL`.
-        name: What to call it.
+        pattern: The regular expression; None: the item's expected value.
+        fullmatch: Whether the whole output must match, including white space around it.
+        flags: As for `re.compile`: `re.IGNORECASE | re.DOTALL`.
+        name: Its name.
 
     Raises:
-        TypeError: The pattern is no text.
-        ValueError: It is no regular expression.
+        TypeError: The pattern is not a string.
+        ValueError: The pattern is not a valid regular expression.
     """
     if pattern is None:
-        _checked("", flags)
+        _compiled("", flags)
         return _Regex(name, None, fullmatch, int(flags))
-    compiled = _checked(pattern, flags)
+    compiled = _compiled(pattern, flags)
     return _Regex(name, compiled.pattern, fullmatch, compiled.flags)
 
 
@@ -51,32 +50,34 @@ class _Regex(BuiltIn):
         return super()._reads() if self.pattern is None else frozenset({"output"})
 
     def score(self, scored: Scored) -> Score:
-        pattern = self.pattern
-        compiled = self._expected(scored) if pattern is None else re.compile(pattern, self.flags)
-        output = text_of(scored.output)
+        compiled = self._pattern_for(scored)
+        output = as_string(scored.output)
         if output is None:
-            return Score(value=False, explanation=f"{no_text(scored.output)}, not a text")
-        found = compiled.fullmatch(output) if self.fullmatch else compiled.search(output)
-        if found:
+            return Score(value=False, explanation=why_no_string(scored.output))
+        if compiled.fullmatch(output) if self.fullmatch else compiled.search(output):
             return Score(value=True)
-        how = "does not match" if self.fullmatch else "is nowhere in"
+        how = "does not match" if self.fullmatch else "is not found in"
         return Score(value=False, explanation=f"{brief(compiled.pattern)} {how} the output")
 
-    def _expected(self, scored: Scored) -> re.Pattern[str]:
+    def _pattern_for(self, scored: Scored) -> re.Pattern[str]:
+        if self.pattern is not None:
+            return re.compile(self.pattern, self.flags)
         try:
-            return _checked(expected_of(scored), self.flags)
+            return _compiled(self._expected(scored), self.flags)
         except (TypeError, ValueError) as error:
-            unusable(scored, f"cannot be used: {error}")
+            self._reject(scored, f"cannot be used: {error}")
 
 
-def _checked(pattern: Any, flags: int) -> re.Pattern[str]:
+def _compiled(pattern: Any, flags: int) -> re.Pattern[str]:
     if not isinstance(flags, int) or isinstance(flags, bool):
-        raise TypeError(f"flags={flags!r}: must be a number, such as re.IGNORECASE, which is 2")
+        raise TypeError(f"flags={flags!r}: must be a number, for example re.IGNORECASE, which is 2")
     if isinstance(pattern, re.Pattern):
         pattern, flags = pattern.pattern, pattern.flags | flags
     if not isinstance(pattern, str):
-        raise TypeError(f"pattern={brief(pattern)}: must be a regular expression, as a text")
+        raise TypeError(f"pattern={brief(pattern)}: must be a regular expression in a string")
     try:
-        return re.compile(pattern, flags)  # Python remembers the last few hundred
+        return re.compile(pattern, flags)  # Python caches the last few hundred
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"pattern={brief(pattern)}: is no regular expression: {error}") from None
+        raise ValueError(
+            f"pattern={brief(pattern)}: is not a valid regular expression: {error}"
+        ) from None

@@ -1,7 +1,7 @@
-"""What did the evaluator say?
+"""How does what an evaluator returned become scores?
 
-A number or a bool is a score, a text is a label, a dict is several of them. All else is an error
-and never a score: a NaN would poison a mean, and a forgotten `return` would be a zero.
+A number or a bool is a score, a string is a label, a dict holds several of them. Anything else is
+an error, never a score: a NaN would poison a mean, and a forgotten `return` would be a zero.
 """
 
 import dataclasses
@@ -23,14 +23,10 @@ _DO = "return a number, a bool, a label, a dict of scores or a Score"
 
 
 def as_scores(value: Any, name: str) -> Scores | Output:
-    """Return what an evaluator returned as scores; what it returned in an `Output`, in one.
-
-    Args:
-        value: What it returned.
-        name: Which evaluator it was, for the message.
+    """Return the scores in what an evaluator returned; an `Output` stays an `Output` of them.
 
     Raises:
-        PermanentError: It is no score.
+        PermanentError: It is not a score; the message begins with `name`, the evaluator's.
     """
     if issubclass(type(value), Output):
         output: Output = dataclasses.replace(value, value=_scores(value.value, name))
@@ -45,25 +41,27 @@ def _scores(value: Any, name: str) -> Scores:
         raise PermanentError(f"{name} returned an empty dict; {_DO}")
     for key in value:
         if not isinstance(key, str) or not key:
-            raise PermanentError(f"{name} returned a dict with the key {key!r}; use texts as keys")
-    return {str(key): _as_score(one, f"{name}, under {key!r},") for key, one in value.items()}
+            raise PermanentError(
+                f"{name} returned a dict with the key {key!r}; use strings as keys"
+            )
+    return {str(key): _as_score(part, f"{name}, under {key!r},") for key, part in value.items()}
 
 
 def _as_score(value: Any, who: str) -> Score:
     if type(value) is Score and type(value.value) is bool and type(value.label) in _LABELS:
-        return value  # as most are
-    value = _unfolded(value)
+        return value  # the usual case
+    value = _unwrapped(value)
     if isinstance(value, Score):
         return _checked(value, who)
     if isinstance(value, str):
         if not value:
-            raise PermanentError(f"{who} returned an empty text, which is no label; {_DO}")
+            raise PermanentError(f"{who} returned an empty string, which is not a label; {_DO}")
         return Score(None, label=itself(str, value))
     return Score(_number(value, who))
 
 
-def _unfolded(value: Any) -> Any:
-    """Return the plain value inside an enum's member or a NumPy scalar."""
+def _unwrapped(value: Any) -> Any:
+    """Return the plain value in an enum's member or a NumPy scalar."""
     if isinstance(value, Enum):
         return value.value
     if getattr(value, "shape", None) == () and callable(item := getattr(value, "item", None)):
@@ -82,25 +80,27 @@ def _number(value: Any, who: str) -> float | bool:
     except (OverflowError, ValueError):  # wider than a float; a signalling NaN
         number = math.nan
     if not math.isfinite(number):
-        raise PermanentError(f"{who} returned {one_line(value)}, which is no score; {_DO}")
+        raise PermanentError(f"{who} returned {one_line(value)}, which is not a score; {_DO}")
     return itself(int, value) if isinstance(value, Integral) else number
 
 
 def _checked(score: Score, who: str) -> Score:
-    # A label or an explanation that is no text stands beside the value, and costs nobody the value.
-    label, value = _unfolded(score.label), _unfolded(score.value)
+    # A label or an explanation that is not a string must not cost the value beside it.
+    label, value = _unwrapped(score.label), _unwrapped(score.value)
     if label is not None and not isinstance(label, str):
         if value is None:
-            raise PermanentError(f"{who} returned a Score with label={one_line(label)}; use a text")
+            raise PermanentError(
+                f"{who} returned a Score with label={one_line(label)}; use a string"
+            )
         label = one_line(label)
     score = dataclasses.replace(score, label=label)
     if value is None:
         if not score.label:
-            raise PermanentError(f"{who} returned a Score without value and label; give one")
+            raise PermanentError(f"{who} returned a Score without a value or a label; give one")
         return score
     if isinstance(value, str):
         raise PermanentError(
-            f"{who} returned a Score with the text {one_line(repr(value))} as its value; "
-            "give a text as label=…"
+            f"{who} returned a Score with the string {one_line(repr(value))} as its value; "
+            "give a string as label=…"
         )
     return dataclasses.replace(score, value=_number(value, who))

@@ -1,8 +1,7 @@
-"""How close is the output to the expected text?
+"""How similar is the output to the expected string?
 
-The measures are those of rapidfuzz and sacrebleu, which come with the extra `metrics` and are
-imported when the first evaluator asks for them: whoever lacks them hears of it at once, and not
-from a thousand failures.
+The measures come from rapidfuzz and sacrebleu, in the extra `metrics`. They are imported when the
+evaluator is created: if one is missing, that is one error at once, not a thousand failures later.
 """
 
 import functools
@@ -13,36 +12,34 @@ from typing import Any, ClassVar, Literal
 
 from limpet import arguments
 from limpet.errors import LimpetError
-from limpet.evaluators.builtin import BuiltIn, one_among
-from limpet.evaluators.expectation import expected_texts, no_text, text_of
+from limpet.evaluators.builtin import BuiltIn, as_string, check_choice, why_no_string
 from limpet.evaluators.protocol import Evaluator, Scored
 from limpet.types import Score
 
 Method = Literal["ratio", "token_sort", "token_set", "levenshtein", "bleu", "chrf"]
 Measure = Callable[[str, str], float]
-"""From output and expected text to 0 (nothing in common) … 1 (equal)."""
+"""Returns how similar output and expected string are: 0 (nothing in common) to 1 (equal)."""
 
 
 def similarity(
     *, method: Method = "ratio", threshold: float | None = None, name: str = "similarity"
 ) -> Evaluator:
-    """Score how close the output is to the expected text, from 0 to 1; equal texts are 1.
+    """Score how similar the output is to the expected string, from 0 to 1 (equal).
 
-    Of a list of expected texts the closest counts.
+    If the item expects a list of strings, the closest counts.
 
     Args:
         method: "ratio" (edits), "token_sort" (words in any order), "token_set" (words in common),
-            "levenshtein" (edits, as a share of the longer text), "bleu" or "chrf".
-        threshold: From which closeness on the score is True, else False; None: the score is the
-            closeness itself.
-        name: What to call it.
+            "levenshtein" (edits, as a share of the longer string), "bleu" or "chrf".
+        threshold: Score True from this similarity on, else False; None: score the similarity.
+        name: Its name.
 
     Raises:
         LimpetError: The extra `metrics` is not installed.
-        TypeError: The threshold is no number.
-        ValueError: There is no such method, or the threshold is not from 0 to 1.
+        TypeError: The threshold is not a number.
+        ValueError: The method is unknown, or the threshold is not from 0 to 1.
     """
-    one_among(tuple(_MEASURES), method=method)
+    check_choice(tuple(_MEASURES), method=method)
     least = None if threshold is None else arguments.share(threshold=threshold)
     evaluator = _Similarity(name, method, least)
     _measure(method)
@@ -56,41 +53,41 @@ class _Similarity(BuiltIn):
     threshold: float | None
 
     def score(self, scored: Scored) -> Score:
-        wanted = expected_texts(scored)
-        output = text_of(scored.output)
+        expected = self._expected_strings(scored)
+        output = as_string(scored.output)
         if output is None:
-            value, reason = 0.0, f"{no_text(scored.output)}, not a text"
+            value, why = 0.0, why_no_string(scored.output)
         else:
-            value, reason = max(self._closeness(output, one) for one in wanted), None
+            value, why = max(self._similarity(output, string) for string in expected), None
         if self.threshold is None:
-            return Score(value, explanation=reason)
-        reason = reason or f"similarity {value:.3f}, threshold {self.threshold:g}"
-        return Score(value >= self.threshold, explanation=reason, metadata={"similarity": value})
+            return Score(value, explanation=why)
+        why = why or f"similarity {value:.3f}, threshold {self.threshold:g}"
+        return Score(value >= self.threshold, explanation=why, metadata={"similarity": value})
 
-    def _closeness(self, output: str, expected: str) -> float:
+    def _similarity(self, output: str, expected: str) -> float:
         if output == expected:
-            return 1.0  # some measures say otherwise of empty and of very short texts
+            return 1.0  # some measures differ for empty and very short strings
         return min(max(_measure(self.method)(output, expected), 0.0), 1.0)
 
 
-def _rapid(place: str, function: str, scale: float) -> Measure:
-    measure = getattr(_library(f"rapidfuzz.{place}"), function)
+def _rapidfuzz(module: str, function: str, scale: float) -> Measure:
+    measure = getattr(_imported(f"rapidfuzz.{module}"), function)
     return lambda output, expected: float(measure(output, expected)) / scale
 
 
-def _sacre(metric: str, **options: Any) -> Measure:
-    measure = getattr(_library("sacrebleu.metrics"), metric)(**options)
+def _sacrebleu(metric: str, **options: Any) -> Measure:
+    measure = getattr(_imported("sacrebleu.metrics"), metric)(**options)
     return lambda output, expected: float(measure.sentence_score(output, [expected]).score) / 100
 
 
 _MEASURES: dict[str, Callable[[], Measure]] = {
-    "ratio": lambda: _rapid("fuzz", "ratio", 100),
-    "token_sort": lambda: _rapid("fuzz", "token_sort_ratio", 100),
-    "token_set": lambda: _rapid("fuzz", "token_set_ratio", 100),
-    "levenshtein": lambda: _rapid("distance.Levenshtein", "normalized_similarity", 1),
-    # Without it, a text of less than four words is 0 whatever it says.
-    "bleu": lambda: _sacre("BLEU", effective_order=True),
-    "chrf": lambda: _sacre("CHRF"),
+    "ratio": lambda: _rapidfuzz("fuzz", "ratio", 100),
+    "token_sort": lambda: _rapidfuzz("fuzz", "token_sort_ratio", 100),
+    "token_set": lambda: _rapidfuzz("fuzz", "token_set_ratio", 100),
+    "levenshtein": lambda: _rapidfuzz("distance.Levenshtein", "normalized_similarity", 1),
+    # Without it, any string of fewer than four words is 0.
+    "bleu": lambda: _sacrebleu("BLEU", effective_order=True),
+    "chrf": lambda: _sacrebleu("CHRF"),
 }
 
 
@@ -99,7 +96,7 @@ def _measure(method: str) -> Measure:
     return _MEASURES[method]()
 
 
-def _library(module: str) -> Any:
+def _imported(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Did the workflow call the tools that were expected?"""
+"""Did the workflow call the expected tools?"""
 
 import json
 from collections import Counter
@@ -8,10 +8,16 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
 from limpet.errors import PermanentError
-from limpet.evaluators.builtin import BuiltIn, one_among, several_texts
-from limpet.evaluators.expectation import brief, item_of, text_of
+from limpet.evaluators.builtin import (
+    BuiltIn,
+    as_string,
+    brief,
+    check_choice,
+    item_name,
+    plain,
+    set_of_strings,
+)
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.json_values import NotPlainError, to_plain
 from limpet.trace import events_in
 from limpet.types import Score
 
@@ -26,27 +32,26 @@ def trajectory(
     expected_column: str = "expected_intermediate_steps",
     name: str = "trajectory",
 ) -> Evaluator:
-    """Score the events of the trace against those that the item expects, by their names.
+    """Compare the events of the trace with those that the item expects, by their names.
 
     Args:
-        mode: "exact": True if they are the same, one by one. "in_order" and "any_order": the share
-            of the expected events that are there, in their order or in any; others do not count.
-        key: Where an event's name stands.
-        kinds: Which kinds count, of events that have one: "tool", "model", "agent", "other"; None:
-            all. What only says that something began never counts.
-        expected_column: The dataset's column of expected events. Without it the item's expected
-            value is taken, if that is a list.
-        name: What to call it.
+        mode: "exact": True if they are the same, in the same order. "in_order" and "any_order": the
+            share of the expected events that are there, in order or in any; others do not count.
+        key: The key of an event's name.
+        kinds: The kinds that count: "tool", "model", "agent", "other"; None: all. Events without a
+            kind always count; those that only mark a beginning never do.
+        expected_column: The dataset's column of expected events. Without it, the item's expected
+            value is used if it is a list.
+        name: Its name.
 
     Raises:
-        TypeError: `kinds` is no list of texts.
-        ValueError: There is no such mode, or `kinds` is empty.
+        TypeError: `kinds` is not a list of strings.
+        ValueError: The mode is unknown, or `kinds` is empty.
     """
-    one_among(("exact", "in_order", "any_order"), mode=mode)
-    # Which kinds count is a set: in another order it is the same.
-    counted = None if kinds is None else tuple(sorted(set(several_texts(kinds=kinds))))
+    check_choice(("exact", "in_order", "any_order"), mode=mode)
+    counted = None if kinds is None else set_of_strings(kinds=kinds)
     if counted == ():
-        raise ValueError("kinds=(): no event would count; give None for all of them")
+        raise ValueError("kinds=(): no event would count; use None for all kinds")
     return _Trajectory(name, mode, key, counted, expected_column)
 
 
@@ -62,37 +67,37 @@ class _Trajectory(BuiltIn):
         return frozenset({"trace", "expected", f"row.{self.expected_column}"})
 
     def score(self, scored: Scored) -> Score:
-        expected = self._expected(scored)
-        taken = self._names(scored.trace or (), "the trace")
+        expected = self._expected_names(scored)
+        got = self._names(scored.trace or (), "the trace")
         if self.mode == "exact":
-            reason = _first_difference(taken, expected)
-            return Score(value=reason is None, explanation=reason)
-        missing = (_not_in_order if self.mode == "in_order" else _not_there)(taken, expected)
-        reason = f"{brief(missing[0])} is missing" if missing else None
-        return Score((len(expected) - len(missing)) / len(expected), explanation=reason)
+            why = _first_difference(got, expected)
+            return Score(value=why is None, explanation=why)
+        missing = (_missing_in_order if self.mode == "in_order" else _missing)(got, expected)
+        why = f"{brief(missing[0])} is missing" if missing else None
+        return Score((len(expected) - len(missing)) / len(expected), explanation=why)
 
-    def _expected(self, scored: Scored) -> list[str]:
+    def _expected_names(self, scored: Scored) -> list[str]:
         trace = _expected_trace(scored, self.expected_column)
-        names = self._names(trace, f"{item_of(scored)}, expected")
+        names = self._names(trace, f"{item_name(scored)}, expected")
         if trace and not names:
-            raise PermanentError(f"{item_of(scored)}: no expected event is of kinds={self.kinds}")
+            raise PermanentError(f"{item_name(scored)}: no expected event is of kinds={self.kinds}")
         if not names and self.mode != "exact":
             raise PermanentError(
-                f"{item_of(scored)} has no expected value to take a share of: its list of events "
+                f"{item_name(scored)} has no expected value to score against: its list of events "
                 "is empty",
-                hint='with mode="exact", an empty list expects that nothing is called',
+                hint='with mode="exact", an empty list means that nothing must be called',
             )
         return names
 
     def _names(self, trace: Sequence[Any], where: str) -> list[str]:
         names = []
         for number, entry in enumerate(trace, 1):
-            for event in events_in(_plain(entry), self.key):
+            for event in events_in(entry if isinstance(entry, Mapping) else plain(entry), self.key):
                 kind = event.get("kind")
                 is_counted = self.kinds is None or kind is None or kind in self.kinds
                 if not is_counted or event.get("phase") == "start":
                     continue
-                name = text_of(event.get(self.key))
+                name = as_string(event.get(self.key))
                 if name is None:
                     raise PermanentError(
                         f"{where}: event {number}, {brief(entry)}, has no {self.key!r}"
@@ -101,56 +106,48 @@ class _Trajectory(BuiltIn):
         return names
 
 
-def _plain(entry: Any) -> Any:
-    if isinstance(entry, (str, Mapping)):
-        return entry
-    try:
-        return to_plain(entry)
-    except NotPlainError:
-        return None
-
-
 def _expected_trace(scored: Scored, column: str) -> list[Any]:
-    """Return the events that the item expects: those in the column, or else its expected list."""
+    """Return the expected events: those in the column, or else the item's expected list."""
     trace = None if scored.item is None else scored.item.row.get(column)
     if isinstance(trace, str):
-        trace = _read(trace, scored, column)
+        trace = _parsed(trace, scored, column)
     if trace is None:
         trace = scored.expected
     if not isinstance(trace, (list, tuple)):
         raise PermanentError(
-            f"{item_of(scored)} has no expected value that lists events: it has no column "
+            f"{item_name(scored)} has no expected value that lists events: it has no column "
             f"{column!r}, and its expected value is {brief(scored.expected)}",
-            hint="give the names in a column, and name that with expected_column=…",
+            hint="put the names in a column, and name it with expected_column=…",
         )
     return list(trace)
 
 
-def _read(text: str, scored: Scored, column: str) -> Any:
-    """Read events out of a table's cell, which can only be text."""
+def _parsed(text: str, scored: Scored, column: str) -> Any:
+    """Return the events in a cell of a table, which can only hold a string."""
     if not text.strip():
         return None
     try:
         return json.loads(text)
     except ValueError as error:
         raise PermanentError(
-            f"{item_of(scored)}: its column {column!r} is no JSON list, but {brief(text)}: {error}"
+            f"{item_name(scored)}: its column {column!r} must be a JSON list, not {brief(text)}: "
+            f"{error}"
         ) from None
 
 
-def _first_difference(taken: Sequence[str], expected: Sequence[str]) -> str | None:
-    for number, (got, wanted) in enumerate(zip_longest(taken, expected), 1):
+def _first_difference(got: Sequence[str], expected: Sequence[str]) -> str | None:
+    for number, (name, wanted) in enumerate(zip_longest(got, expected), 1):
         if wanted is None:
-            return f"event {number}: got {brief(got)}, which is not expected"
-        if got is None:
+            return f"event {number}: got {brief(name)}, which is not expected"
+        if name is None:
             return f"event {number}: {brief(wanted)} is missing"
-        if got != wanted:
-            return f"event {number}: got {brief(got)}, expected {brief(wanted)}"
+        if name != wanted:
+            return f"event {number}: got {brief(name)}, expected {brief(wanted)}"
     return None
 
 
-def _not_there(taken: Sequence[str], expected: Sequence[str]) -> list[str]:
-    left, missing = Counter(taken), []
+def _missing(got: Sequence[str], expected: Sequence[str]) -> list[str]:
+    left, missing = Counter(got), []
     for name in expected:
         if left[name]:
             left[name] -= 1
@@ -159,20 +156,20 @@ def _not_there(taken: Sequence[str], expected: Sequence[str]) -> list[str]:
     return missing
 
 
-def _not_in_order(taken: Sequence[str], expected: Sequence[str]) -> list[str]:
-    """Return what is not in the longest common subsequence: one event too early costs one."""
-    longest = [[0] * (len(taken) + 1) for _ in range(len(expected) + 1)]
+def _missing_in_order(got: Sequence[str], expected: Sequence[str]) -> list[str]:
+    """Return the names outside the longest common subsequence: an event too early costs one."""
+    longest = [[0] * (len(got) + 1) for _ in range(len(expected) + 1)]
     for i in reversed(range(len(expected))):
-        for j in reversed(range(len(taken))):
+        for j in reversed(range(len(got))):
             longest[i][j] = (
                 longest[i + 1][j + 1] + 1
-                if expected[i] == taken[j]
+                if expected[i] == got[j]
                 else max(longest[i + 1][j], longest[i][j + 1])
             )
     missing, j = [], 0
     for i, name in enumerate(expected):
         if longest[i][j] == longest[i + 1][j]:
-            missing.append(name)  # the best way does without it
+            missing.append(name)  # the longest subsequence does without it
         else:
-            j = taken.index(name, j) + 1
+            j = got.index(name, j) + 1
     return missing

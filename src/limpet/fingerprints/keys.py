@@ -81,7 +81,7 @@ def with_types(value: Any, level: int = 0) -> Any:
     if value is None or kind is str or kind in (int, bool) or (kind is float and isfinite(value)):
         return value
     if level > MOST_LEVELS:
-        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or holds itself")
+        raise NotPlainError(f"it is nested deeper than {MOST_LEVELS} levels, or contains itself")
     if kind is list:
         return [with_types(element, level + 1) for element in value]
     if kind is dict and all(type(key) is str for key in value):

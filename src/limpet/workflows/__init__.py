@@ -16,7 +16,7 @@ _LAZY = {"http": "http_workflow", "nat": "nat_workflow"}
 
 
 def __getattr__(name: str) -> object:
-    # What lies behind these imports an HTTP client, and a run of plain functions needs none.
+    # These import an HTTP client, which a run of plain functions does not need.
     if name not in _LAZY:
         raise AttributeError(f"module 'limpet.workflows' has no attribute {name!r}")
     value = getattr(import_module(f"limpet.workflows.{_LAZY[name]}"), name)

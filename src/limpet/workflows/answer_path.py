@@ -9,13 +9,10 @@ ALL = "$"
 
 
 class AnswerPath:
-    """A JSONPath that leads to exactly one value.
-
-    Args:
-        path: The path; "$" is the whole response.
+    """A JSONPath that leads to exactly one value; "$" is the whole response.
 
     Raises:
-        LimpetError: It is no JSONPath.
+        LimpetError: The path is not a JSONPath.
     """
 
     def __init__(self, path: str) -> None:
@@ -23,39 +20,39 @@ class AnswerPath:
         self._compiled: Any = None
         if path == ALL:
             return
-        import jsonpath  # noqa: PLC0415 - it takes its time to import, and many need none
+        import jsonpath  # noqa: PLC0415 - slow to import, and rarely needed
 
         try:
             self._compiled = jsonpath.compile(path)
         except (jsonpath.JSONPathError, TypeError, AttributeError) as error:
             raise LimpetError(
-                f"answer={path!r}: is no JSONPath: {error}", hint="such as $.choices[0].text"
+                f"answer={path!r}: is not a JSONPath: {error}",
+                hint="for example $.choices[0].text",
             ) from error
 
     def find(self, body: Any, where: str, show: Show) -> Any:
         """Return the answer.
 
         Raises:
-            PermanentError: There is none, or more than one, or it is null.
+            PermanentError: The path finds nothing, more than one value, or null.
         """
-        found = [body] if self._compiled is None else self._matches(body, where, show)
-        if len(found) != 1:
-            many = "nothing" if not found else f"{len(found)} values"
-            error = None if found else said_error(body)
-            says = show(body) if error is None else f"it says {show(error)}"
+        values = [body] if self._compiled is None else self._values(body, where, show)
+        if len(values) != 1:
+            many = f"{len(values)} values" if values else "nothing"
+            error = None if values else said_error(body)
+            shown = show(body) if error is None else f"it says {show(error)}"
             raise PermanentError(
-                f"{where}: {self.path!r} finds {many} in the response: {says}",
+                f"{where}: {self.path!r} finds {many} in the response: {shown}",
                 hint="answer= must lead to exactly one value",
             )
-        if found[0] is None:
+        if values[0] is None:
             raise PermanentError(f"{where}: the answer at {self.path!r} is null: {show(body)}")
-        return found[0]
+        return values[0]
 
-    def _matches(self, body: Any, where: str, show: Show) -> list[Any]:
+    def _values(self, body: Any, where: str, show: Show) -> list[Any]:
         try:
-            found: list[Any] = self._compiled.findall(body)
+            return list(self._compiled.findall(body))
         except Exception as error:
             raise PermanentError(
-                f"{where}: {self.path!r} cannot be looked for: {show(str(error))}"
+                f"{where}: {self.path!r} cannot be applied: {show(str(error))}"
             ) from error
-        return found

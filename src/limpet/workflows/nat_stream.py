@@ -1,9 +1,9 @@
-"""What does the toolkit's stream say: which answer, which steps, which failure?
+"""What is in the toolkit's stream: which answer, which trace, which failure?
 
-Lines, each with its prefix: `data:` holds the answer or a part of it, `intermediate_data:` a step.
-A failure is a last line without a prefix, or `event: error` with what it says behind it, as event
-streams have it. The end of the stream ends it, and steps may come after
-the answer, so nothing is known before the end. The bytes come in pieces that end anywhere.
+It consists of lines with a prefix: `data:` holds the answer or a part of it, `intermediate_data:`
+an intermediate step. A failure is a last line without a prefix, or an `event: error` followed by
+its data, as usual in event streams. Steps may follow the answer, so nothing is known before the
+stream ends. The bytes arrive in pieces that may end anywhere.
 """
 
 from collections.abc import Mapping
@@ -16,22 +16,22 @@ from limpet.transport.reply import MOST_SAID
 from limpet.workflows.nat_trace import event_of
 
 _DATA, _STEP, _DONE = b"data:", b"intermediate_data:", b"[DONE]"
-_TRACE = '{"observability_trace_id":'
+_TRACE_ID = '{"observability_trace_id":'
 _EVENT, _ERROR = b"event:", b"error"
 _OTHER_FIELDS = (b":", _EVENT, b"id:", b"retry:")
 _MARK = b"\xef\xbb\xbf"
 
 
 class AgentStream:
-    """Reads a stream as it comes.
+    """Reads a stream as it arrives.
 
     Args:
-        where: Who sends it, for messages.
-        show: How what it says is shown.
+        where: The call's name in messages.
+        show: Formats text from the server.
 
     Attributes:
-        trace: What the steps tell, in the order in which they came.
-        ended: The server said that this is all.
+        trace: The events of the intermediate steps, in order of arrival.
+        ended: The server marked the end.
     """
 
     def __init__(self, where: str, show: Show) -> None:
@@ -44,16 +44,16 @@ class AgentStream:
         self._failure: LimpetError | None = None
         self._open_line: list[bytes] = []
         self._begun = False
-        self._error: list[bytes] | None = None  # what an error event has said so far
+        self._error: list[bytes] | None = None  # the data of an error event so far
 
     def feed(self, chunk: bytes) -> None:
-        """Take the next bytes.
+        """Read the next bytes.
 
         Raises:
             TransientError: A line is broken.
-            PermanentError: A line says something else than an answer.
+            PermanentError: A line holds something other than an answer.
         """
-        # The open line is kept in pieces: joining it for each piece would take quadratic time.
+        # The open line stays in pieces: joining it for each piece would take quadratic time.
         first, *more = chunk.split(b"\n")
         self._open_line.append(first)
         for line in more:
@@ -72,20 +72,20 @@ class AgentStream:
             self._end_event()
 
     def _end_event(self) -> None:
-        said, self._error = self._error, None
-        if said is None:
+        lines, self._error = self._error, None
+        if lines is None:
             return
-        text = b"\n".join(said)
+        text = b"\n".join(lines)
         try:
             error = parse_json(text)
-        except ValueError:  # text for people
+        except ValueError:  # plain text
             error = self._shown(text)
         if not is_agent_error(error):
-            error = {"message": said_error(error) or error or "an error event that says nothing"}
+            error = {"message": said_error(error) or error or "an empty error event"}
         self._fail(error)
 
-    def _fail(self, said: Mapping[str, Any]) -> None:
-        self._failure = self._failure or agent_failure(self._where, said, self._show)
+    def _fail(self, error: Mapping[str, Any]) -> None:
+        self._failure = self._failure or agent_failure(self._where, error, self._show)
 
     def _read(self, line: bytes) -> None:
         if line.startswith(_DATA):
@@ -104,8 +104,7 @@ class AgentStream:
             self._fail(self._parsed(line, "a line without a prefix"))
         elif not line.startswith(_OTHER_FIELDS):
             raise TransientError(
-                f"{self._where}: the stream holds a line that is none of the protocol's: "
-                f"{self._shown(line)}"
+                f"{self._where}: unexpected line in the stream: {self._shown(line)}"
             )
 
     def _note_workflow(self, sent: Any) -> None:
@@ -120,13 +119,13 @@ class AgentStream:
         if data == _DONE:
             self.ended = True
             return
-        said = self._parsed(data, "a part of the answer")
-        if is_agent_error(said):
-            self._fail(said)
-        elif isinstance(said, dict) and "value" in said:
-            if not _is_trace(said["value"]):
-                self._values.append(said["value"])
-        elif (error := said_error(said)) is not None:
+        part = self._parsed(data, "a part of the answer")
+        if is_agent_error(part):
+            self._fail(part)
+        elif isinstance(part, dict) and "value" in part:
+            if not _is_trace_id(part["value"]):
+                self._values.append(part["value"])
+        elif (error := said_error(part)) is not None:
             self._fail({"message": error})
         else:
             raise PermanentError(
@@ -143,13 +142,13 @@ class AgentStream:
         return self._show(raw[:MOST_SAID].decode(errors="replace"))
 
     def answer(self, *, framed: bool) -> Any:
-        """Return the answer, now that the stream is at its end.
+        """Return the answer, once the stream has ended.
 
         Args:
-            framed: The end was marked, so that it is not a cut.
+            framed: HTTP marked the end, so the stream is not truncated.
 
         Raises:
-            LimpetError: There is none, or it is not whole; the type tells what to do.
+            LimpetError: There is no answer, or it is incomplete; the type says what to do.
         """
         self._end_line()
         self._end_event()
@@ -157,19 +156,17 @@ class AgentStream:
             raise self._failure
         values = self._values
         if not values:
-            empty = not self.trace
-            raise TransientError(
-                f"{self._where}: the stream {'is empty' if empty else 'ended without an answer'}"
-            )
+            what = "ended without an answer" if self.trace else "is empty"
+            raise TransientError(f"{self._where}: the stream {what}")
         if self._under_way:
             raise TransientError(
                 f"{self._where}: the stream ended before its workflow did (a WORKFLOW_START has no "
-                "WORKFLOW_END): it was cut"
+                "WORKFLOW_END): it was truncated"
             )
         if not framed and not self.ended:
             raise TransientError(
-                f"{self._where}: the stream ended without a mark (it is not chunked, has no length "
-                "and no WORKFLOW_END): it may have been cut"
+                f"{self._where}: the stream ended without a mark (it is not chunked, and has no "
+                "length and no WORKFLOW_END): it may be truncated"
             )
         if any(value is None for value in values):
             raise PermanentError(f"{self._where}: the answer is null")
@@ -179,16 +176,16 @@ class AgentStream:
             return "".join(values)
         kinds = ", ".join(sorted({type(value).__name__ for value in values}))
         raise PermanentError(
-            f"{self._where}: the answer came in {len(values)} parts that are not all text: {kinds}"
+            f"{self._where}: the answer has {len(values)} parts that are not all strings: {kinds}"
         )
 
 
-def _is_trace(value: Any) -> bool:
-    """Tell whether a part announces a trace: a server under a tracer sends it as if an answer."""
-    if not isinstance(value, str) or not value.startswith(_TRACE):
+def _is_trace_id(value: Any) -> bool:
+    """Return whether a part is only the id of a trace, which a traced server sends as well."""
+    if not isinstance(value, str) or not value.startswith(_TRACE_ID):
         return False
     try:
-        said = parse_json(value.encode())
+        content = parse_json(value.encode())
     except ValueError:
         return False
-    return isinstance(said, dict) and list(said) == ["observability_trace_id"]
+    return isinstance(content, dict) and list(content) == ["observability_trace_id"]

@@ -1,7 +1,7 @@
-"""How do the toolkit's intermediate steps become a trace of ours, and a trace its steps again?
+"""How do the toolkit's intermediate steps become our trace, and our trace its steps again?
 
-A step says nearly all that an event says, at other places. What an event has a key for is moved
-there, and the rest of the step stays under `nat`: nothing is held twice, and nothing is lost.
+A step holds about the same as an event, in other places. Values that an event has a key for are
+moved there, the rest of the step stays under `nat`: nothing is stored twice, nothing is lost.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _KEYS = {"parent_id", "function_ancestry", "payload"}
 _NUMBER = (int, float)
 _AT = ("payload", "event_timestamp")
 _Places = Mapping[str, tuple[tuple[str, ...], Any]]
-# The key of an event, where its value stands in a step, and what it must be to be moved.
+# For each key of an event: its path in a step, and the type it must have to be moved.
 _PLACES: _Places = {
     "name": (("payload", "name"), str),
     "input": (("payload", "data", "input"), object),
@@ -25,7 +25,7 @@ _PLACES: _Places = {
 }
 _TIMES: Mapping[str, _Places] = {
     "START": {"started": (_AT, _NUMBER)},
-    # Only the end of a call has counts of its own.
+    # Only the end of a call has its own token counts.
     "END": {
         "started": (("payload", "span_event_timestamp"), _NUMBER),
         "ended": (_AT, _NUMBER),
@@ -36,14 +36,14 @@ _TYPES = {"model": "LLM_END", "tool": "TOOL_END", "agent": "FUNCTION_END"}
 
 
 def trace_of(steps: Any) -> list[Any]:
-    """Return the trace that steps make, whatever stands among them; none if they are no list."""
+    """Return the trace of a list of steps. Entries that are not steps stay unchanged."""
     return [_event(step) for step in steps] if isinstance(steps, (list, tuple)) else []
 
 
 def event_of(sent: Any) -> Any:
-    """Return the event that a server's line tells.
+    """Return the event in a line from a server.
 
-    What does not look like a step is kept all the same, as the step's data.
+    What does not look like a step is kept as the step's data.
     """
     sent = sent if isinstance(sent, Mapping) else {"payload": sent}
     payload = _payload(sent.get("payload"))
@@ -52,7 +52,7 @@ def event_of(sent: Any) -> Any:
     payload.setdefault("UUID", sent.get("id"))
     ancestry = {
         "function_id": payload["UUID"],
-        # The toolkit's own files have a name here, and its readers ask for one.
+        # Readers of the toolkit's files require a name.
         "function_name": payload["name"] or sent.get("name") or "unknown",
         "parent_id": sent.get("parent_id"),
         "parent_name": None,
@@ -64,10 +64,10 @@ def event_of(sent: Any) -> Any:
 def _payload(payload: Any) -> dict[str, Any]:
     if isinstance(payload, str):
         try:
-            read = parse_json(payload.encode(errors="surrogatepass"))
-        except ValueError:  # some servers send text for people there
-            read = None
-        payload = read if isinstance(read, dict) else payload
+            parsed = parse_json(payload.encode(errors="surrogatepass"))
+        except ValueError:  # some servers send plain text
+            parsed = None
+        payload = parsed if isinstance(parsed, dict) else payload
     return dict(payload) if isinstance(payload, Mapping) else {"data": {"payload": payload}}
 
 
@@ -94,7 +94,7 @@ def _event(step: Any) -> Any:
 
 
 def nat_steps(trace: Sequence[Any]) -> list[Any]:
-    """Return a trace of any shape as steps: the toolkit refuses a file for one that is none."""
+    """Return any trace as steps: the toolkit rejects a file with anything else."""
     return [_step(entry, number) for number, entry in enumerate(trace)]
 
 
@@ -102,7 +102,7 @@ def _step(entry: Any, number: int) -> Any:
     if _is_step(entry):
         return entry
     if not isinstance(entry, Mapping) or not _is_step(entry.get("nat")):
-        return _made_step(entry, number)
+        return _new_step(entry, number)
     step = _copied(entry["nat"])
     if "type" in entry:
         step["payload"]["event_type"] = entry["type"]
@@ -113,7 +113,7 @@ def _step(entry: Any, number: int) -> Any:
 
 
 def _copied(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy whose parts that values are moved out of, or into, are copies too."""
+    """Return a copy, with copies of the parts that values are moved out of or into."""
     payload = {**step["payload"]}
     for name in ("data", "usage_info"):
         if isinstance(payload.get(name), Mapping):
@@ -126,17 +126,17 @@ def _places(event: Mapping[str, Any]) -> _Places:
 
 
 def _within(step: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
-    """Return the part of a step in which a path ends; an empty one if there is none."""
+    """Return the part of a step that holds the last key of a path; empty if it is missing."""
     for name in path[:-1]:
         part = step.get(name)
         step = part if isinstance(part, dict) else {}
     return step
 
 
-def _made_step(entry: Any, number: int) -> dict[str, Any]:
+def _new_step(entry: Any, number: int) -> dict[str, Any]:
     event = entry if isinstance(entry, Mapping) else {}
-    named, type_ = event.get("name"), _TYPES.get(str(event.get("kind")))
-    name = named if isinstance(named, str) else "step"
+    name, type_ = event.get("name"), _TYPES.get(str(event.get("kind")))
+    name = name if isinstance(name, str) else "step"
     id_ = f"step-{number}"
     data = {"input": None, "output": entry, "chunk": None, "payload": None}
     if type_ is not None:

@@ -1,4 +1,4 @@
-"""What does every workflow have, whatever it is made of?"""
+"""What is a workflow?"""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
@@ -11,18 +11,18 @@ from limpet.types import Item, Output
 class Workflow(Protocol):
     """What is evaluated.
 
-    Subclass it, and only `name`, `fingerprint` and `call` are left to write. Or have all of it in
-    a class of your own. A function needs none of this.
+    A subclass only needs `name`, `fingerprint` and `call`. A class of your own that has all these
+    members works as well. A function needs none of this.
 
     Attributes:
-        name: What people call it.
+        name: Its name.
         fingerprint: What its answers depend on besides the item, part by part: code, model, prompt.
-        endpoint: Whom its calls are paced with: workflows and evaluators that name the same
-            endpoint share a pacer. None: it calls nobody, or paces each call itself with
+        endpoint: The endpoint its calls are paced with: workflows and evaluators that name the same
+            endpoint share a pacer. None: it calls no endpoint, or paces each call itself with
             `limpet.pacing.endpoint`.
         secrets: Values that must not be written anywhere.
-        answered_before: Set by the run before it opens: whether an earlier session has answers,
-            so that a refusal is the matter of an item and not of the set-up.
+        answered_before: Set by the run before it opens: whether an earlier session has answers. A
+            refusal then concerns an item, not the setup.
     """
 
     name: str
@@ -32,27 +32,27 @@ class Workflow(Protocol):
     answered_before: bool = False
 
     def seen(self, item: Item) -> Any:
-        """Return what it sees of an item, as plain data: what the answer's key is made of."""
+        """Return what it sees of an item, as plain data, for the key of its answer."""
         return [item.id, item.input, item.expected, dict(item.row)]
 
     async def open(self) -> None:
-        """Get ready: called once in a session, before the first call."""
+        """Prepare. Called once per session, before the first call."""
         return None  # noqa: RET501 - with an empty body, it would have to be overridden
 
     @abstractmethod
     async def call(self, item: Item) -> Output:
-        """Answer an item. It is a copy, and may be changed."""
+        """Answer an item, which is a copy and may be changed."""
         ...
 
     async def close(self) -> None:
-        """Let go of everything: called in the task that opened it, whatever happened."""
+        """Release everything. Always called, in the task that opened it."""
         return None  # noqa: RET501 - with an empty body, it would have to be overridden
 
 
 MEMBERS = {
-    "name": "what people call it",
+    "name": "its name",
     "fingerprint": "a dict of strings: what its answers depend on",
-    "endpoint": "whom its calls are paced with; None: nobody",
+    "endpoint": "the endpoint its calls are paced with; None: none",
     "secrets": "values that must not be written; () if there are none",
     "answered_before": "set by the run: whether an earlier session has answers",
     "seen": "returns what it sees of an item",
@@ -60,4 +60,4 @@ MEMBERS = {
     "call": "async, answers an item",
     "close": "async, called after the last call",
 }
-"""What a workflow has, and what for."""
+"""The members of a workflow, each with its purpose."""

@@ -1,10 +1,11 @@
-"""A workflow made of a Python function or class."""
+"""How does a Python function or class become a workflow?"""
 
 import asyncio
 import functools
 import importlib
 import inspect
 import logging
+import operator
 from typing import Any, cast
 
 from limpet.arguments import members_missing, members_text
@@ -15,28 +16,22 @@ from limpet.fingerprints.steps import OwnCode
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line, text_of
 from limpet.types import Item, Output
-from limpet.workflows.arguments import (
-    names_given,
-    names_wanted,
-    value_for,
-    wants_input_alone,
-)
+from limpet.workflows.parameters import names_given, names_wanted, value_for, wants_input_alone
 from limpet.workflows.protocol import MEMBERS, Workflow
 
 logger = logging.getLogger("limpet.workflows")
 
 
 def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
-    """Make a workflow of whatever the user gave.
+    """Return a workflow for what the user gave.
 
     Args:
-        thing: A workflow, a function, a class or an object that can be called, or the
-            "module:name" of one of these.
-        version: Declares what it is, in place of its code.
+        thing: A workflow, a function, a class or a callable object, or the "module:name" of one.
+        version: Declares what its answers depend on, instead of its code.
 
     Raises:
-        LimpetError: There is nothing of that name, or it cannot be called.
-        SetupError: Its module raised as it was imported.
+        LimpetError: The name does not exist, or what it names cannot be called.
+        SetupError: Importing its module raised an exception.
     """
     if isinstance(thing, str):
         thing = _imported(thing)
@@ -58,7 +53,7 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
 
 
 def is_workflow(thing: Any) -> bool:
-    """Tell whether an object has all that the run asks of a workflow."""
+    """Return whether an object has all members of a workflow."""
     return not isinstance(thing, type) and not members_missing(thing, MEMBERS)
 
 
@@ -69,7 +64,7 @@ def _imported(reference: str) -> Any:
     hint = "check the spelling, and that the module can be imported from here"
     try:
         with importing():
-            found: Any = importlib.import_module(module)
+            thing: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
     except (Exception, SystemExit) as error:
@@ -80,17 +75,17 @@ def _imported(reference: str) -> Any:
         ) from error
     try:
         for part in name.split("."):
-            found = getattr(found, part)
+            thing = getattr(thing, part)
     except AttributeError as error:
         raise LimpetError(f"workflow={reference!r}: {error}", hint=hint) from error
-    return found
+    return thing
 
 
 class FunctionWorkflow(OwnCode, Workflow):
-    """A function, or an object that can be called. A plain one runs in threads.
+    """A function, or a callable object. Sync ones run in threads.
 
-    An object may have `setup` and `teardown`, plain or async: called before the first call and
-    after the last.
+    An object may have `setup` and `teardown`, sync or async, called before the first call and after
+    the last.
     """
 
     def __init__(self, function: Any, version: str | None = None) -> None:
@@ -104,53 +99,52 @@ class FunctionWorkflow(OwnCode, Workflow):
         self._is_set_up = False
 
     def seen(self, item: Item) -> Any:
-        if self._gets_input_alone(item):
+        arguments = self._arguments(item)
+        if arguments is None:
             return item.input
-        whole = super().seen
-        return {
-            name: whole(item) if name == "item" else value_for(name, item)
-            for name in names_given(self._function, item)
-        }
+        whole = super().seen(item)
+        return {name: whole if value is item else value for name, value in arguments.items()}
 
-    def _gets_input_alone(self, item: Item) -> bool:
-        # Rows may have columns of their own, but the first decides what the function is.
+    def _arguments(self, item: Item) -> dict[str, Any] | None:
+        """Return the arguments for an item, by name; None: its input alone."""
+        # Rows may differ in their columns; the first row decides.
         if self._alone is None:
             self._alone = wants_input_alone(self._names, item)
-        return self._alone
+        if self._alone:
+            return None
+        return {name: value_for(name, item) for name in names_given(self._function, item)}
 
     async def open(self) -> None:
         self._threads = Threads()
-        await _maybe(self._function, "setup")
+        await _call_if_there(self._function, "setup")
         self._is_set_up = True
 
     async def call(self, item: Item) -> Output:
-        if self._gets_input_alone(item):
-            value = await self._run(lambda: self._function(item.input))
+        arguments = self._arguments(item)
+        if arguments is None:
+            call = functools.partial(self._function, item.input)
         else:
-            names = names_given(self._function, item)
-            arguments = {name: value_for(name, item) for name in names}
-            value = await self._run(lambda: self._function(**arguments))
+            call = functools.partial(self._function, **arguments)
+        value = call() if self._is_async else await self._threads.run(operator.call, call)
+        if is_awaitable(value):
+            value = await value
         return value if isinstance(value, Output) else Output(value)
-
-    async def _run(self, function: Any) -> Any:
-        value = function() if self._is_async else await self._threads.run(_call, function)
-        return await value if is_awaitable(value) else value
 
     async def close(self) -> None:
         self._threads.close()
         was_set_up, self._is_set_up = self._is_set_up, False
         if was_set_up:
-            await _maybe(self._function, "teardown")
+            await _call_if_there(self._function, "teardown")
 
 
 class ClassWorkflow(OwnCode, Workflow):
-    """A class: one instance for all items, or a fresh one for each if it says `per_item = True`.
+    """A class: one instance for all items, or one for each with `per_item = True`.
 
-    An instance may have `setup` and `teardown`, plain or async; what is called is its `__call__`.
+    An instance has `__call__`, and may have `setup` and `teardown`, sync or async.
     """
 
     def __init__(self, cls: type, version: str | None = None) -> None:
-        if not any("__call__" in vars(one) for one in cls.__mro__):
+        if not any("__call__" in vars(base) for base in cls.__mro__):
             raise LimpetError(f"workflow={cls!r}: the class needs a method __call__")
         _check_no_arguments(cls)
         self.name = cls.__name__
@@ -158,12 +152,12 @@ class ClassWorkflow(OwnCode, Workflow):
         self._cls = cls
         self._per_item = bool(getattr(cls, "per_item", False))
         self._shared: FunctionWorkflow | None = None
-        self._has_said = False
-        # For the signature alone: reading it needs no instance that was set up.
-        self._template = FunctionWorkflow(functools.partial(cls.__call__, None), version)
+        self._reported = False
+        # Only for its signature: reading that needs no instance.
+        self._signature = FunctionWorkflow(functools.partial(cls.__call__, None), version)
 
     def seen(self, item: Item) -> Any:
-        return self._template.seen(item)
+        return self._signature.seen(item)
 
     async def open(self) -> None:
         if not self._per_item:
@@ -179,21 +173,21 @@ class ClassWorkflow(OwnCode, Workflow):
             await self._close_after_call(own)
 
     async def _opened(self) -> FunctionWorkflow:
-        one = FunctionWorkflow(self._cls(), self._version)
-        await one.open()
-        return one
+        workflow = FunctionWorkflow(self._cls(), self._version)
+        await workflow.open()
+        return workflow
 
-    async def _close_after_call(self, one: FunctionWorkflow) -> None:
+    async def _close_after_call(self, workflow: FunctionWorkflow) -> None:
         try:
-            await one.close()
+            await workflow.close()
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except BaseException as error:  # noqa: BLE001 - the answer is there, and paid for
-            if not self._has_said:
+        except BaseException as error:  # noqa: BLE001 - the answer exists and is paid for
+            if not self._reported:
                 why = by_environment().certain.text(f"{type(error).__name__}: {text_of(error)}")
                 message = "%s.teardown failed; its answers are kept: %s (reported once)"
                 logger.error(message, self.name, why)  # noqa: TRY400 - without secrets
-            self._has_said = True
+            self._reported = True
 
     async def close(self) -> None:
         shared, self._shared = self._shared, None
@@ -202,32 +196,28 @@ class ClassWorkflow(OwnCode, Workflow):
 
 
 def _check_no_arguments(cls: type) -> None:
-    """Refuse a class that cannot be made without arguments, before anything is spent."""
+    """Raise if the class needs arguments, before anything is spent."""
     try:
         signature = inspect.signature(cls)
-    except (ValueError, TypeError):  # some do not tell; then making one will
+    except (ValueError, TypeError):  # without a signature, creating an instance will show it
         return
     try:
         signature.bind()
     except TypeError as error:
         raise SetupError(
             f"workflow={cls.__name__}: the class needs arguments: {error}",
-            hint=f"give an instance, {cls.__name__}(…), or defaults for all of them",
+            hint=f"pass an instance, {cls.__name__}(…), or give all of them defaults",
         ) from error
 
 
-async def _maybe(instance: Any, method: str) -> None:
-    # What answers to any name, as a mock or a proxy does, has no such method of its own.
-    if inspect.getattr_static(instance, method, None) is None:
+async def _call_if_there(instance: Any, name: str) -> None:
+    # A mock or a proxy has any attribute, but not statically.
+    if inspect.getattr_static(instance, name, None) is None:
         return
-    if callable(found := getattr(instance, method)):
-        value = found()
+    if callable(method := getattr(instance, name)):
+        value = method()
         if is_awaitable(value):
             await value
-
-
-def _call(function: Any) -> Any:
-    return function()
 
 
 def _name_of(function: Any) -> str:

@@ -1,18 +1,23 @@
-"""What do all workflows behind HTTP have in common?
+"""What do all workflows behind HTTP share?
 
-They make a request of an item, and an answer of the response: that is the seam. All between the
-two is the client's.
+Each kind turns an item into a request, and a response into an answer. Everything in between is the
+client's.
 """
 
-from collections.abc import Iterable
-from typing import Any
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, TypedDict
 
 from yarl import URL
 
+from limpet.arguments import positive_number
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
-from limpet.pacing.observation import observe
-from limpet.transport.address import Address
+from limpet.fingerprints.keys import digest
+from limpet.pacing import observe
+from limpet.text import did_you_mean
+from limpet.transport.address import Address, checked_headers
 from limpet.transport.client import Client
+from limpet.transport.deadlines import Deadlines
 from limpet.transport.failures import (
     NOT_FOUND,
     UNPROCESSABLE,
@@ -26,26 +31,61 @@ from limpet.types import Item, Output, Usage
 from limpet.workflows.protocol import Workflow
 
 _MANY_REFUSALS = 5
+_MAY_HOLD_KEYS = ("url", "path", "endpoint")
+
+
+class CallOptions(TypedDict, total=False):
+    """How a server is called: options that every remote workflow takes.
+
+    Attributes:
+        headers: Headers to send. The values are secrets: never shown, and in no fingerprint.
+        connect_timeout: Seconds to connect (10).
+        first_byte_timeout: Seconds until the response begins, including connecting.
+        between_bytes_timeout: Seconds between two pieces of the response.
+        timeout: Seconds for the whole call.
+        max_response_mb: A larger response is a failure (64).
+    """
+
+    headers: Mapping[str, str] | None
+    connect_timeout: float | None
+    first_byte_timeout: float | None
+    between_bytes_timeout: float | None
+    timeout: float | None
+    max_response_mb: float
+
+
+def _client(kind: str, address: Address, options: CallOptions) -> Client:
+    known = CallOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{name!r} is not an option of {kind}{did_you_mean(name, known)}")
+    deadlines = Deadlines(
+        options.get("connect_timeout", 10.0),
+        options.get("first_byte_timeout"),
+        options.get("between_bytes_timeout"),
+        options.get("timeout"),
+    )
+    max_response_mb = positive_number(max_response_mb=options.get("max_response_mb", 64))
+    return Client(address, checked_headers(options.get("headers")), deadlines, max_response_mb)
 
 
 class RemoteWorkflow(Workflow):
     """A workflow whose answers come from a server.
 
-    A kind of its own has `seen`, `_request` and `_read`.
-
-    Args:
-        name: What people call it.
-        address: Where the server is.
-        client: What makes the calls.
-        method: How they are made.
+    A subclass has `kind`, `seen`, `_counted`, `_request` and `_read`.
     """
 
-    def __init__(self, name: str, address: Address, client: Client, method: str) -> None:
+    kind: ClassVar[str]
+
+    def __init__(
+        self, name: str, address: Address, options: CallOptions, method: str, version: str | None
+    ) -> None:
         self.name = name
         self.endpoint = address.origin
         self._address = address
-        self._client = client
+        self._client = _client(self.kind, address, options)
         self._method = method
+        self._version = version
         self._where = f"{method} {address.origin}{address.path}"
         self._answered = False
         self._refusals = 0
@@ -58,12 +98,30 @@ class RemoteWorkflow(Workflow):
         """The values of its headers and the credentials in its address."""
         return self._client.secrets
 
-    def _request(self, item: Item) -> tuple[URL, Any]:
-        """Return where an item is sent, and what is sent, as plain data, or NOTHING."""
+    @functools.cached_property
+    def fingerprint(self) -> Mapping[str, str]:  # type: ignore[override]  # it is only read
+        """The digest of each setting that its answers depend on."""
+        return {name: digest(value) for name, value in self._counted.items()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        """What the fingerprint covers, for people; without queries, which may hold keys."""
+        return {
+            name: without_query(value) if name in _MAY_HOLD_KEYS else value
+            for name, value in self._counted.items()
+        }
+
+    @property
+    def _counted(self) -> Mapping[str, Any]:
+        """The settings that its answers depend on."""
+        raise NotImplementedError
+
+    def _request(self, item: Item) -> tuple[URL, bytes | None]:
+        """Return the URL and the body for an item; None: no body."""
         raise NotImplementedError
 
     async def _read(self, reply: Reply) -> Output:
-        """Make an answer of a response."""
+        """Return the answer in a response."""
         raise NotImplementedError
 
     async def open(self) -> None:
@@ -74,51 +132,52 @@ class RemoteWorkflow(Workflow):
         await self._client.close()
 
     async def call(self, item: Item) -> Output:
-        url, content = self._request(item)
-        try:
-            body = None if content is NOTHING else encode_json(content)
-        except ValueError as error:
-            raise PermanentError(f"{self._where}: cannot be sent as JSON: {error}") from None
+        url, body = self._request(item)
         output = await self._client.ask(self._method, url, body, self._read, self._where)
         self._answered = True
         if isinstance(output.usage, Usage) and output.usage.total_tokens:
             observe(usage={"total_tokens": output.usage.total_tokens})
         return output
 
-    # ---- for the kinds --------------------------------------------------------------------------
+    # ---- for the subclasses ---------------------------------------------------------------------
 
     _one_path = True
     """Every item is sent to the same path."""
     _lone_404 = True
-    """A single 404 says that the path is wrong, and not what was asked for there."""
+    """A single 404 means that the path is wrong, not what was asked for there."""
+
+    def _encoded(self, content: Any) -> bytes:
+        try:
+            return encode_json(content)
+        except ValueError as error:
+            raise PermanentError(f"{self._where}: cannot be sent as JSON: {error}") from None
 
     def _shown(self, raw: bytes) -> str:
         return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
 
     async def _refusal(self, reply: Reply) -> LimpetError:
-        """Return the error of a response that is no success."""
+        """Return the error for a response that is not a success."""
         if reply.status != UNPROCESSABLE:
             raw = await reply.beginning()
-            return self._refused(reply, raw, parsed_or_none(raw))
-        # Only its body tells who is to blame, the form, the agent or the item: all of it is read,
-        # and one that breaks off tells nothing.
+            return self._refused(reply, raw, _parsed_or_none(raw))
+        # Only the body says what is wrong, the request's form, the agent or the item: so all of it
+        # is read, and a truncated one says nothing.
         raw = await reply.whole()
-        said = parsed_or_none(raw)
-        if said is None and not reply.framed and "json" in reply.content_type:
-            return TransientError(f"{self._where}: status 422, and what it says was cut")
-        return self._refused(reply, raw, said)
+        body = _parsed_or_none(raw)
+        if body is None and not reply.framed and "json" in reply.content_type:
+            return TransientError(f"{self._where}: status 422, with a truncated body")
+        return self._refused(reply, raw, body)
 
-    def _refused(self, reply: Reply, raw: bytes, said: Any) -> LimpetError:
-        if reply.status == UNPROCESSABLE and isinstance(said, dict) and "detail" in said:
-            return self._wrong_form(said["detail"])
-        shown = self._shown(raw.strip())
-        error = refused(self._where, reply.status, reply.headers, said, shown)
+    def _refused(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+        if reply.status == UNPROCESSABLE and isinstance(body, dict) and "detail" in body:
+            return self._wrong_form(body["detail"])
+        error = refused(self._where, reply.status, reply.headers, body, self._shown(raw.strip()))
         if self._is_path_wrong(reply.status):
             return SetupError(str(error), hint=self._path_hint())
         may_be_the_items = reply.status == NOT_FOUND and not self._one_path
         if not isinstance(error, PermanentError) or may_be_the_items:
             return error
-        return self._of_item_or_all(str(error), self._path_hint())
+        return self._item_or_setup_error(str(error), self._path_hint())
 
     def _is_path_wrong(self, status: int) -> bool:
         if self._answered or not self._one_path:
@@ -127,13 +186,13 @@ class RemoteWorkflow(Workflow):
 
     def _wrong_form(self, detail: Any) -> LimpetError:
         fields = wanted_fields(detail, self._client.show)
-        message = f"{self._where}: the server wants another request (status 422): {fields}"
+        message = f"{self._where}: the server expects a different request (status 422): {fields}"
         if self._answered or self._is_about_values(detail):
-            return self._of_item_or_all(message, self._form_hint())
+            return self._item_or_setup_error(message, self._form_hint())
         return SetupError(message, hint=self._form_hint())
 
-    def _of_item_or_all(self, message: str, hint: str) -> LimpetError:
-        """Return the failure of an item that was refused; of all, if the first few are, alike."""
+    def _item_or_setup_error(self, message: str, hint: str) -> LimpetError:
+        """Return an item's failure; if the first few items are all refused, the run's."""
         if self._answered:
             return PermanentError(message)
         self._refusals += 1
@@ -144,26 +203,24 @@ class RemoteWorkflow(Workflow):
             hint=hint,
         )
 
-    def _is_about_values(self, detail: Any) -> bool:  # noqa: ARG002 - a kind may know
-        """Tell whether a refusal is about the value of a field that we do send."""
+    def _is_about_values(self, detail: Any) -> bool:  # noqa: ARG002 - subclasses use it
+        """Return whether a refusal is about the value of a field that we do send."""
         return False
 
     def _form_hint(self) -> str:
-        return "send what it wants, and run again"
+        return "send what it expects, and run again"
 
     def _path_hint(self) -> str:
         return "check the path of the address and the method, and run again"
 
 
-class _Nothing:
-    """No body at all."""
+def without_query(address: str) -> str:
+    """Return an address or path for display, with … instead of its query."""
+    path, mark, _ = address.partition("?")
+    return path + (mark and "?…")
 
 
-NOTHING = _Nothing()
-
-
-def parsed_or_none(raw: bytes) -> Any:
-    """Return what a text says, if it is JSON."""
+def _parsed_or_none(raw: bytes) -> Any:
     try:
         return parse_json(raw)
     except ValueError:

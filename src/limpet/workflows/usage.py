@@ -1,22 +1,168 @@
 """What did an answer use: how many tokens of which model, and how long did it take?
 
-The numbers are the server's own, and hostile: what is no count is none. The names are the
-toolkit's.
+Every client reports token counts under names of its own, in a mapping or in an object. None of it
+is trusted: what is not a count is left out and reported, and a value that raises when it is read
+costs only that count. The names of the times are those of the NeMo Agent Toolkit.
 """
 
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 from limpet.types import Usage
-from limpet.workflows.token_counts import COUNTS, LARGEST, counts_in
 
 Counts = dict[str, int]
-_FEW = 2
+_LARGEST = 2**53
+# Where clients report each count.
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    "prompt_tokens": ("prompt_tokens", "input_tokens", "prompt_token_count", "inputTokens"),
+    "completion_tokens": (
+        "completion_tokens",
+        "output_tokens",
+        "candidates_token_count",
+        "outputTokens",
+    ),
+    "cached_tokens": (
+        "cached_tokens",
+        "prompt_tokens_details.cached_tokens",
+        "input_tokens_details.cached_tokens",
+        "input_token_details.cache_read",
+        "cache_read_input_tokens",
+        "cacheReadInputTokens",
+        "cached_content_token_count",
+    ),
+    "reasoning_tokens": (
+        "reasoning_tokens",
+        "completion_tokens_details.reasoning_tokens",
+        "output_tokens_details.reasoning_tokens",
+        "output_token_details.reasoning",
+        "thoughts_token_count",
+    ),
+    "total_tokens": ("total_tokens", "total_token_count", "totalTokens"),
+}
+# Counts that these clients do not include in the first, as the others do.
+_ADDED: Mapping[str, tuple[str, ...]] = {
+    "input_tokens": ("cache_read_input_tokens", "cache_creation_input_tokens"),
+    "inputTokens": ("cacheReadInputTokens", "cacheWriteInputTokens"),
+    "candidates_token_count": ("thoughts_token_count",),
+}
+
+
+# ---- of a client, in any shape ------------------------------------------------------------------
+
+
+def usage_of(reported: object) -> tuple[Usage | None, list[str]]:
+    """Return the usage in a `Usage`, a mapping or a client's own object, and what is wrong."""
+    if reported is None or (isinstance(reported, Mapping) and not reported):
+        return None, []
+    counts, wrong = _counts_in(reported)
+    more: dict[str, Any] = {}
+    for name, read in (("cost", _cost), ("models", _models), ("times", _times)):
+        value = _value_at(reported, name, wrong)
+        if value is not None:
+            try:
+                more[name] = read(value)
+            except Exception:  # noqa: BLE001 - a foreign mapping may raise anything
+                wrong.append(f"{name}, of type {type(value).__name__}, is not valid")
+    if not counts and not more and not isinstance(reported, Usage):
+        kind = type(reported).__name__
+        return None, wrong or [f"of type {kind}, it has no token count under a known name"]
+    return Usage(**{"prompt_tokens": 0, "completion_tokens": 0, **counts, **more}), wrong
+
+
+def _counts_in(reported: object) -> tuple[Counts, list[str]]:
+    """Return the token counts under our names, and what of them is not a count."""
+    counts: Counts = {}
+    wrong: list[str] = []
+    for name, places in _PLACES.items():
+        for place in places:
+            count = _count(reported, place, wrong)
+            if count is not None:
+                added = (_count(reported, other, wrong) or 0 for other in _ADDED.get(place, ()))
+                counts[name] = count + sum(added)
+            if counts.get(name):  # some report 0 in one place and the count in another
+                break
+    return counts, wrong
+
+
+def _count(reported: object, place: str, wrong: list[str]) -> int | None:
+    value = _value_at(reported, place, wrong)
+    if value is None or _is_count(value):
+        return None if value is None else int(value)
+    wrong.append(f"{place}, of type {type(value).__name__}, is not a token count")
+    return None
+
+
+def _is_count(value: Any) -> bool:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return 0 <= float(value) < _LARGEST  # False for NaN
+    except (OverflowError, ValueError, TypeError):
+        return False
+
+
+def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
+    try:
+        for part in place.split("."):
+            holder = (
+                holder.get(part) if isinstance(holder, Mapping) else getattr(holder, part, None)
+            )
+            if holder is None:
+                return None
+    except BaseException as error:  # noqa: BLE001 - a foreign property may raise anything
+        wrong.append(f"{place} cannot be read: {type(error).__name__}")
+        return None
+    return holder
+
+
+def _cost(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (Real, Decimal)):
+        raise TypeError
+    cost = float(value)
+    if not 0 <= cost < math.inf:
+        raise ValueError
+    return cost
+
+
+def _models(value: Any) -> dict[str, Counts]:
+    models: dict[str, Counts] = {}
+    for model, counts in value.items():
+        known = {name: count for name, count in {**counts}.items() if count is not None}
+        if not all(map(_is_count, known.values())):
+            raise ValueError
+        models[str(model)] = {str(name): int(count) for name, count in known.items()}
+    return models
+
+
+def _times(value: Any) -> dict[str, float]:
+    times = {str(name): float(seconds) for name, seconds in value.items()}
+    if not all(map(math.isfinite, times.values())):
+        raise ValueError
+    return times
+
+
+# ---- of a server --------------------------------------------------------------------------------
+
+
+def usage_of_body(body: Any) -> Usage | None:
+    """Return the usage in a response's `usage`; None if it has none."""
+    reported = body.get("usage") if isinstance(body, Mapping) else None
+    if not isinstance(reported, Mapping):
+        return None
+    counts = _all_counts(reported)
+    if not any(counts.values()):
+        return None
+    model = body.get("model")
+    models = {model: counts} if isinstance(model, str) else None
+    return Usage(**counts, models=models, times=None)
 
 
 def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
-    """Return what the events of a trace tell; None if they tell nothing."""
+    """Return the usage that the events of a trace report; None if they report none."""
     models: dict[str, Counts] = {}
     moments: list[float] = []
     begun: dict[Any, float] = {}
@@ -43,49 +189,23 @@ def usage_of_trace(trace: Sequence[Any]) -> Usage | None:
         times = {"runtime": last - first, "min_timestamp": first, "max_timestamp": last}
     if latencies:
         times["llm_latency"] = _p95(latencies)
-    return _usage(_sum(models), models, times)
-
-
-def usage_of_body(body: Any) -> Usage | None:
-    """Return what an answer's own `usage` tells; None if it has none."""
-    said = body.get("usage") if isinstance(body, Mapping) else None
-    if not isinstance(said, Mapping):
-        return None
-    counts = _counts(said)
-    if not any(counts.values()):
-        return None
-    model = body.get("model")
-    return _usage(counts, {model: counts} if isinstance(model, str) else {}, {})
-
-
-def _usage(counts: Counts, models: Mapping[str, Counts], times: Mapping[str, float]) -> Usage:
-    return Usage(
-        prompt_tokens=counts["prompt_tokens"],
-        completion_tokens=counts["completion_tokens"],
-        total_tokens=counts["total_tokens"],
-        cached_tokens=counts["cached_tokens"],
-        reasoning_tokens=counts["reasoning_tokens"],
-        models=models or None,
-        times=times or None,
-    )
+    return Usage(**_sum(models.values()), models=models or None, times=times or None)
 
 
 def _add(models: dict[str, Counts], event: Mapping[str, Any]) -> None:
-    said = event.get("usage")
-    if not isinstance(said, Mapping):
-        return
-    name = event.get("name")
-    name = name if isinstance(name, str) else "unknown"
-    models[name] = _sum({"so far": models.get(name, {}), "this": _counts(said)})
+    reported, name = event.get("usage"), event.get("name")
+    if isinstance(reported, Mapping):
+        name = name if isinstance(name, str) else "unknown"
+        models[name] = _sum([models.get(name, {}), _all_counts(reported)])
 
 
-def _sum(models: Mapping[str, Counts]) -> Counts:
-    return {name: sum(one.get(name, 0) for one in models.values()) for name in COUNTS}
+def _sum(parts: Iterable[Counts]) -> Counts:
+    parts = list(parts)
+    return {name: sum(counts.get(name, 0) for counts in parts) for name in _PLACES}
 
 
-def _counts(said: Mapping[str, Any]) -> Counts:
-    found, _ = counts_in(said)
-    counts = {name: found.get(name, 0) for name in COUNTS}
+def _all_counts(reported: Mapping[str, Any]) -> Counts:
+    counts = _sum([_counts_in(reported)[0]])
     counts["total_tokens"] = counts["total_tokens"] or (
         counts["prompt_tokens"] + counts["completion_tokens"]
     )
@@ -93,13 +213,13 @@ def _counts(said: Mapping[str, Any]) -> Counts:
 
 
 def moment(value: Any) -> float | None:
-    """Return a time in seconds; None if it is none."""
+    """Return a time in seconds; None if it is not a time."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return float(value) if abs(value) < LARGEST else None  # and neither NaN nor infinite
+    return float(value) if abs(value) < _LARGEST else None  # None for NaN and infinity
 
 
 def _p95(seconds: list[float]) -> float:
-    if len(seconds) < _FEW:
+    if len(seconds) == 1:
         return seconds[0]
     return statistics.quantiles(seconds, n=100, method="inclusive")[94]

@@ -51,8 +51,8 @@ REFUSED = {
     "a wrong pattern": (
         GOOD + "evaluators:\n  form: {type: regex, pattern: '('}\n",
         (
-            "eval.yml:4: evaluators.form.pattern: '(' is no regular expression: missing ), "
-            "unterminated subpattern at position 0"
+            "eval.yml:4: evaluators.form.pattern: '(' is not a valid regular expression: "
+            "missing ), unterminated subpattern at position 0"
         ),
         None,
     ),
@@ -68,7 +68,7 @@ REFUSED = {
     ),
     "arguments that do not name themselves": (
         GOOD + "evaluators:\n  same: {type: json_match, ignore: [1]}\n",
-        "eval.yml:4: evaluators.same: ignore: 1 is no text",
+        "eval.yml:4: evaluators.same: ignore: must contain only strings, not 1",
         None,
     ),
     "an unknown key of a function": (

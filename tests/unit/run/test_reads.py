@@ -201,9 +201,9 @@ def test_a_class_of_ones_own_is_given_what_it_declares(tmp_path):
     ("reads", "error", "message"),
     [
         (["output"], TypeError, "judge takes 'expected', and reads=.'output'. leaves it out"),
-        (["output", "expect"], ValueError, "reads names 'expect'; there are input, expected"),
-        (["output", "row."], ValueError, "reads names 'row.'"),
-        (["output", 3], ValueError, "reads names 3"),
+        (["output", "expect"], ValueError, "reads contains 'expect'; known are input, expected"),
+        (["output", "row."], ValueError, "reads contains 'row.'"),
+        (["output", 3], ValueError, "reads contains 3"),
         ("output", TypeError, "must be a list"),
         (None, None, ""),
     ],

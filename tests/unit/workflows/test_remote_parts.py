@@ -42,8 +42,8 @@ def test_nothing_in_a_template_is_run_nor_filled_twice():
 def test_a_missing_column_is_said_with_what_there_is():
     with pytest.raises(limpet.LimpetError) as caught:
         render("{{taggs}}", ITEM)
-    assert str(caught.value) == "item 'q 1/2' has no column 'taggs', which {{taggs}} wants"
-    assert "did you mean 'tags'?" in caught.value.hint
+    message = "item 'q 1/2' has no column 'taggs', which {{taggs}} wants; did you mean 'tags'?"
+    assert str(caught.value) == message
 
 
 def test_in_an_address_values_are_percent_encoded():
@@ -161,10 +161,12 @@ def test_both_are_workflows_whose_endpoint_is_their_server():
         (lambda: http("http://{{host}}/"), "url: must be the address of a server"),
         (lambda: http("http://agent", method="post"), "method='post': must be one of"),
         (lambda: http("http://agent", method="GET", body={}), "body: a GET has none"),
-        (lambda: http("http://agent", answer="$..["), "is no JSONPath"),
-        (lambda: http("http://agent", answer=7), "is no JSONPath"),
+        (lambda: http("http://agent", answer="$..["), "is not a JSONPath"),
+        (lambda: http("http://agent", answer=7), "is not a JSONPath"),
         (lambda: http("http://agent", statuses=[]), "statuses="),
         (lambda: http("http://agent", statuses=["200"]), "statuses="),
+        (lambda: http("http://agent", statuses=200), "statuses=200: must be a list"),
+        (lambda: nat("http://agent", path="ask?key=hunter22"), "path='ask?…': must begin"),
     ],
 )
 def test_a_wrong_argument_is_said_before_anything_is_sent_and_no_secret_with_it(make, says):
@@ -180,6 +182,19 @@ def test_no_secret_is_in_what_is_shown_or_kept():
     assert "hunter22" not in shown
     other = http("http://v:hunter33@agent/ask?key=hunter22", headers={"X-Key": "hunter33"})
     assert one.fingerprint == other.fingerprint
+
+
+def test_a_key_in_the_query_of_a_path_is_neither_shown_nor_named_in_a_hint():
+    agent = nat("http://agent", path="/generate?key=hunter22")
+    assert "hunter22" not in repr([agent, agent.described, agent._path_hint()])
+    assert agent.described["path"] == "/generate?…"
+    assert agent.fingerprint != nat("http://agent", path="/generate").fingerprint
+
+
+@pytest.mark.parametrize(("make", "kind"), [(nat, "nat"), (http, "http")])
+def test_an_option_that_does_not_exist_is_a_type_error(make, kind):
+    with pytest.raises(TypeError, match=f"'timout' is not an option of {kind}; did you mean"):
+        make("http://agent", timout=3)
 
 
 def test_with_a_version_the_agent_may_move_and_without_one_another_address_is_another_agent():

@@ -91,7 +91,7 @@ def test_a_value_that_is_no_text_is_the_answer_as_it_is(value):
         (b'data: {"other":1}\n', limpet.PermanentError, "has no 'value': {\"other\":1}"),
         (b"data: 12\n", limpet.PermanentError, "has no 'value': 12"),
         (b"intermediate_data: {\n", limpet.TransientError, "a step is not JSON"),
-        (b"<html>\x1b[31m</html>\n", limpet.TransientError, "protocol's: <html>\\x1b"),
+        (b"<html>\x1b[31m</html>\n", limpet.TransientError, "line in the stream: <html>\\x1b"),
         (b'data: {"value":"a"}\n\n{"code":"c","message":"m","details":"ValueError"}',
          WorkflowFailedError, "POST x: the workflow failed: ValueError: m"),
         (b'{"code":"c","message":"m","details":"openai.RateLimitError"}',
@@ -119,7 +119,7 @@ def test_a_limit_of_the_agents_own_model_slows_us_down():
 
 def test_an_end_without_a_mark_is_taken_for_a_cut_unless_the_server_said_that_it_is_all():
     raw = b'data: {"value":"a"}\n\n'
-    with pytest.raises(limpet.TransientError, match="it may have been cut"):
+    with pytest.raises(limpet.TransientError, match="it may be truncated"):
         read(raw, framed=False)
     assert read(raw + step("WORKFLOW_END") + b"\n", framed=False)[0] == "a"
     assert read(raw + b"data: [DONE]\n", framed=False)[0] == "a"

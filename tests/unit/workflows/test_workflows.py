@@ -62,7 +62,7 @@ def test_a_function_may_say_more_than_a_value():
 def test_a_column_that_is_not_there_is_named_with_the_nearest():
     with pytest.raises(LimpetError, match="wants 'questions'") as caught:
         call(as_workflow(lambda questions, n: 1))
-    assert "did you mean 'question'" in caught.value.hint
+    assert "did you mean 'question'" in str(caught.value)
 
 
 def test_a_class_is_set_up_once_and_torn_down():
@@ -149,7 +149,7 @@ def test_a_function_that_cannot_be_given_anything_is_refused_before_the_run():
     for function, said in [
         (lambda: 1, "takes no argument"),
         (lambda **more: 1, "takes no argument"),
-        (lambda a, b, /: 1, "by place only"),
+        (lambda a, b, /: 1, "by position only"),
     ]:
         with pytest.raises(LimpetError, match=said):
             as_workflow(function)

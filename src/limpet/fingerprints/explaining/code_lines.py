@@ -46,19 +46,19 @@ class _Piece:
         Args:
             renamed: The old name of each renamed local.
         """
-        cuts = {at: list(found) for at, found in self._cuts.items()}
+        cuts = {at: list(in_line) for at, in_line in self._cuts.items()}
         for name, at, column in self._places:
             if name in renamed:
                 cut = (column, column + len(name), renamed[name])
                 cuts.setdefault(at, []).append(cut)
-        found = []
+        lines = []
         for at, line in enumerate(self._lines, 1):
             bare = line
             for begin, end, replacement in sorted(cuts.get(at, ()), reverse=True):
                 bare = bare[:begin] + replacement + bare[end:]
             if bare.strip() and at not in self._docstring_lines:
-                found.append((bare.rstrip(), line))
-        return found
+                lines.append((bare.rstrip(), line))
+        return lines
 
     def _cut_comments(self, text: str) -> None:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):

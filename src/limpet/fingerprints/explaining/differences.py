@@ -3,7 +3,7 @@
 Only the lines of code that count are compared. A docstring that counts is a separate part.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import partial
@@ -55,14 +55,10 @@ def differences(
     names = [name for name in {*before, *now} if before.get(name) != now.get(name)]
     if len(names) > 1 and "function" in names:
         names.remove("function")  # the other names say more
-    found = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
+    parts = [_difference(name, before.get(name), now.get(name), known) for name in sorted(names)]
     order = ("changed", "new", "no longer used")
-    return tuple(
-        sorted(
-            found,
-            key=lambda difference: (order.index(difference.change), difference.kind == "name"),
-        )
-    )
+    parts.sort(key=lambda part: (order.index(part.change), part.kind == "name"))
+    return tuple(parts)
 
 
 def _difference(name: str, was: str | None, is_: str | None, known: Known) -> Difference:
@@ -104,18 +100,18 @@ def _all_of(sign: str, part: Shown | None) -> tuple[str, ...]:
     """Return the lines of a value that is new or gone; for code the name says enough."""
     if part is None or part.text is None or part.kind not in ("value", "variable", "setting"):
         return ()
-    return tuple(f"{sign} {line}" for line in _shortened(part.text.splitlines()))
+    return tuple(_signed(sign, part.text.splitlines()))
 
 
-def _shortened(lines: Sequence[str]) -> list[str]:
-    return [line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines]
+def _signed(sign: str, lines: Iterable[str]) -> list[str]:
+    shortened = (line if len(line) <= _WIDE else f"{line[: _WIDE - 1]}…" for line in lines)
+    return [f"{sign} {line}" for line in shortened]
 
 
 def _names(old: str, new: str) -> list[str]:
     """Return the names that a folder lost and gained."""
-    was, is_ = old.splitlines(), new.splitlines()
-    gone, came = sorted({*was} - {*is_}), sorted({*is_} - {*was})
-    return [f"- {name}" for name in _shortened(gone)] + [f"+ {name}" for name in _shortened(came)]
+    was, is_ = {*old.splitlines()}, {*new.splitlines()}
+    return _signed("-", sorted(was - is_)) + _signed("+", sorted(is_ - was))
 
 
 # ---- lines --------------------------------------------------------------------------------------
@@ -128,16 +124,16 @@ def _diff(old: str, new: str, *, is_code: bool) -> list[str]:
         a, b = ([(line, line) for line in text.splitlines()] for text in (old, new))
     a, b = a[:_MOST_LINES], b[:_MOST_LINES]
     matcher = SequenceMatcher(None, [bare for bare, _ in a], [bare for bare, _ in b])
-    found: list[str] = []
+    lines: list[str] = []
     for number, group in enumerate(matcher.get_grouped_opcodes(_AROUND)):
         if number:
-            found.append("…")
+            lines.append("…")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [f"  {line}" for line in _shortened([shown for _, shown in b[j1:j2]])]
+                lines += _signed(" ", [shown for _, shown in b[j1:j2]])
             else:
-                found += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
-    return found
+                lines += _pairs([shown for _, shown in a[i1:i2]], [shown for _, shown in b[j1:j2]])
+    return lines
 
 
 def _pairs(old: list[str], new: list[str]) -> list[str]:
@@ -145,7 +141,7 @@ def _pairs(old: list[str], new: list[str]) -> list[str]:
     if len(old) == len(new):
         together = [_around_difference(*pair) for pair in zip(old, new, strict=True)]
         old, new = [before for before, _ in together], [now for _, now in together]
-    return [f"- {line}" for line in _shortened(old)] + [f"+ {line}" for line in _shortened(new)]
+    return _signed("-", old) + _signed("+", new)
 
 
 def _around_difference(old: str, new: str) -> tuple[str, str]:

@@ -64,17 +64,10 @@ class _Writer:
         match kind, rest:
             case "str", [str() as held]:
                 return self._string(held, name)
-            case (("see" | "library"), [str() as held]):
-                return self._take(held)
             case "a", [what, *more]:
                 return self._object(what, more, name, deep)
             case "member", [what, str() as member, *_]:
                 return f"{self.text(what, '', deep + 1)}.{member}"
-            case (
-                ("int" | "float" | "bool" | "complex" | "NoneType" | "ellipsis"),
-                [str() as held],
-            ):
-                return self._take(held)
             case _, [str() as held] if kind in _HELD:
                 return f"{_HELD[kind]}({self._string(held, name)})"
             case _, [str() as held] if kind in _PACKED:
@@ -83,11 +76,9 @@ class _Writer:
                 return f"re.compile({self._string(held, name)})"
             case "numpy", [str() as dtype, shape, str() as held]:
                 return self._take(f"numpy {dtype}{shape} {held[:16]}")
-            case "logger", [str() as held]:
-                return self._take(f"logger {held}")
-            case "module", [str() as held]:
-                return self._take(f"module {held}")
-            case _, [str() as held]:  # a date, another kind of number: its repr
+            case (("logger" | "module"), [str() as held]):
+                return self._take(f"{kind} {held}")
+            case _, [str() as held]:  # a name, or the repr of a number or a date
                 return self._take(held)
             case _ if kind in _INNER:
                 return self._call(kind, [self.text(part, "", deep + 1) for part in rest], deep)
@@ -160,26 +151,25 @@ class _Writer:
     def _call(self, what: str, given: Iterable[str], deep: int) -> str:
         return self._laid_out(f"{what}(", given, ")", deep)
 
-    def _laid_out(self, begin: str, texts: Iterable[str], end: str, deep: int) -> str:
+    def _laid_out(self, begin: str, elements: Iterable[str], end: str, deep: int) -> str:
         """Write elements on one line if they fit, else one per line."""
-        found: list[str] = []
+        written: list[str] = []
         try:
-            for text in texts:
-                found.append(self._take(text[:0]) + text)
+            for element in elements:
+                written.append(self._take("") + element)
                 self._room -= 2
         except OutOfRoomError:
-            self.longest = _lines(begin, [*found, "…"], end)
+            self.longest = _lines(begin, [*written, "…"], end)
             raise
-        if sum(map(len, found)) + 2 * len(found) + 4 * deep <= _NARROW and not any(
-            "\n" in text for text in found
-        ):
-            comma = "," if begin == "(" and len(found) == 1 else ""
-            return f"{begin}{', '.join(found)}{comma}{end}"
-        return _lines(begin, found, end)
+        width = sum(map(len, written)) + 2 * len(written) + 4 * deep
+        if width <= _NARROW and not any("\n" in element for element in written):
+            comma = "," if begin == "(" and len(written) == 1 else ""
+            return f"{begin}{', '.join(written)}{comma}{end}"
+        return _lines(begin, written, end)
 
 
-def _lines(begin: str, found: list[str], end: str) -> str:
-    inner = "".join(f"    {_indented(text)},\n" for text in found)
+def _lines(begin: str, elements: list[str], end: str) -> str:
+    inner = "".join(f"    {_indented(element)},\n" for element in elements)
     return f"{begin}\n{inner}{end}"
 
 

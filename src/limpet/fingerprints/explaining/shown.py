@@ -6,7 +6,7 @@ without secrets.
 
 import linecache
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,18 +60,18 @@ class ShownParts:
 
     def __init__(self, make: Callable[[], Mapping[str, Shown]] = dict) -> None:
         self._make = make
-        self._made: Mapping[str, Shown] | None = None
+        self._computed: Mapping[str, Shown] | None = None
 
     @property
     def parts(self) -> Mapping[str, Shown]:
         """The content of each part, by name."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
+        if self._computed is None:
+            self._computed = self._make()
+        return self._computed
 
     def forget(self) -> None:
         """Free the memory: the forms of a project's values may be large."""
-        self._make, self._made = dict, None
+        self._make, self._computed = dict, None
 
 
 def shown_parts(result: WalkResult) -> dict[str, Shown]:
@@ -87,11 +87,11 @@ def shown_parts(result: WalkResult) -> dict[str, Shown]:
 
 def _called(result: WalkResult, name: str) -> str:
     """Return a readable name for a variable that a function closes over."""
-    found = _CLOSED_OVER.match(name)
-    if found is None or found[1] not in result.variables:
+    match = _CLOSED_OVER.match(name)
+    if match is None or match[1] not in result.variables:
         return ""
-    variable, function = result.variables[found[1]]
-    return f"{variable}{found[2]}, closed over by {function}"
+    variable, function = result.variables[match[1]]
+    return f"{variable}{match[2]}, closed over by {function}"
 
 
 def shown_data(data: Mapping[str, Any]) -> dict[str, Shown]:
@@ -170,12 +170,9 @@ def _value_of(name: str, value: str | None) -> str:
 def _source(file: str, pieces: tuple[tuple[int, int], ...]) -> str:
     """Return lines of a file, dedented by the indentation of the first."""
     lines = linecache.getlines(file)
-    return "".join(_dedented([line for a, b in pieces for line in lines[a - 1 : b]]))
-
-
-def _dedented(lines: list[str]) -> Iterator[str]:
+    lines = [line for first, last in pieces for line in lines[first - 1 : last]]
     margin = lines[0][: len(lines[0]) - len(lines[0].lstrip())] if lines else ""
-    return (line.removeprefix(margin) for line in lines)
+    return "".join(line.removeprefix(margin) for line in lines)
 
 
 def _bounded(text: str | None) -> tuple[str | None, bool]:

@@ -84,17 +84,17 @@ class Watch:
         if writes:
             self.written.setdefault(name, self.project.content(path) or ABSENT)
             return
-        says = self.project.content(path)
-        if says is None or _is_imported(name, path):
+        digest = self.project.content(path)
+        if digest is None or _is_imported(name, path):
             return
         if call is not None:
-            call.read(name, says)
+            call.read(name, digest)
         for step in self.steps.values():
             # A step that uses a function that reads it may find it in a cache.
             if by is None:
-                step.read(name, says, None)
+                step.read(name, digest, None)
             elif not (call and call.is_of(step)) and not by.isdisjoint(step.code):
-                step.read_elsewhere(name, says)
+                step.read_elsewhere(name, digest)
 
 
 class Early:
@@ -117,9 +117,9 @@ class Early:
         if writes:
             self.written.add(path)
         elif path not in self.read and not _is_imported(path, path):
-            says = self._project.content(path)
-            if says is not None:
-                self.read[path] = (says, _importing_module())
+            digest = self._project.content(path)
+            if digest is not None:
+                self.read[path] = (digest, _importing_module())
 
 
 _call: ContextVar[tuple[Watch, Call] | tuple[()] | None] = ContextVar("limpet_call", default=None)
@@ -160,7 +160,7 @@ def stop_listening(watch: Watch) -> None:
 
 def listen(listener: Watch | Early) -> None:
     """Start recording."""
-    global _is_hooked  # noqa: PLW0603 - a hook stays for the life of the process
+    global _is_hooked  # noqa: PLW0603 - a hook lives as long as the process
     if not _is_hooked:
         sys.addaudithook(_audit)
         _is_hooked = True
@@ -242,27 +242,23 @@ def _frames() -> Iterator[FrameType]:
 
 
 def _is_limpet() -> bool:
-    """Tell whether Limpet itself opens a file."""
+    """Return whether Limpet itself opens a file."""
     files = (frame.f_code.co_filename for frame in _frames())
-    return next((file for file in files if not file.startswith(_OF_LIBRARY)), "").startswith(
-        _LIMPET
-    )
+    opener = next((file for file in files if not file.startswith(_OF_LIBRARY)), "")
+    return opener.startswith(_LIMPET)
 
 
 def _is_imported(name: str, path: str) -> bool:
-    """Tell whether a path is the source of a module, which counts as code, or read by an import."""
+    """Return whether a path is the source of a module, or is read by an import: that is code."""
     if name.endswith(".py"):
-        files = (
-            vars(module).get("__file__")
-            for module in list(sys.modules.values())
-            if is_module(module)
-        )
+        modules = (module for module in list(sys.modules.values()) if is_module(module))
+        files = (vars(module).get("__file__") for module in modules)
         return any(file and os.path.abspath(file) == path for file in files)  # noqa: PTH100 - strings
     return os.path.isdir(path) and _is_read_by_python()  # noqa: PTH112 - a string
 
 
 def _is_read_by_python() -> bool:
-    """Tell whether Python itself reads: for an import or a traceback."""
+    """Return whether Python itself reads: for an import or a traceback."""
     for frame in _frames():
         if frame.f_globals.get("__name__") in _OF_PYTHON:
             return True

@@ -65,10 +65,6 @@ class Call:
         self._values = row
         self._begun, self.ended = next(_ticks), -1
 
-    @property
-    def is_over(self) -> bool:
-        return self.ended >= 0
-
     def end(self) -> None:
         self.ended = next(_ticks)
 
@@ -84,15 +80,15 @@ class Call:
     def is_of(self, step: "StepReads") -> bool:
         return self._step is step
 
-    def read(self, name: str, says: str) -> None:
-        if self.is_over:  # by a task that outlives the call
-            self._step.read(name, says, None)
-        else:
-            if len(self.files) < _MOST_READS:
-                self.files.setdefault(name, says)
-            elif name not in self.files:
-                self.is_cut = True
-            self._step.read(name, says, self)
+    def read(self, name: str, digest: str) -> None:
+        if self.ended >= 0:  # by a task that outlives the call
+            self._step.read(name, digest, None)
+            return
+        if len(self.files) < _MOST_READS:
+            self.files.setdefault(name, digest)
+        elif name not in self.files:
+            self.is_cut = True
+        self._step.read(name, digest, self)
 
 
 class StepReads:
@@ -118,34 +114,30 @@ class StepReads:
         self.elsewhere: set[str] = set()
         self._known: dict[str, Read] = {}
         self._readers: dict[tuple[str, int], Call] = {}
-        for name, says in known:
-            self.read_elsewhere(name, says)
+        for name, digest in known:
+            self.read_elsewhere(name, digest)
 
     def knows(self, name: str) -> str | None:
         """Return the digest of a file when it was last read; None if it was never read."""
         known = self._known.get(name)
         return None if known is None else known.says
 
-    def read(self, name: str, says: str, call: Call | None) -> None:
-        """Note that a file was read, by a call or for all calls."""
-        known = self._known.get(name)
+    def read(self, name: str, digest: str, call: Call | None) -> None:
+        """Record that a file was read, by a call or for all calls."""
         if call is not None:
-            self._look_for_reader(name, call)
-        if known is not None and known.says == says:
+            self._check_read_again(name, call)
+        if self.knows(name) == digest:
             return
         pattern, word = (None, None) if call is None else derived_from(name, call.words())
-        self._note(Read(self.step, name, says, pattern, word))
+        self._known[name] = Read(self.step, name, digest, pattern, word)
+        self.new.append(self._known[name])
 
-    def read_elsewhere(self, name: str, says: str) -> None:
-        """Note that another step read a file by a function that this step also uses."""
+    def read_elsewhere(self, name: str, digest: str) -> None:
+        """Record that another step read a file by a function that this step also uses."""
         self.elsewhere.add(name)
-        self.read(name, says, None)
+        self.read(name, digest, None)
 
-    def _note(self, read: Read) -> None:
-        self._known[read.file] = read
-        self.new.append(read)
-
-    def _look_for_reader(self, name: str, call: Call) -> None:
+    def _check_read_again(self, name: str, call: Call) -> None:
         if name in self.afresh:
             return
         place = (name, threading.get_native_id())
@@ -156,14 +148,14 @@ class StepReads:
 
 def derived_from(name: str, words: frozenset[str]) -> tuple[str | None, str | None]:
     """Return a file's name with `*` for a value of the row, and the value; (None, None) if none."""
-    found = ""
+    longest = ""
     for word in words:
-        if len(word) > len(found) and word in name and re.search(_alone(word), name):
-            found = word
-    return (re.sub(_alone(found), "*", name), found) if found else (None, None)
+        if len(word) > len(longest) and word in name and re.search(_whole(word), name):
+            longest = word
+    return (re.sub(_whole(longest), "*", name), longest) if longest else (None, None)
 
 
-def _alone(word: str) -> str:
+def _whole(word: str) -> str:
     """Return a pattern for a whole word in a name."""
     return rf"(?<![^\W_]){re.escape(word)}(?![^\W_])"
 
@@ -191,13 +183,13 @@ def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
     """Remember which functions read a file in this process: they may have cached it."""
     if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
         return
-    says = _contents.content(path)
-    if says is not None:
+    digest = _contents.content(path)
+    if digest is not None:
         _, readers = _read_in_process.get(path, ("", set()))
-        _read_in_process[path] = (says, readers | by)
+        _read_in_process[path] = (digest, readers | by)
 
 
 def read_by(code: Collection[tuple[str, int]]) -> list[tuple[str, str]]:
     """Return the paths that functions read in this process, with their digests."""
     reads = list(_read_in_process.items())
-    return [(path, says) for path, (says, readers) in reads if not readers.isdisjoint(code)]
+    return [(path, digest) for path, (digest, readers) in reads if not readers.isdisjoint(code)]

@@ -69,9 +69,7 @@ class Project:
         return name
 
     def _named(self, path: str) -> str | None:
-        if any(
-            path == excluded or path.startswith(excluded + os.sep) for excluded in self._without
-        ):
+        if any(f"{path}{os.sep}".startswith(excluded + os.sep) for excluded in self._without):
             return None
         real = os.path.realpath(path)
         for place, (number, folder) in itertools.product((path, real), enumerate(self.folders)):
@@ -98,31 +96,25 @@ class Project:
         place = self._place(name)
         return ABSENT if place is None else self.content(place) or ABSENT
 
-    def _names_in(self, folder: str) -> str:
-        """Return a digest of the names in a folder that belong to the project."""
-        return blake2b(self._listed(folder).encode(), digest_size=8).hexdigest()
-
     def _listed(self, folder: str) -> str:
-        names = (
-            name
-            for name in os.listdir(folder)  # noqa: PTH208 - strings
-            if _may_count(name)
-            and not self._is_excluded(os.path.join(folder, name))  # noqa: PTH118
-            and (not self.own or self.name_of(os.path.join(folder, name)) not in self.own)  # noqa: PTH118
-        )
-        return "\n".join(sorted(map(_writable, names)))
+        """Return the names in a folder that belong to the project, one per line."""
+        names = (name for name in os.listdir(folder) if _may_count(name))  # noqa: PTH208 - strings
+        counted = (name for name in names if self._is_listed(os.path.join(folder, name)))  # noqa: PTH118
+        return "\n".join(sorted(map(_writable, counted)))
 
-    def _is_excluded(self, path: str) -> bool:
-        """Tell whether a path is excluded, or contains an excluded path."""
-        return any(f"{excluded}{os.sep}".startswith(path + os.sep) for excluded in self._without)
+    def _is_listed(self, path: str) -> bool:
+        """Return whether listings show a path: not the run's own, not (above) an excluded path."""
+        if any(f"{excluded}{os.sep}".startswith(path + os.sep) for excluded in self._without):
+            return False
+        return not self.own or self.name_of(path) not in self.own
 
-    def text(self, name: str, says: str, most: int) -> str | None:
+    def text(self, name: str, digest: str, most: int) -> str | None:
         """Return the text of a file; None if it changed, is too long or is not text."""
         place = self._place(name)
         if place is None:
             return None
         try:
-            if Path(place).stat().st_size > most or self.content(place) != says:
+            if Path(place).stat().st_size > most or self.content(place) != digest:
                 return None
             is_folder = os.path.isdir(place)  # noqa: PTH112 - a string
             return self._listed(place) if is_folder else Path(place).read_text(encoding="utf-8")
@@ -140,7 +132,7 @@ class Project:
         except (OSError, ValueError):
             return ABSENT
         if stat.S_ISDIR(about.st_mode):
-            return self._names_in(path)
+            return blake2b(self._listed(path).encode(), digest_size=8).hexdigest()
         if not stat.S_ISREG(about.st_mode):
             return None
         signs = (about.st_size, about.st_mtime_ns, about.st_ino, about.st_ctime_ns)
@@ -195,14 +187,14 @@ def _digest(path: str, about: os.stat_result) -> str:
 def _folders(start: Path) -> list[str]:
     """Return the project folder that contains a folder, as given and with links resolved."""
     start = Path(os.path.abspath(start))  # noqa: PTH100 - links stay
-    found = start
+    project = start
     for folder in (start, *start.parents):
         if folder in (Path.home(), Path(folder.anchor)):
             break
         if any((folder / mark).exists() for mark in _MARKS):
-            found = folder
+            project = folder
             break
-    return [str(found), str(_real(found))]
+    return [str(project), str(_real(project))]
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from limpet.json_values import kept_form
 from limpet.secrets.masking import Masking
 from limpet.text import one_line, text_of
 from limpet.types import Output, Score, Usage
-from limpet.workflows.token_counts import usage_told
+from limpet.workflows.usage import usage_of
 
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _MOST_NESTED = 10
@@ -111,7 +111,7 @@ def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
     if value is None:
         return None
     try:
-        usage, wrong = usage_told(value)
+        usage, wrong = usage_of(value)
     except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
         usage, wrong = None, [f"reading it raised {type(error).__name__}"]
     if wrong:

@@ -1,0 +1,89 @@
+"""Which parts of an item does a user's function get as arguments?"""
+
+import functools
+import inspect
+from typing import Any
+
+from limpet.errors import LimpetError
+from limpet.text import did_you_mean
+from limpet.types import Item
+
+
+def names_wanted(function: Any) -> list[str]:
+    """Return the names of the required parameters of a function.
+
+    Raises:
+        LimpetError: It takes no arguments, or cannot be called with arguments by name.
+    """
+    parameters = _parameters(function)
+    by_position = [p.name for p in parameters if p.kind is p.POSITIONAL_ONLY]
+    required = [p.name for p in parameters if _is_named(p) and p.default is p.empty]
+    if by_position and by_position + required != by_position[:1]:
+        raise LimpetError(
+            f"{function!r}: takes {', '.join(by_position)} by position only",
+            hint="let it take its arguments by name, or only the input",
+        )
+    if not by_position and not any(map(_is_named, parameters)):
+        raise LimpetError(
+            f"{function!r}: takes no argument by name",
+            hint="let it take the input, columns of the dataset, or `item`",
+        )
+    return by_position + required
+
+
+def names_given(function: Any, item: Item) -> list[str]:
+    """Return the parameters a function gets: the required ones, and columns with a default."""
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    return [
+        p.name
+        for p in _parameters(function)
+        if _is_named(p) and (p.default is p.empty or (p.name in item.row and p.name not in bound))
+    ]
+
+
+@functools.lru_cache(maxsize=256)
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError) as error:  # some builtins have no signature
+        raise LimpetError(
+            f"{function!r}: its parameters cannot be read", hint="wrap it in a def"
+        ) from error
+
+
+def _is_named(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+
+
+def wants_input_alone(names: list[str], item: Item) -> bool:
+    """Return whether a function with these required parameters gets only the item's input.
+
+    Raises:
+        LimpetError: The dataset has no column for a parameter.
+    """
+    known = {*item.row, "item", "input", "expected"}
+    if names and all(name in known for name in names) and names != ["input"]:
+        return False
+    if len(names) <= 1:
+        return True
+    missing = next(name for name in names if name not in known)
+    columns = ", ".join(sorted(item.row))
+    raise LimpetError(
+        f"the workflow wants {missing!r}, and the dataset has no column of that name"
+        f"{did_you_mean(missing, known)}",
+        hint=f"columns: {columns}; or take one argument for the input, or `item`",
+    )
+
+
+def value_for(name: str, item: Item) -> Any:
+    """Return the value for a parameter of this name."""
+    if name in item.row:
+        return item.row[name]
+    if name == "item":
+        return item
+    if name in ("input", "expected"):
+        return getattr(item, name)
+    raise LimpetError(
+        f"item {item.id!r} has no column {name!r}, which the workflow wants",
+        hint="give the parameter a default, or the row a value",
+    )

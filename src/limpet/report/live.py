@@ -19,7 +19,7 @@ from limpet.report.progress import ProgressTable, progress_line
 from limpet.report.terminal import talk
 from limpet.report.words import count
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.tally import Tally
+from limpet.run.progress.watcher import Tally
 from limpet.secrets.masking import by_environment
 from limpet.text import harmless, text_of
 

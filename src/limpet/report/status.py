@@ -13,7 +13,7 @@ from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.times import ago, moment
 from limpet.report.words import by_class, by_current, count, duration
-from limpet.run.progress.snapshot import Snapshot, StepSnapshot
+from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
 from limpet.text import harmless, one_line

@@ -31,7 +31,6 @@ from limpet.run.planning.items_file import write_items
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
-from limpet.run.planning.why import Why
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
@@ -67,21 +66,6 @@ class EvaluationSession:
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
-
-    def look(self) -> Plan:
-        """Return the plan without a lock and without changing a file."""
-        return Planner(self._request).look()
-
-    def why(self, item: str | None = None) -> Why:
-        """Explain what each step is made of and how it differs from the run; change nothing.
-
-        Args:
-            item: The id of an item to explain, too.
-
-        Raises:
-            LimpetError: The item does not exist.
-        """
-        return Planner(self._request).why(item)
 
     def open(self) -> None:
         """Take the lock, recover the journal, make the plan, and record that a session begins."""
@@ -169,16 +153,17 @@ class EvaluationSession:
             nothing_yet if request.early_stop else None,
             self._watched,
         )
-        pipeline.left, pipeline.redos = lookup.left, lookup.redos
-        pipeline.counting = lookup.counting
+        answers = lookup.answers
+        pipeline.left, pipeline.redos = answers.given_up, answers.redos
+        pipeline.counting = answers.counting
         return pipeline
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
-        items, contents = self._request.items, lookup.asked.contents
+        items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            write_items(self._layout, items, contents, lookup.standings())
-            note_outdated(self._layout, lookup.outdated)
+            write_items(self._layout, items, contents, lookup.answers.standings())
+            note_outdated(self._layout, lookup.answers.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -267,7 +252,8 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        settled = self._lookup.is_settled and not self._lookup.is_outdated()
+        answers = self._lookup.answers
+        settled = answers.is_settled and not answers.is_outdated()
         self._is_done = wrote and done and settled
         self._records = {step: len(column) for step, column in self._columns.items()}
 

@@ -70,8 +70,8 @@ class Planner:
 
     # ---- plans ----------------------------------------------------------------------------------
 
-    def look(self) -> Plan:
-        """Make the plan, and take no lock."""
+    def plan(self) -> Plan:
+        """Return the plan, without a lock."""
         run_file, columns = RunFile.load(self._layout), self.readers()
         self.note_asked(run_file, columns)
         try:
@@ -91,7 +91,7 @@ class Planner:
         Raises:
             LimpetError: There is no such item.
         """
-        plan, run_file = self.look(), RunFile.load(self._layout)
+        plan, run_file = self.plan(), RunFile.load(self._layout)
         explaining = self._explaining(run_file)
         return why_now(
             self._request, self.identities, plan, self._layout, run_file, explaining, item

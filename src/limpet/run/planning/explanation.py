@@ -1,4 +1,4 @@
-"""Shows in a few lines what changed, when the user is asked what to do about it."""
+"""What changed, in a few lines, for a plan and for the question what to do about it."""
 
 import contextlib
 import dataclasses
@@ -29,6 +29,10 @@ class Explainer:
         run_file: The run file.
         clean: Removes secrets.
         project: The project whose files the steps read.
+
+    Attributes:
+        kept: The steps as they were, from `identity.json`.
+        files: The files that they read.
     """
 
     def __init__(
@@ -39,22 +43,22 @@ class Explainer:
         clean: Callable[[Any], Any],
         project: Project,
     ) -> None:
-        self._identities = identities
-        self._run_file = run_file
-        self._clean = clean
-        self._kept = read_identity(layout)
-        self._layout = layout
+        self.identities = identities
+        self.layout = layout
+        self.run_file = run_file
         self.project = project
+        self.kept = read_identity(layout)
         self.files = FilesRead(layout)
+        self._clean = clean
 
     def now(self, step: str) -> KeptStep:
         """Return a step as it is now."""
-        version, identity = self._identities.identities[step]
+        version, identity = self.identities.identities[step]
         return kept_step(version, identity, self._clean)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
-        now, kept = self.now(step), self._kept.steps.get(step, KeptStep())
+        now, kept = self.now(step), self.kept.steps.get(step, KeptStep())
         return differences(before, now.parts, kept.known | now.known)
 
     def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
@@ -63,8 +67,8 @@ class Explainer:
 
     def plan(self, plan: Plan) -> Plan:
         """Return the plan with the differences of each step that changed."""
-        workflow = self._step(plan.workflow, self._run_file.workflow_parts)
-        known = self._run_file.evaluators
+        workflow = self._step(plan.workflow, self.run_file.workflow_parts)
+        known = self.run_file.evaluators
         evaluators = [self._step(step, known.get(step.name, {})) for step in plan.evaluators]
         return dataclasses.replace(plan, workflow=workflow, evaluators=tuple(evaluators))
 
@@ -81,9 +85,9 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self._identities.identities[step], self._clean)
+                note_asked(journal, step, *self.identities.identities[step], self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
-        place = self._layout.single or self._layout.home
+        place = self.layout.single or self.layout.home
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
         if lines:
             error.add_note("\n".join(lines))

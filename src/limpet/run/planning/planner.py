@@ -80,7 +80,7 @@ class Planner:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
-        return self._explaining(run_file).plan(plan)
+        return self._explainer(run_file).plan(plan)
 
     def why(self, item: str | None = None) -> Why:
         """Say what each step is made of, and what differs from what the run has.
@@ -91,11 +91,8 @@ class Planner:
         Raises:
             LimpetError: There is no such item.
         """
-        plan, run_file = self.plan(), RunFile.load(self._layout)
-        explaining = self._explaining(run_file)
-        return why_now(
-            self._request, self.identities, plan, self._layout, run_file, explaining, item
-        )
+        explainer = self._explainer(RunFile.load(self._layout))
+        return why_now(self._request, self.plan(), explainer, item)
 
     def readers(self) -> dict[str, ColumnReader]:
         """Return a reader of each column, without its index: every line is checked."""
@@ -121,10 +118,10 @@ class Planner:
             layout, project = self._layout, self.project
             return Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
-            self._explaining(run_file).question(error, WORKFLOW, journal)
+            self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
 
-    def _explaining(self, run_file: RunFile) -> Explainer:
+    def _explainer(self, run_file: RunFile) -> Explainer:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)
 
     def nothing_to_do(self) -> Plan:

@@ -6,7 +6,6 @@ workflow are made again without asking: the question would cost more than they d
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from limpet.errors import FunctionChangedError
@@ -21,8 +20,7 @@ MOST_COST = 1.0
 _WORDS = {"workflow": ("answers", "items"), "function": ("results", "inputs")}
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """The fingerprint of a function: one hash, and the parts it covers."""
 
     whole: str
@@ -46,9 +44,7 @@ class Settled(NamedTuple):
 def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
     """Return the effort to make answers again; None: too much to do without asking.
 
-    Args:
-        answers: The number of answers.
-        read: The facts of each answer, not read if there are too many.
+    Their facts are not read if there are too many answers.
     """
     if answers > MOST_ANSWERS:
         return None

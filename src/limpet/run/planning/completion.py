@@ -8,43 +8,23 @@ flipped bit changes neither size nor time.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from limpet.errors import JournalError
 from limpet.fingerprints.files.project import Project
-from limpet.fingerprints.keys import digest
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.items_file import is_whole, items_digest
+from limpet.run.planning.items_file import is_whole
 from limpet.run.run_file import Completion
-from limpet.types import Item
 
 _PIECE_BYTES = 2**20
-
-
-def asked_hash(
-    items: Sequence[Item],
-    versions: Mapping[str, str],
-    trials: int,
-    options: Sequence[Any],
-) -> str:
-    """Return a hash of everything that decides the cells and the shape of the output files."""
-    return digest(list(versions.items()), trials, list(options), items_digest(items))
 
 
 def completed(
     layout: Layout, asked: str, records: Mapping[str, int], steps: Sequence[str], project: Project
 ) -> Completion:
-    """Return the record that a run is complete.
-
-    Args:
-        layout: The run's layout.
-        asked: The hash of what was asked.
-        records: The number of records of each step.
-        steps: The names of all steps.
-        project: The project whose files the results may depend on.
+    """Return the record that a run is complete, with the number of records of each step.
 
     Raises:
         OSError: A file cannot be read.

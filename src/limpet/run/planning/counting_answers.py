@@ -30,15 +30,10 @@ _MOST_ADDED_UP = 10_000  # beyond this, the question does not state the effort: 
 
 
 class CountingAnswers:
-    """The answers that count, and the work items that have none.
+    """The answers that count.
 
-    Args:
-        request: What is asked.
-        identities: The identities of the steps.
-        columns: The column of each step.
-        layout: The run's layout.
-        run_file: The run file to update; its selections and redos include this session's.
-        project: The project whose files the steps may have read.
+    The selections and redos of the run file already include this session's; the versions and the
+    user's decisions in it are updated.
 
     Attributes:
         work_items: The work items that the run reports on.

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limpet.evaluators.protocol import Evaluator
-from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
-from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import scoring_of
 from limpet.run.planning.counting_answers import CountingAnswers
@@ -50,16 +48,7 @@ class _Count:
 class Lookup:
     """Compares what is asked with what the columns have.
 
-    Args:
-        request: What is asked.
-        identities: The identities of the steps.
-        columns: The column of each step, the workflow first.
-        layout: The run's layout.
-        run_file: The run file to update; its selections and redos include this session's.
-        project: The project whose files the steps may have read.
-
     Attributes:
-        answers: The answers that count.
         missing: The calls that the workflow has to answer in this session.
         unscored: The calls that are answered and lack a score.
         plan: The plan.
@@ -71,23 +60,22 @@ class Lookup:
 
     def __init__(
         self,
+        answers: CountingAnswers,
         request: Request,
         identities: StepIdentities,
         columns: Mapping[str, ColumnReader],
-        layout: Layout,
         run_file: RunFile,
-        project: Project,
     ) -> None:
+        self.answers = answers
         self._request = request
         self._identities = identities
         self._columns = columns
         self._column = columns[WORKFLOW]
-        self.answers = CountingAnswers(request, identities, columns, layout, run_file, project)
         self._counts = {step: _Count() for step in columns}
         self._missing, self._unscored = array("Q"), array("Q")
         self._divide()
         self.plan = self._planned(run_file)
-        self.answers.raise_question(self.plan)
+        answers.raise_question(self.plan)
 
     @property
     def there(self) -> dict[str, int]:

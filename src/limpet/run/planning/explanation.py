@@ -9,6 +9,7 @@ from typing import Any
 from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.explaining.differences import Difference, differences
 from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.identity import Identity
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead
@@ -17,18 +18,11 @@ from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.run_file import RunFile
 
-MOST_LINES = 8
+_MOST_LINES = 8
 
 
 class Explainer:
-    """Compares the steps as they are now with those of a run.
-
-    Args:
-        identities: The steps as they are now.
-        layout: The run's layout.
-        run_file: The run file.
-        clean: Removes secrets.
-        project: The project whose files the steps read.
+    """Compares the steps as they are now with those of a run; `clean` removes secrets.
 
     Attributes:
         kept: The steps as they were, from `identity.json`.
@@ -53,8 +47,10 @@ class Explainer:
 
     def now(self, step: str) -> KeptStep:
         """Return a step as it is now."""
-        version, identity = self.identities.identities[step]
-        return kept_step(version, identity, self._clean)
+        return kept_step(*self._identity(step), self._clean)
+
+    def _identity(self, step: str) -> tuple[str, Identity]:
+        return self.identities.version(step), self.identities.identity(step)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
@@ -85,7 +81,7 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self.identities.identities[step], self._clean)
+                note_asked(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         place = self.layout.single or self.layout.home
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
@@ -95,28 +91,19 @@ class Explainer:
             error.plan = self.plan(error.plan)
 
 
-def few_lines(found: Sequence[Difference], command: str, most: int = MOST_LINES) -> list[str]:
-    """Return the first lines of the differences.
-
-    Args:
-        found: The differences.
-        command: The command that shows all of them.
-        most: The maximum number of lines of difference.
-    """
+def few_lines(found: Sequence[Difference], command: str) -> list[str]:
+    """Return the first lines of the differences, and the command that shows all of them."""
     shown: list[str] = []
-    left, omitted = most, 0
+    left = _MOST_LINES
     for number, difference in enumerate(found):
         if left <= 0:
-            omitted = len(found) - number
+            shown.append(f"… and {len(found) - number:,} more: {command}")
             break
         shown.append(heading(difference))
-        room = max(left, 1)
-        shown += [f"  {line}" for line in difference.lines[:room]]
-        if len(difference.lines) > room:
-            shown.append(f"  … {len(difference.lines) - room:,} more lines: {command}")
+        shown += [f"  {line}" for line in difference.lines[:left]]
+        if len(difference.lines) > left:
+            shown.append(f"  … {len(difference.lines) - left:,} more lines: {command}")
         left -= max(len(difference.lines), 1)
-    if omitted:
-        shown.append(f"… and {omitted:,} more: {command}")
     return shown
 
 

@@ -1,4 +1,4 @@
-"""What would this session do, given what the run has?"""
+"""What would this session do, given the results of the run?"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,10 @@ from limpet.journal.layout import Layout, directory_at
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
-from limpet.run.planning.completion import asked_hash
+from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
+from limpet.run.planning.items_file import items_digest
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.step_identities import StepIdentities
@@ -32,11 +33,11 @@ class Planner:
 
     Args:
         request: What is asked.
-        layout: Where the run is; None: where the request says.
+        layout: The run's layout; None: that of the request's directory.
 
     Attributes:
         steps: Each step by its name, the workflow first.
-        masking: Takes secrets out.
+        masking: Masks secrets.
     """
 
     def __init__(self, request: Request, layout: Layout | None = None) -> None:
@@ -50,22 +51,22 @@ class Planner:
 
     @cached_property
     def identities(self) -> StepIdentities:
-        """What each step is."""
+        """The identities of the steps."""
         request = self._request
         return StepIdentities(self.steps, {WORKFLOW: request.depends_on}, request.secrets)
 
     @cached_property
     def project(self) -> Project:
-        """Whose files count: not the run's own, and not the dataset."""
+        """The project of the steps: its files count, except those of the run and the dataset."""
         not_counted = [self._layout.home, *self._request.dataset_files]
         return project_of(tuple(self.steps.values()), not_counted)
 
     def clean(self, data: Any) -> Any:
-        """Return data of ours without secrets."""
+        """Return Limpet's own data without secrets."""
         return self.masking.ours.data(data)[0]
 
     def certain(self, data: Any) -> Any:
-        """Return data of others without what is certainly a secret."""
+        """Return user data without what is certainly a secret."""
         return self.masking.certain.data(data)[0]
 
     # ---- plans ----------------------------------------------------------------------------------
@@ -83,19 +84,19 @@ class Planner:
         return self._explainer(run_file).plan(plan)
 
     def why(self, item: str | None = None) -> Why:
-        """Say what each step is made of, and what differs from what the run has.
+        """Explain what each step depends on, and how it differs from the run.
 
         Args:
-            item: The id of an item whose story is to be told, too.
+            item: The id of an item to explain, too.
 
         Raises:
-            LimpetError: There is no such item.
+            LimpetError: The item does not exist.
         """
         explainer = self._explainer(RunFile.load(self._layout))
         return why_now(self._request, self.plan(), explainer, item)
 
     def readers(self) -> dict[str, ColumnReader]:
-        """Return a reader of each column, without its index: every line is checked."""
+        """Return a reader of each column, which checks every line."""
         return {step: ColumnReader(self._layout.column(step)) for step in self.steps}
 
     def lookup(
@@ -108,15 +109,18 @@ class Planner:
 
         Args:
             columns: The column of each step.
-            run_file: Brought up to date.
-            journal: Where a question is noted; None: nowhere.
+            run_file: The run file to update.
+            journal: Where a question is recorded; None: nowhere.
 
         Raises:
-            FunctionChangedError: The workflow changed, and nobody said what to do.
+            FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         """
+        request, identities = self._request, self.identities
         try:
-            layout, project = self._layout, self.project
-            return Lookup(self._request, self.identities, columns, layout, run_file, project)
+            answers = CountingAnswers(
+                request, identities, columns, self._layout, run_file, self.project
+            )
+            return Lookup(answers, request, identities, columns, run_file)
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
@@ -125,27 +129,28 @@ class Planner:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)
 
     def nothing_to_do(self) -> Plan:
-        """Return the plan of a session of which all is done."""
+        """Return the plan of a session that finds everything done."""
         request = self._request
         whole, items = len(request.items), len(request.selection.places(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
         of = whole if items < whole else None
         return Plan(items, request.trials, workflow, tuple(evaluators), of)
 
-    # ---- what is noted of the session -----------------------------------------------------------
+    # ---- what is recorded of the session --------------------------------------------------------
 
     def asked_hash(self, reported: Sequence[int]) -> str:
-        """Return a hash of what is asked of the items at these places."""
+        """Return a hash of what decides the cells of these items and the shape of the files."""
         request, items = self._request, self._request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
-        # Whoever has a configuration may read in it what the files are to look like.
+        # The configuration may say what the files look like.
         shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
-        return asked_hash(items, self.identities.versions, request.trials, shape)
+        versions = list(self.identities.versions.items())
+        return digest(versions, request.trials, shape, items_digest(items))
 
     def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
-        """Note what this session selects and forces, beside what sessions before it did."""
+        """Record what this session selects and forces, in addition to earlier sessions."""
         request = self._request
         run_file.select(request.selection)
         if not request.redo:
@@ -158,19 +163,20 @@ class Planner:
         begin_redo(run_file, NotedRedo(0, request.redo, ids, versions), highest)
 
     def note_steps(self, run_file: RunFile) -> None:
-        """Note what the steps are and who asks, without secrets."""
-        request, found = self._request, self.masking.certain.data
+        """Record what the steps are and how the run was started, without secrets."""
+        request = self._request
         versions = run_file.functions.items()
         run_file.functions = {whole: self.certain(parts) for whole, parts in versions}
         now = {step.name: self.identities.parts(step.name) for step in request.evaluators}
         evaluators = (run_file.evaluators | now).items()
-        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
-        run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
+        # With masked parts it would be another evaluator; without any, its latest scores count.
+        masked = self.masking.certain.data
+        run_file.evaluators = {name: parts for name, parts in evaluators if not masked(parts)[1]}
         run_file.steps = {WORKFLOW: StepIdentity(self.identities.version(WORKFLOW))}
         for step in request.evaluators:
             reads = sorted(step.reads)
             run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
-        made_by = request.made_by  # whoever ran it last knows how it is run
+        made_by = request.made_by  # the last session says how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

@@ -62,16 +62,14 @@ class Redos:
         return max((redo.generation for redo in covering), default=0)
 
 
-def begin_redo(run_file: RunFile, wanted: NotedRedo | None, highest: int) -> None:
+def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
     Args:
         run_file: The run file to update.
-        wanted: The redo; None: no new redo.
+        wanted: The redo.
         highest: The highest generation of any record.
     """
-    if wanted is None:
-        return
     what = (wanted.steps, wanted.items, wanted.versions)
     same = [redo for redo in run_file.redo if (redo.steps, redo.items, redo.versions) == what]
     if not same or same[-1].tried:
@@ -201,5 +199,5 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
         )
 
 
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    return did_you_mean(name, known).removeprefix("; ") or None
+def _nearest(name: str, known: Iterable[str]) -> str:
+    return did_you_mean(name, known).removeprefix("; ")

@@ -21,8 +21,8 @@ class StaleRecords:
         project: The project of the files.
         columns: The column of each step.
         asked_about: The step about whose records the user is asked.
-        run_file: Where the user's decision is recorded.
-        on_change: What to do with the workflow's results; None: as decided before.
+        run_file: The run file to update with the user's decision.
+        on_change: What to do with the records of that step; None: as decided before.
 
     Attributes:
         kept: By key, records kept though a file changed, as long as their generation is below

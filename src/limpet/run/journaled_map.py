@@ -1,7 +1,7 @@
 """A map with a journal: what is kept, what is missing, and the results."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from limpet.copies import own_copy
@@ -98,21 +98,13 @@ class JournaledMap(PlainMap):
         """Return, for each input, the fingerprint of the function whose result counts."""
         assert self._journal is not None
 
-        def keys_under(whole: str) -> Iterator[tuple[int, str]]:
-            return enumerate(self._key(identity, whole) for identity in self._inputs)
-
-        def done_under(whole: str) -> set[int]:
-            return {place for place, key in keys_under(whole) if key in self._column}
-
-        def stale_under(whole: str) -> dict[int, set[str]]:
-            undecided = ((place, stale.undecided(key)) for place, key in keys_under(whole))
-            return {place: files for place, files in undecided if files}
+        def keys_under(whole: str) -> list[str]:
+            return [self._key(identity, whole) for identity in self._inputs]
 
         now = Fingerprint(self._identities.version(STEP), self._identities.parts(STEP))
-        asked, choice = len(self._all), self._on_change
         try:
             return settle_change(
-                run_file, now, done_under, asked, choice, stale_under=stale_under
+                run_file, now, keys_under, self._column, stale, self._on_change
             ).fingerprints
         except FunctionChangedError as error:
             layout = self._journal.layout

@@ -10,7 +10,10 @@ from typing import Any, Literal, NamedTuple
 
 from limpet.errors import FunctionChangedError
 from limpet.fingerprints.identity import changed_parts
+from limpet.journal.column import ColumnReader
 from limpet.run.planning.plan import Anew, named
+from limpet.run.planning.stale_records import StaleRecords
+from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
 
 _MOST_VERSIONS = 10
@@ -63,11 +66,11 @@ def took(read: Iterable[Mapping[str, Any]]) -> Anew:
 def settle_change(
     run_file: RunFile,
     now: Fingerprint,
-    done_under: Callable[[str], set[int]],
-    asked: int,
+    keys_under: Callable[[str], Keys | list[str]],
+    column: ColumnReader,
+    stale: StaleRecords,
     on_change: OnChange | None,
     exempt: Collection[int] = (),
-    stale_under: Callable[[str], Mapping[int, Collection[str]]] = lambda _: {},
     small: Callable[[Mapping[int, str]], Anew | None] = lambda _: None,
     what: Literal["workflow", "function"] = "function",
 ) -> Settled:
@@ -76,12 +79,11 @@ def settle_change(
     Args:
         run_file: The run file to update.
         now: The function as it is now.
-        done_under: Returns the inputs with a result under a fingerprint.
-        asked: The number of inputs.
+        keys_under: Returns the keys of all inputs under a fingerprint.
+        column: The results.
+        stale: The results made from files that changed.
         on_change: What to do with results of another version.
         exempt: Inputs that need no decision now: any result they have counts.
-        stale_under: Returns the inputs whose result under a fingerprint was made from files that
-            changed without a decision, each with the files.
         small: Returns the effort to make the given inputs again, each with the fingerprint of its
             result; None: too much to do without asking.
         what: What changed, for messages.
@@ -91,62 +93,66 @@ def settle_change(
             never given.
     """
     known, decided = run_file.functions, run_file.decided
-    here = done_under(now.whole)
+    asked = len(keys_under(now.whole))
+    here = _done(keys_under(now.whole), column)
     others = reversed([whole for whole in known if whole != now.whole])  # latest first
-    elsewhere = _elsewhere(others, done_under, here) if len(here) < asked else {}
+    elsewhere: dict[int, str] = {}
+    for whole in others if len(here) < asked else ():
+        done = _done(keys_under(whole), column)
+        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), whole)
     choice = on_change or decided.get(now.whole)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
     before: Mapping[str, str] | None = None
-    files: list[str] = []
-    done: dict[int, str] = {}
+    files: set[str] = set()
+    undecided: dict[int, str] = {}
     if in_question and choice is None:
-        before, done = known[next(reversed(in_question.values()))], dict(in_question)
-    if on_change is None:
-        kept = in_question if choice != "redo" else {}
-        stale = _stale(stale_under, now.whole, here, kept)
-        stale = {place: names for place, names in stale.items() if place not in exempt}
-        files = sorted({name for names in stale.values() for name in names})
-        done |= {place: kept.get(place, now.whole) for place in stale}
+        before, undecided = known[next(reversed(in_question.values()))], dict(in_question)
+    if on_change is None and stale.of_asked:
+        counting = dict.fromkeys(here.difference(exempt), now.whole)
+        counting |= in_question if choice != "redo" else {}
+        for place, names in _stale(counting, keys_under, stale).items():
+            undecided[place] = counting[place]
+            files |= names
     # The parts of old versions are not kept.
-    changed = [*(changed_parts(before, now.parts) if before else ()), *files]
-    anew = small(done) if done else None
-    if done and anew is None:
-        error = _question(before is not None, changed, len(done), asked - len(exempt), what)
-        error.files, error.before = files, before if before is not None else now.parts
+    changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
+    anew = small(undecided) if undecided else None
+    if undecided and anew is None:
+        error = _question(before is not None, changed, len(undecided), asked - len(exempt), what)
+        error.files, error.before = sorted(files), before if before is not None else now.parts
         raise error
     if in_question and (on_change is not None or before is not None):
         decided.clear()  # earlier decisions were about another version
     if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run resumes with this decision
-    known.pop(now.whole, None)
-    known[now.whole] = now.parts  # moved to the end: it is the latest
-    for other in list(known)[:-_MOST_VERSIONS]:
-        known[other] = {}  # the fingerprint is kept: it has answers
+    _note_latest(known, now)
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
     return Settled([elsewhere.get(place, now.whole) for place in range(asked)], anew, changed)
 
 
-def _elsewhere(
-    others: Iterable[str], done_under: Callable[[str], set[int]], here: set[int]
-) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for whole in others:
-        found |= dict.fromkeys(done_under(whole) - here - found.keys(), whole)
-    return found
+def _note_latest(known: dict[str, dict[str, str]], now: Fingerprint) -> None:
+    known.pop(now.whole, None)
+    known[now.whole] = now.parts  # at the end: it is the latest
+    for other in list(known)[:-_MOST_VERSIONS]:
+        known[other] = {}  # the fingerprint is kept: it has answers
+
+
+def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
+    return {place for place, key in enumerate(keys) if key in column}
 
 
 def _stale(
-    stale_under: Callable[[str], Mapping[int, Collection[str]]],
-    now: str,
-    here: Collection[int],
-    elsewhere: Mapping[int, str],
-) -> dict[int, Collection[str]]:
-    found = {place: files for place, files in stale_under(now).items() if place in here}
-    for whole in set(elsewhere.values()):
-        others = stale_under(whole).items()
-        found |= {place: files for place, files in others if elsewhere.get(place) == whole}
-    return found
+    counting: Mapping[int, str],
+    keys_under: Callable[[str], Keys | list[str]],
+    stale: StaleRecords,
+) -> dict[int, set[str]]:
+    """Return the places whose result was made from files that changed without a decision."""
+    return {
+        place: files
+        for whole in set(counting.values())
+        for place, key in enumerate(keys_under(whole))
+        if counting.get(place) == whole and (files := stale.undecided(key))
+    }
 
 
 def _question(

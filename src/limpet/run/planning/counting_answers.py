@@ -155,25 +155,15 @@ class CountingAnswers:
 
     def _settle(self, now: Fingerprint) -> None:
         """Find the answers of other versions that count."""
-
-        def done_under(whole: str) -> set[int]:
-            keys = enumerate(self._keys_under(whole))
-            return {place for place, key in keys if key in self._answers}
-
-        def stale_under(whole: str) -> dict[int, set[str]]:
-            keys = enumerate(self._keys_under(whole) if self.stale.of(WORKFLOW) else ())
-            undecided = ((place, self.stale.undecided(key)) for place, key in keys)
-            return {place: files for place, files in undecided if files}
-
         exempt = self._exempt()
         settled = settle_change(
             self._run_file,
             now,
-            done_under,
-            len(self.work_items),
+            self._keys_under,
+            self._answers,
+            self.stale,
             self._on_change,
             exempt,
-            stale_under,
             self._small_redo,
             "workflow",
         )

@@ -83,6 +83,11 @@ class StaleRecords:
         """Return the keys of a step's stale records, with the changed files."""
         return self._found[step]
 
+    @property
+    def of_asked(self) -> Mapping[str, set[str]]:
+        """The stale records of the step about whose records the user is asked."""
+        return self._found[self._asked_about]
+
     def is_kept(self, key: str) -> bool:
         """Tell whether the user decided to keep a record though a file changed."""
         needed = self.kept.get(key)
@@ -90,7 +95,7 @@ class StaleRecords:
 
     def undecided(self, key: str) -> set[str]:
         """Return the changed files of a record that the user has not decided about."""
-        return self._found[self._asked_about].get(key, set()) & self._undecided
+        return self.of_asked.get(key, set()) & self._undecided
 
     def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
         """Return the required generation of each stale record, and of those in `redone`."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -11,7 +11,6 @@ from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.choosing import Selection
 from limpet.evaluators import as_evaluators
-from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
@@ -33,25 +32,19 @@ from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
 from limpet.run.progress.watcher import Watcher
-from limpet.run.request import OnEnd, Request
+from limpet.run.request import Extras, Request
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.workflows import as_workflow
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Extras):
     """The arguments of `evaluate`, and what the command line and the integrations add to them.
 
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
         known_secrets: Masked in Limpet's own files and messages, also with `secrets=False`.
-        trace_filter: Which types or kinds of events of a trace are kept; None: all.
-        bare_outputs: Whether `workflow_output.json` holds only the outputs.
-        on_end: Called with the result when all files are written, while the run is still locked.
-        stop_grace_s: How long calls in flight may continue after an interrupt.
-        configuration: Written to `run.json`.
-        made_by: Which file the command line ran, and how; None: a script called `evaluate`.
     """
 
     dataset: Any
@@ -62,12 +55,6 @@ class Prepared:
     options: RunOptions = field(default_factory=RunOptions)
     limit: int | None = None
     known_secrets: Sequence[str] = ()
-    trace_filter: Sequence[str] | None = None
-    bare_outputs: bool = False
-    on_end: OnEnd | None = None
-    stop_grace_s: float = STOP_GRACE_S
-    configuration: Mapping[str, Any] | None = None
-    made_by: Mapping[str, Any] | None = None
 
     def told(self, options: RunOptions) -> "Prepared":
         """Return a copy in which these options replace those of the same name."""
@@ -226,12 +213,12 @@ def _request(prepared: Prepared, view: Watcher | None = None) -> Request:
     names = [evaluator.name for evaluator in evaluators]
     redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)
     return Request(
-        dataset.items,
-        flow,
-        evaluators,
-        None if run is None else Path(run.path or Path("runs") / flow.name),
-        prepared.trials,
-        selection,
+        items=dataset.items,
+        workflow=flow,
+        evaluators=evaluators,
+        run=None if run is None else Path(run.path or Path("runs") / flow.name),
+        trials=prepared.trials,
+        selection=selection,
         redo=redo_steps,
         redo_items=redo_items,
         on_change=on_change,
@@ -239,14 +226,8 @@ def _request(prepared: Prepared, view: Watcher | None = None) -> Request:
         depends_on=None if version is not None else as_declared(options.get("depends_on")),
         retry_failed=as_retry(options.get("retry")).failed,
         durability="flush" if run is None else run.durability,
-        trace_filter=prepared.trace_filter,
-        bare_outputs=prepared.bare_outputs,
         on_item_complete=on_item_complete,
-        on_end=prepared.on_end,
         watcher=watcher or view,
-        stop_grace_s=prepared.stop_grace_s,
-        configuration=prepared.configuration,
-        made_by=prepared.made_by,
         prices=options.get("prices"),
         mask=mask,
         secrets=[*secrets, *prepared.known_secrets],
@@ -254,6 +235,7 @@ def _request(prepared: Prepared, view: Watcher | None = None) -> Request:
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=executor_options(options),
+        **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},
     )
 
 

@@ -117,9 +117,9 @@ class EvaluationSession:
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
-        if (anew := self.plan.workflow.anew) is not None:
-            changed = named(self.plan.workflow.changed)
-            logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
+        if (again := self.plan.workflow.made_again) is not None:
+            told = "the workflow changed (%s); answers made again: %s (%s)"
+            logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         self._pipeline = self._new_pipeline(journal, self._lookup)
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 from limpet.errors import FunctionChangedError
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
-from limpet.run.planning.plan import Anew, named
+from limpet.run.planning.plan import Effort, named
 from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
@@ -35,32 +35,32 @@ class Settled(NamedTuple):
 
     Attributes:
         fingerprints: For each input, the fingerprint of the function whose result counts.
-        anew: The answers made again without asking; None: there are none.
+        made_again: The answers made again without asking; None: there are none.
         changed: The names of what changed since they were made.
     """
 
     fingerprints: list[str]
-    anew: Anew | None
+    made_again: Effort | None
     changed: list[str]
 
 
-def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Anew | None:
+def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Effort | None:
     """Return the effort to make answers again; None: too much to do without asking.
 
     Their facts are not read if there are too many answers.
     """
     if answers > MOST_ANSWERS:
         return None
-    anew = took(read)
-    return None if anew.seconds > MOST_SECONDS or anew.cost > MOST_COST else anew
+    effort = took(read)
+    return None if effort.seconds > MOST_SECONDS or effort.cost > MOST_COST else effort
 
 
-def took(read: Iterable[Mapping[str, Any]]) -> Anew:
+def took(read: Iterable[Mapping[str, Any]]) -> Effort:
     """Return the effort that answers took. An unknown cost counts as nothing."""
     answers = list(read)
     seconds = round(math.fsum(facts.get("seconds") or 0.0 for facts in answers), 6)
     costs = ((facts.get("usage") or {}).get("cost") or 0.0 for facts in answers)
-    return Anew(len(answers), seconds, round(math.fsum(costs), 6))
+    return Effort(len(answers), seconds, round(math.fsum(costs), 6))
 
 
 def settle_change(
@@ -71,7 +71,7 @@ def settle_change(
     stale: StaleRecords,
     on_change: OnChange | None,
     exempt: Collection[int] = (),
-    small: Callable[[Mapping[int, str]], Anew | None] = lambda _: None,
+    small: Callable[[Mapping[int, str]], Effort | None] = lambda _: None,
     what: Literal["workflow", "function"] = "function",
 ) -> Settled:
     """Find, for each input, the fingerprint of the function whose result counts.
@@ -115,8 +115,8 @@ def settle_change(
             files |= names
     # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
-    anew = small(undecided) if undecided else None
-    if undecided and anew is None:
+    made_again = small(undecided) if undecided else None
+    if undecided and made_again is None:
         error = _question(before is not None, changed, len(undecided), asked - len(exempt), what)
         error.files, error.before = sorted(files), before if before is not None else now.parts
         raise error
@@ -127,7 +127,7 @@ def settle_change(
     _note_latest(known, now)
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
-    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], anew, changed)
+    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], made_again, changed)
 
 
 def _note_latest(known: dict[str, dict[str, str]], now: Fingerprint) -> None:

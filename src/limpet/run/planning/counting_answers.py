@@ -18,7 +18,7 @@ from limpet.journal.layout import Layout
 from limpet.run.planning.code_change import Fingerprint, settle_change, small_redo, took
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import Standing
-from limpet.run.planning.plan import Anew, Plan
+from limpet.run.planning.plan import Effort, Plan
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.step_identities import StepIdentities
@@ -45,7 +45,7 @@ class CountingAnswers:
         redos: The forced redos.
         stale: The records made from files that have changed.
         changed: The names of what changed in the workflow since its answers were made.
-        anew: The answers made again without asking; None: there are none.
+        made_again: The answers made again without asking; None: there are none.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class CountingAnswers:
         self.keys = self._keys_under(now.whole)
         self.standing: dict[str, tuple[str, str]] = {}
         self.changed = _changed_since(run_file, now)
-        self.anew: Anew | None = None
+        self.made_again: Effort | None = None
         self._in_question: list[str] = []
         self._question: FunctionChangedError | None = None
         try:
@@ -143,7 +143,7 @@ class CountingAnswers:
             return
         self._question.plan = plan
         if len(self._in_question) <= _MOST_ADDED_UP:
-            self._question.took = took(self._facts_of(self._in_question)).effort
+            self._question.took = str(took(self._facts_of(self._in_question)))
         self._question.add_note(f"plan: {plan}")
         raise self._question
 
@@ -167,8 +167,8 @@ class CountingAnswers:
             self._small_redo,
             "workflow",
         )
-        if settled.anew is not None and settled.anew.answers:
-            self.anew = settled.anew
+        if settled.made_again is not None and settled.made_again.answers:
+            self.made_again = settled.made_again
             self.changed = self.changed or tuple(settled.changed)
         chosen = enumerate(settled.fingerprints)
         others = {place: whole for place, whole in chosen if whole != now.whole}
@@ -195,7 +195,7 @@ class CountingAnswers:
             )
         }
 
-    def _small_redo(self, done: Mapping[int, str]) -> Anew | None:
+    def _small_redo(self, done: Mapping[int, str]) -> Effort | None:
         """Return the effort to make answers again; None: too much to do without asking."""
         self._in_question = [
             self._keys_under(whole)[place]

@@ -188,7 +188,7 @@ class Lookup:
             changed=tuple(dict.fromkeys((*(changed if answered_before else ()), *files))),
             calls=calls,
             forced=count.forced,
-            anew=self.answers.anew,
+            made_again=self.answers.made_again,
         )
 
     def _answered_before(self) -> int:

@@ -86,7 +86,9 @@ def why_now(request: Request, plan: Plan, explainer: Explainer, item: str | None
     if item is not None:
         with RunReader(layout.single or layout.home) as reader:
             there = reader.item(item)
-        story = ItemStories(request, explainer, asks=plan.workflow.anew is None).of(item, there)
+        story = ItemStories(request, explainer, asks=plan.workflow.made_again is None).of(
+            item, there
+        )
         if not story:
             raise _no_item(item, layout, [item.id for item in request.items])
     return Why(looked=True, steps=steps, item=story, remarks=remarks)

@@ -95,9 +95,8 @@ class Plan:
             for up_to, step in steps
             if step.calls
         ]
-        return (
-            " and ".join([", ".join(calls[:-1]), calls[-1]] if calls[1:] else calls) or "no calls"
-        )
+        *others, last = calls or ["no calls"]
+        return f"{', '.join(others)} and {last}" if others else last
 
     def __str__(self) -> str:
         # A new answer that equals the earlier one keeps its scores.

@@ -21,12 +21,11 @@ from limpet.run.executing.session_log import begin_session, close_session, say_u
 from limpet.run.executing.watched_files import WatchedFiles, project_of
 from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.plain_map import PlainMap, with_own_input
-from limpet.run.planning.code_change import Fingerprint, settle_change
+from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.input_identity import Identity, identify
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile

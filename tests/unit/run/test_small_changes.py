@@ -8,7 +8,7 @@ from costly import costly
 from virtual_time import run
 
 import limpet
-from limpet.run.planning.code_change import small_redo
+from limpet.run.planning.changes import small_redo
 
 
 def rows(number):

@@ -24,7 +24,6 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.completion import completed, records_if_complete
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
@@ -106,9 +105,7 @@ class EvaluationSession:
         planner.note_asked(run_file, self._columns)
         reported = run_file.reported(request.items)
         self._asked_hash = planner.asked_hash(reported)
-        records = records_if_complete(
-            self._layout, run_file.complete, self._asked_hash, self._steps, planner.project
-        )
+        records = planner.records_if_complete(run_file.complete, self._asked_hash)
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = planner.nothing_to_do()
@@ -305,10 +302,7 @@ class EvaluationSession:
             return
         if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
-                project = self._planner.project
-                known = completed(
-                    self._layout, self._asked_hash, self._records, self._steps, project
-                )
+                known = self._planner.completion(self._asked_hash, self._records)
             except OSError:
                 return
         self._run_file.complete = known

@@ -15,12 +15,11 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
-from limpet.run.planning.code_change import Fingerprint, settle_change, small_redo, took
+from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change, small_redo, took
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import Standing
 from limpet.run.planning.plan import Effort, Plan
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.work_items import Call, Keys, WorkItems
 from limpet.run.request import Request

@@ -107,13 +107,7 @@ class FilesRead:
         return digest_of([[name, project.says(name)] for name in sorted(files)])
 
     def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
-        """Return the files of a step that have changed.
-
-        Args:
-            step: The step's name.
-            project: The project of the files.
-            noted: The number of the last line, according to `run.json`.
-        """
+        """Return the changed files of a step; `noted` is the last line according to `run.json`."""
         project.own |= {name for name, _ in self._written}
         changed = Changed(project, self._numbers)
         changed.is_lost = len(self._numbers) < max(self.last, noted)

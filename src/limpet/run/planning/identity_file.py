@@ -113,10 +113,7 @@ def write_identity(
 ) -> None:
     """Write what each step is made of, and what it was made of before it last changed.
 
-    Args:
-        journal: The run's journal.
-        steps: The version and the identity of each step.
-        clean: Removes secrets.
+    `steps` has the version and the identity of each step; `clean` removes secrets.
 
     Raises:
         JournalError: The file cannot be written.

@@ -10,10 +10,10 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
+from limpet.run.planning.changes import StaleRecords
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.request import Request
@@ -52,10 +52,7 @@ class ItemStory:
 class ItemStories:
     """Explains items by the current code and rows, and the results on disk.
 
-    Args:
-        request: What is asked.
-        explainer: Compares the steps as they are now with those of the run.
-        asks: Whether the user is asked about answers of another version.
+    `asks` says whether the user is asked about answers of another version.
     """
 
     def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
@@ -81,9 +78,7 @@ class ItemStories:
     def of(self, id_: str, there: Sequence[WholeItem]) -> tuple[ItemStory, ...]:
         """Return the story of an item, once for each trial; empty if it is not in the dataset.
 
-        Args:
-            id_: The id of the item.
-            there: What the files say about it.
+        `there` is what the files say about it.
         """
         request = self._request
         return tuple(

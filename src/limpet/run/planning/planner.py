@@ -6,26 +6,31 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import FunctionChangedError
+from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
+from limpet.journal.files import open_to_read
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
+from limpet.journal.lines import crc32
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
 from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
-from limpet.run.planning.items_file import items_digest
+from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import is_whole, items_digest
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile, StepIdentity
+from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
 from limpet.secrets.masking import Masking
+
+_PIECE_BYTES = 2**20
 
 
 class Planner:
@@ -84,10 +89,7 @@ class Planner:
         return self._explainer(run_file).plan(plan)
 
     def why(self, item: str | None = None) -> Why:
-        """Explain what each step depends on, and how it differs from the run.
-
-        Args:
-            item: The id of an item to explain, too.
+        """Explain what each step depends on, how it differs from the run, and an item by its id.
 
         Raises:
             LimpetError: The item does not exist.
@@ -105,12 +107,7 @@ class Planner:
         run_file: RunFile,
         journal: Journal | None = None,
     ) -> Lookup:
-        """Compare what is asked with what the columns have.
-
-        Args:
-            columns: The column of each step.
-            run_file: The run file to update.
-            journal: Where a question is recorded; None: nowhere.
+        """Compare what is asked with what the columns have; a question is recorded in the journal.
 
         Raises:
             FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
@@ -136,7 +133,12 @@ class Planner:
         of = whole if items < whole else None
         return Plan(items, request.trials, workflow, tuple(evaluators), of)
 
-    # ---- what is recorded of the session --------------------------------------------------------
+    # ---- a complete run -------------------------------------------------------------------------
+    #
+    # Looking up every cell of a hundred thousand items takes seconds. A complete run records a hash
+    # of what was asked, and a checksum of each of its files, including the columns. When the same
+    # is asked again and every byte is the same, nothing needs to be looked up. Bytes are compared
+    # because a flipped bit changes neither size nor time.
 
     def asked_hash(self, reported: Sequence[int]) -> str:
         """Return a hash of what decides the cells of these items and the shape of the files."""
@@ -148,6 +150,37 @@ class Planner:
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
         versions = list(self.identities.versions.items())
         return digest(versions, request.trials, shape, items_digest(items))
+
+    def completion(self, asked: str, records: Mapping[str, int]) -> Completion:
+        """Return the record that a run is complete, with the number of records of each step.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        layout = self._layout
+        columns = {step: layout.column(step) for step in self.steps}
+        sizes = {step: [records[step], path.stat().st_size] for step, path in columns.items()}
+        outputs = [layout.home / f"{step}_output.json" for step in self.steps]
+        files = [layout.home / "summary.json", *outputs, *columns.values()]
+        checksums = {path.name: _checksum(path) for path in files}
+        return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))
+
+    def records_if_complete(self, known: Completion | None, asked: str) -> dict[str, int] | None:
+        """Return the number of records of each step if the run is complete.
+
+        None if something else is asked, the run did not complete, or its files have changed.
+        """
+        if known is None or known.asked != asked or not is_whole(self._layout):
+            return None
+        try:
+            records = {step: known.columns[step][0] for step in self.steps}
+            is_same = known == self.completion(asked, records)
+        except (OSError, JournalError, KeyError, IndexError):
+            # A file is missing, damaged, or not a regular file.
+            return None
+        return records if is_same else None
+
+    # ---- what is recorded of the session --------------------------------------------------------
 
     def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Record what this session selects and forces, in addition to earlier sessions."""
@@ -180,3 +213,11 @@ class Planner:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         made_by = request.made_by  # the last session says how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))
+
+
+def _checksum(path: Path) -> int:
+    crc = 0
+    with open_to_read(path, buffering=0) as file:
+        while piece := file.read(_PIECE_BYTES):
+            crc = crc32(piece, crc)
+    return crc

@@ -65,10 +65,7 @@ class Redos:
 def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
-    Args:
-        run_file: The run file to update.
-        wanted: The redo.
-        highest: The highest generation of any record.
+    Its generation is above `highest`, the highest of any record.
     """
     what = (wanted.steps, wanted.items, wanted.versions)
     same = [redo for redo in run_file.redo if (redo.steps, redo.items, redo.versions) == what]
@@ -86,16 +83,15 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
         pending: The ids of items with steps still to run again, and by step the error, if any.
     """
     errors: list[list[Any]] = [[] for _ in run_file.redo]
-    if not errors:
-        return
-    for id_, steps in pending:
+    redos = list(zip(run_file.redo, errors, strict=True))
+    for id_, steps in pending if redos else ():
         for step, error in steps.items():
-            for redo, found in zip(run_file.redo, errors, strict=True):
+            for redo, found in redos:
                 if redo.covers(step, id_):
                     found.append(error)
     run_file.redo = [
         replace(redo, tried=all(error is not None for error in found))
-        for redo, found in zip(run_file.redo, errors, strict=True)
+        for redo, found in redos
         if found
     ]
 
@@ -147,14 +143,7 @@ def forced(
     items: Sequence[Item],
     selection: Selection,
 ) -> tuple[frozenset[str], frozenset[str] | None]:
-    """Return the steps that run again, and the ids of the items; None: all.
-
-    Args:
-        redo: The `redo` option.
-        on_change: The `on_change` option.
-        evaluators: The names of the evaluators.
-        items: Every item of the dataset.
-        selection: The session's selection.
+    """Return the steps that the `redo` option runs again, and the ids of the items; None: all.
 
     Raises:
         ValueError: `redo` and `on_change="keep"` contradict each other.

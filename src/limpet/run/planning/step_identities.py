@@ -72,10 +72,7 @@ class StepIdentities:
     ) -> None:
         """Inspect the steps again, record what is state, and stop watching files.
 
-        Args:
-            run_file: The run file to update; None: the session never began.
-            watched: Watches the files that the steps read.
-            clean: Removes secrets.
+        Without a run file, the session never began.
         """
         if run_file is None:
             watched.end(self._inspections)

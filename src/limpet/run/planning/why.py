@@ -64,13 +64,7 @@ class Why:
 
 
 def why_now(request: Request, plan: Plan, explainer: Explainer, item: str | None = None) -> Why:
-    """Compare the current code with a run.
-
-    Args:
-        request: What is asked.
-        plan: The plan.
-        explainer: Compares the steps as they are now with those of the run.
-        item: The id of an item to explain, too.
+    """Compare the current code with a run, and explain an item by its id.
 
     Raises:
         LimpetError: The item does not exist.

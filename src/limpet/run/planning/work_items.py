@@ -99,11 +99,7 @@ class WorkItems:
 
 
 class Keys:
-    """Keys, stored in 16 bytes each.
-
-    Args:
-        keys: The keys, as 32 hex digits each.
-    """
+    """Keys of 32 hex digits, stored in 16 bytes each."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         raw = bytearray()
@@ -123,13 +119,7 @@ class Keys:
 
 
 class Calls(Sequence[Call]):
-    """Calls of the workflow.
-
-    Args:
-        work_items: All work items.
-        keys: The key of each work item.
-        places: The places of the work items in this sequence.
-    """
+    """The calls of the work items at these places; there is a key for every work item."""
 
     def __init__(self, work_items: WorkItems, keys: Keys, places: "array[int]") -> None:
         self._work_items = work_items

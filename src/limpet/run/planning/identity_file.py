@@ -61,13 +61,10 @@ class KeptStep(KeptVersion):
     @property
     def known(self) -> dict[tuple[str, str], Shown]:
         """The content of the parts of all versions, by name and digest."""
-        versions = (self.before, self, self.asked)
-        return {
-            part: shown
-            for version in versions
-            if version is not None
-            for part, shown in version.contents.items()
-        }
+        known: dict[tuple[str, str], Shown] = {}
+        for version in (self.before, self, self.asked):
+            known |= version.contents if version is not None else {}
+        return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
 
 @overload
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT],
     *,
@@ -31,7 +31,7 @@ def map(  # noqa: A001 - it is one
 
 
 @overload
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[InputT], OutputT],
     inputs: Iterable[InputT],
     *,
@@ -42,7 +42,7 @@ def map(  # noqa: A001 - it is one
 ) -> MapResult[InputT, OutputT]: ...
 
 
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[Any], Any],
     inputs: Iterable[Any],
     *,

@@ -60,26 +60,26 @@ class StaleRecords:
         self._asked_about = asked_about
         self._decided = run_file.files_decided
         self.kept: dict[str, int] = {}
-        self._found: dict[str, dict[str, set[str]]] = {}
+        self._stale: dict[str, dict[str, set[str]]] = {}
         for step, column in columns.items():
             changed = files.changed(step, project, run_file.files_last)
-            found = {}
+            stale = {}
             if changed:
                 read = column.read_many(column.every_key())
                 records = {key: entry.facts for key, entry in read}
                 changed.learn(records.values())
-                found = {key: {*changed.among(facts)} for key, facts in records.items()}
+                stale = {key: {*changed.among(facts)} for key, facts in records.items()}
             if step == asked_about:
-                found = self._without_kept(found, changed.says, on_change)
-            self._found[step] = {key: names for key, names in found.items() if names}
+                stale = self._without_kept(stale, changed.says, on_change)
+            self._stale[step] = {key: names for key, names in stale.items() if names}
 
     def _without_kept(
         self,
-        found: dict[str, set[str]],
+        stale: dict[str, set[str]],
         says: Callable[[str], str],
         on_change: OnChange | None,
     ) -> dict[str, set[str]]:
-        now = {name: says(name) for names in found.values() for name in names}
+        now = {name: says(name) for names in stale.values() for name in names}
         if on_change is not None:
             self._decided.update({name: {content: on_change} for name, content in now.items()})
         choices = {name: self._decided.get(name, {}).get(content) for name, content in now.items()}
@@ -88,22 +88,22 @@ class StaleRecords:
         column = self._columns[self._asked_about]
         self.kept = {
             key: column.next_generation(key)
-            for key, names in found.items()
+            for key, names in stale.items()
             if names and names <= kept
         }
-        return {key: names - kept for key, names in found.items()}
+        return {key: names - kept for key, names in stale.items()}
 
     def __bool__(self) -> bool:
-        return any(self._found.values())
+        return any(self._stale.values())
 
     def of(self, step: str) -> Mapping[str, set[str]]:
         """Return the keys of a step's stale records, with the changed files."""
-        return self._found[step]
+        return self._stale[step]
 
     @property
     def of_asked(self) -> Mapping[str, set[str]]:
         """The stale records of the step about whose records the user is asked."""
-        return self._found[self._asked_about]
+        return self._stale[self._asked_about]
 
     def is_kept(self, key: str) -> bool:
         """Tell whether the user decided to keep a record though a file changed."""
@@ -117,7 +117,7 @@ class StaleRecords:
     def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
         """Return the required generation of each stale record, and of those in `redone`."""
         every = {step: dict(keys) for step, keys in redone.items()}
-        for step, keys in self._found.items():
+        for step, keys in self._stale.items():
             column = self._columns[step]
             for key in keys:
                 every.setdefault(step, {})[key] = column.next_generation(key)

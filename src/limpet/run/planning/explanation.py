@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.explaining.differences import Difference, differences
+from limpet.fingerprints.explaining.differences import Difference
+from limpet.fingerprints.explaining.differences import differences as compare
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import Identity
 from limpet.journal.journal import Journal
@@ -55,7 +56,7 @@ class Explainer:
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
         now, kept = self.now(step), self.kept.steps.get(step, KeptStep())
-        return differences(before, now.parts, kept.known | now.known)
+        return compare(before, now.parts, kept.known | now.known)
 
     def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
         """Return the differences in files that a step read, for these names."""
@@ -71,9 +72,9 @@ class Explainer:
     def _step(self, step: StepPlan, before: Mapping[str, str]) -> StepPlan:
         if not step.changed:
             return step
-        found = self.since(step.name, before) if before else ()
-        found += self.in_files(step.name, step.changed)
-        return dataclasses.replace(step, differences=found)
+        in_code = self.since(step.name, before) if before else ()
+        in_files = self.in_files(step.name, step.changed)
+        return dataclasses.replace(step, differences=in_code + in_files)
 
     def question(
         self, error: FunctionChangedError, step: str, journal: Journal | None = None
@@ -91,13 +92,13 @@ class Explainer:
             error.plan = self.plan(error.plan)
 
 
-def few_lines(found: Sequence[Difference], command: str) -> list[str]:
+def few_lines(differences: Sequence[Difference], command: str) -> list[str]:
     """Return the first lines of the differences, and the command that shows all of them."""
     shown: list[str] = []
     left = _MOST_LINES
-    for number, difference in enumerate(found):
+    for number, difference in enumerate(differences):
         if left <= 0:
-            shown.append(f"… and {len(found) - number:,} more: {command}")
+            shown.append(f"… and {len(differences) - number:,} more: {command}")
             break
         shown.append(heading(difference))
         shown += [f"  {line}" for line in difference.lines[:left]]

@@ -171,8 +171,8 @@ class Changed:
         own = own if isinstance(own, dict) else {}
         yield from (
             name
-            for name, said in own.items()
-            if name not in self.written and self._project.says(name) != said
+            for name, digest in own.items()
+            if name not in self.written and self._project.says(name) != digest
         )
         match facts.get(SHARED):
             case [int() as first, int() as last]:

@@ -191,7 +191,7 @@ def _version_data(
     version: KeptVersion, base: Mapping[str, str], room: int
 ) -> tuple[dict[str, Any], int]:
     """Return another version of a step as its differences from the parts of `base`."""
-    differing = {name: said for name, said in version.parts.items() if base.get(name) != said}
+    differing = {name: digest for name, digest in version.parts.items() if base.get(name) != digest}
     parts, room = _parts_data(differing, version.shown, room)
     absent = [name for name in base if name not in version.parts][:_MOST_NAMES]
     return {"digest": version.version, "parts": parts, "absent": absent}, room

@@ -86,13 +86,13 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
     redos = list(zip(run_file.redo, errors, strict=True))
     for id_, steps in pending if redos else ():
         for step, error in steps.items():
-            for redo, found in redos:
+            for redo, failures in redos:
                 if redo.covers(step, id_):
-                    found.append(error)
+                    failures.append(error)
     run_file.redo = [
-        replace(redo, tried=all(error is not None for error in found))
-        for redo, found in redos
-        if found
+        replace(redo, tried=all(error is not None for error in failures))
+        for redo, failures in redos
+        if failures
     ]
 
 

@@ -115,12 +115,12 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
 
 def _now(step: StepPlan, before: Mapping[str, str], explainer: Explainer) -> StepWhy:
     name, now = step.name, explainer.now(step.name)
-    found = explainer.since(name, before) if before else ()
+    since = explainer.since(name, before) if before else ()
     # As the plan says: a file of rows that are no longer asked for is not a change.
-    found += explainer.in_files(name, step.changed)
-    if found or not before:
+    since += explainer.in_files(name, step.changed)
+    if since or not before:
         state = _state(now, name, explainer.run_file)
-        why = StepWhy(name, now, state, "now" if before else "nothing", found)
+        why = StepWhy(name, now, state, "now" if before else "nothing", since)
     else:
         kept = explainer.kept.steps.get(name, KeptStep())
         why = _since_before(name, now, kept, explainer.run_file)
@@ -130,8 +130,8 @@ def _now(step: StepPlan, before: Mapping[str, str], explainer: Explainer) -> Ste
 def _on_disk(name: str, step: KeptStep, run_file: RunFile) -> StepWhy:
     if step.asked is None:
         return _since_before(name, step, step, run_file)
-    found = differences(step.parts, step.asked.parts, step.known)
-    return StepWhy(name, step, _state(step, name, run_file), "asked", found)
+    since = differences(step.parts, step.asked.parts, step.known)
+    return StepWhy(name, step, _state(step, name, run_file), "asked", since)
 
 
 def _since_before(name: str, now: KeptStep, kept: KeptStep, run_file: RunFile) -> StepWhy:

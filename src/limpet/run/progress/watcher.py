@@ -1,4 +1,4 @@
-"""How far is a run? Who is told as it happens, and how to ask.
+"""How far is a run?
 
 The event loop of the run notifies a `Watcher`. A `Tally` is a watcher that counts: other threads,
 for example the one that draws the screen, take a `Snapshot` when they need one. A thousand cells a

@@ -150,17 +150,16 @@ class EvaluationSession:
             nothing_yet if request.early_stop else None,
             self._watched,
         )
-        answers = lookup.answers
-        pipeline.left, pipeline.redos = answers.given_up, answers.redos
-        pipeline.counting = answers.counting
+        pipeline.left, pipeline.redos = lookup.left, lookup.redos
+        pipeline.counting = lookup.counting
         return pipeline
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
-        items, contents = self._request.items, lookup.answers.work_items.contents
+        items, contents = self._request.items, lookup.work_items.contents
         try:
-            write_items(self._layout, items, contents, lookup.answers.standings())
-            note_outdated(self._layout, lookup.answers.stale.needed({}))
+            write_items(self._layout, items, contents, lookup.standings())
+            note_outdated(self._layout, lookup.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -249,8 +248,7 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        answers = self._lookup.answers
-        settled = answers.is_settled and not answers.is_outdated()
+        settled = self._lookup.is_settled and not self._lookup.is_outdated()
         self._is_done = wrote and done and settled
         self._records = {step: len(column) for step, column in self._columns.items()}
 

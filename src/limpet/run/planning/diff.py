@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from limpet.evaluators.protocol import Evaluator
+from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
+from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import scoring_of
 from limpet.run.planning.counting_answers import CountingAnswers
@@ -29,7 +31,7 @@ class _Count:
     Attributes:
         there: Those done in the whole run.
         kept: Those done that this session selects.
-        missing: Scores to make in this session, beside those of new answers.
+        missing: Scores to make in this session, beside those of new self.
         forced: Those of the missing that a redo forces to run again.
         outdated: Those of the missing that run again because a file changed.
         given_up: Those that failed before and are not retried.
@@ -45,7 +47,7 @@ class _Count:
     files: set[str] = field(default_factory=set)
 
 
-class Lookup:
+class Lookup(CountingAnswers):
     """Compares what is asked with what the columns have.
 
     Attributes:
@@ -60,22 +62,21 @@ class Lookup:
 
     def __init__(
         self,
-        answers: CountingAnswers,
         request: Request,
         identities: StepIdentities,
         columns: Mapping[str, ColumnReader],
+        layout: Layout,
         run_file: RunFile,
+        project: Project,
     ) -> None:
-        self.answers = answers
+        super().__init__(request, identities, columns, layout, run_file, project)
         self._request = request
         self._identities = identities
-        self._columns = columns
-        self._column = columns[WORKFLOW]
         self._counts = {step: _Count() for step in columns}
         self._missing, self._unscored = array("Q"), array("Q")
         self._divide()
-        self.plan = self._planned(run_file)
-        answers.raise_question(self.plan)
+        self.plan = self._planned()
+        self._raise_question(self.plan)
 
     @property
     def there(self) -> dict[str, int]:
@@ -84,26 +85,24 @@ class Lookup:
 
     def _divide(self) -> None:
         """Divide the cells of each step into done and missing."""
-        answers = self.answers
-        keys = counting = answers.keys
+        keys = counting = self.keys
         for begin in range(0, len(keys), _CHUNK):
             to_score: dict[str, int] = {}  # places of answers, by key
             for place in range(begin, min(begin + _CHUNK, len(keys))):
                 self._look_at_answer(place, to_score)
             self._look_at_scores(to_score)
-        if answers.standing:
-            counting = Keys(map(answers.counting_key, keys))
-        self.missing = Calls(answers.work_items, keys, self._missing)
-        self.unscored = Calls(answers.work_items, counting, self._unscored)
+        if self.standing:
+            counting = Keys(map(self.counting_key, keys))
+        self.missing = Calls(self.work_items, keys, self._missing)
+        self.unscored = Calls(self.work_items, counting, self._unscored)
 
     def _look_at_answer(self, place: int, to_score: dict[str, int]) -> None:
-        answers = self.answers
-        key = answers.keys[place]
-        counting = answers.counting_key(key)
+        key = self.keys[place]
+        counting = self.counting_key(key)
         needed = self._needed(place, counting)
-        is_there, is_selected = counting in self._column, answers.is_selected(place)
-        is_done = is_there and self._column.reaches(counting, needed)
-        is_given_up = not is_done and answers.is_given_up(WORKFLOW, key, needed)
+        is_there, is_selected = counting in self._answers, self.is_selected(place)
+        is_done = is_there and self._answers.reaches(counting, needed)
+        is_given_up = not is_done and self._is_given_up(WORKFLOW, key, needed)
         if is_selected and not is_done and not is_given_up:
             self._missing.append(place)
             if is_there:
@@ -114,14 +113,13 @@ class Lookup:
             to_score[counting] = place
 
     def _needed(self, place: int, key: str) -> int:
-        answers = self.answers
-        if not answers.redos:
+        if not self.redos:
             return 0
-        return answers.redos.needed(WORKFLOW, answers.work_items[place].item.id, key)
+        return self.redos.needed(WORKFLOW, self.work_items[place].item.id, key)
 
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
-        count, files = self._counts[step], self.answers.stale.of(step).get(key, ())
+        count, files = self._counts[step], self.stale.of(step).get(key, ())
         count.files.update(files)
         if files:
             count.outdated += 1
@@ -130,12 +128,12 @@ class Lookup:
 
     def _look_at_scores(self, to_score: dict[str, int]) -> None:
         count = self._counts[WORKFLOW]
-        for key, entry in self._column.read_many(list(to_score)):
+        for key, entry in self._answers.read_many(list(to_score)):
             place = to_score.pop(key)
-            if self._column.reaches(key, self._needed(place, key)):
+            work_item, is_selected = self.work_items[place], self.is_selected(place)
+            if self._answers.reaches(key, self._needed(place, key)):
                 count.there += 1
-                count.kept += self.answers.is_selected(place)
-            work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
+                count.kept += is_selected
             # A list, not any() alone: each evaluator must be counted.
             lacks = [
                 self._lacks_score(work_item, entry, evaluator, is_selected=is_selected)
@@ -144,17 +142,17 @@ class Lookup:
             if any(lacks) and is_selected:
                 self._unscored.append(place)
         # The remaining records were damaged after the column was opened.
-        self._missing.extend(filter(self.answers.is_selected, to_score.values()))
+        self._missing.extend(filter(self.is_selected, to_score.values()))
 
     def _lacks_score(
         self, work_item: WorkItem, entry: Entry, evaluator: Evaluator, *, is_selected: bool
     ) -> bool:
-        name, answers = evaluator.name, self.answers
+        name = evaluator.name
         column, count = self._columns[name], self._counts[name]
         key = scoring_of(work_item, entry, evaluator, self._identities.version(name)).cell.key
-        needed = answers.redos.needed(name, work_item.item.id, key)
+        needed = self.redos.needed(name, work_item.item.id, key)
         is_there = column.reaches(key, needed)
-        lacks = not is_there and not answers.is_given_up(name, key, needed)
+        lacks = not is_there and not self._is_given_up(name, key, needed)
         count.there += is_there
         if is_selected:
             count.kept += is_there
@@ -165,17 +163,14 @@ class Lookup:
 
     # ---- the plan -------------------------------------------------------------------------------
 
-    def _planned(self, run_file: RunFile) -> Plan:
-        request, selected, whole = self._request, self.answers.selected, len(self._request.items)
-        evaluators = [
-            self._evaluator_plan(evaluator.name, run_file.evaluators.get(evaluator.name))
-            for evaluator in request.evaluators
-        ]
+    def _planned(self) -> Plan:
+        request, selected, whole = self._request, self.selected, len(self._request.items)
+        evaluators = [self._evaluator_plan(evaluator.name) for evaluator in request.evaluators]
         of = whole if selected < whole else None
         return Plan(selected, request.trials, self._workflow_plan(), tuple(evaluators), of)
 
     def _workflow_plan(self) -> StepPlan:
-        count, calls, changed = self._counts[WORKFLOW], len(self.missing), self.answers.changed
+        count, calls, changed = self._counts[WORKFLOW], len(self.missing), self.changed
         again = count.forced + count.outdated
         answered_before = self._answered_before() if calls > again else 0
         files = sorted(count.files)
@@ -188,20 +183,24 @@ class Lookup:
             changed=tuple(dict.fromkeys((*(changed if answered_before else ()), *files))),
             calls=calls,
             forced=count.forced,
-            made_again=self.answers.made_again,
+            made_again=self.made_again,
         )
 
     def _answered_before(self) -> int:
         """Return how many missing answers exist under another key only."""
-        known = self._column.ids() if len(self._column) else set()
+        known = self._answers.ids() if len(self._answers) else set()
         return sum(
             (work_item.item.id, work_item.trial) in known
-            and self.answers.counting_key(cell.key) not in self._column
+            and self.counting_key(cell.key) not in self._answers
             for work_item, cell in (self.missing if known else ())
         )
 
-    def _evaluator_plan(self, name: str, before: Mapping[str, str] | None) -> StepPlan:
-        count, calls = self._counts[name], len(self.missing)
+    def _evaluator_plan(self, name: str) -> StepPlan:
+        count, calls, before = (
+            self._counts[name],
+            len(self.missing),
+            self._run_file.evaluators.get(name),
+        )
         changed = changed_parts(before, self._identities.parts(name)) if before is not None else []
         return StepPlan(
             name,

@@ -17,7 +17,6 @@ from limpet.journal.lines import crc32
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
-from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
@@ -112,12 +111,9 @@ class Planner:
         Raises:
             FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         """
-        request, identities = self._request, self.identities
         try:
-            answers = CountingAnswers(
-                request, identities, columns, self._layout, run_file, self.project
-            )
-            return Lookup(answers, request, identities, columns, run_file)
+            layout, project = self._layout, self.project
+            return Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise

@@ -213,7 +213,7 @@ def test_what_failed_is_tried_again_unless_asked_not_to(tmp_path):
     run(tmp_path)
     left = run(tmp_path, "--no-retry-failed")
     assert left.returncode == 1
-    assert "18 kept, 2 failed before and left → 0 workflow calls" in left.stderr
+    assert "18 kept, 2 failed before, not retried → 0 workflow calls" in left.stderr
     assert "18 kept, 2 new → 2 workflow calls" in run(tmp_path, "--retry-failed").stderr
 
 

@@ -110,7 +110,7 @@ class Plan:
         counts += [f"{step.new:,} new"] if step.new else []
         counts += [f"{step.edited:,} edited"] if step.edited else []
         counts += [f"{step.forced:,} forced"] if step.forced else []
-        counts += [f"{step.failed:,} failed before and left"] if step.failed else []
+        counts += [f"{step.failed:,} failed before, not retried"] if step.failed else []
         if step.made_again is not None:
             counts.append(f"{step.made_again.answers:,} made again ({step.made_again})")
         counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []

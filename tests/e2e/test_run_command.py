@@ -188,18 +188,16 @@ def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(
     edit_workflow(tmp_path)
     planned = " ".join(run(tmp_path, "--plan").stdout.split())
     took = r"\(0\.\d s of calls\)"
-    assert re.search(rf"0 kept, 3 made anew {took}, workflow changed \(answer\) → 3 work", planned)
+    assert re.search(rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 work", planned)
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)["plan"]
-    assert told["workflow"]["anew"]["answers"] == 3
+    assert told["workflow"]["made_again"]["answers"] == 3
     assert len(calls(tmp_path)) == 3
     done = run(tmp_path)
     assert done.returncode == 0
     said = " ".join(done.stderr.split())
-    assert re.search(
-        rf"the workflow changed: 3 answers are made anew {took}; what changed: answer", said
-    )
+    assert re.search(rf"the workflow changed \(answer\); answers made again: 3 {took}", said)
     assert len(calls(tmp_path)) == 6
-    assert "made anew" not in run(tmp_path).stderr
+    assert "made again" not in run(tmp_path).stderr
 
 
 def test_redo_runs_a_changed_workflow_anew(tmp_path):
@@ -215,7 +213,7 @@ def test_what_failed_is_tried_again_unless_asked_not_to(tmp_path):
     run(tmp_path)
     left = run(tmp_path, "--no-retry-failed")
     assert left.returncode == 1
-    assert "18 kept, 2 failed before and left → 0 workflow calls" in left.stderr
+    assert "18 kept, 2 failed before, not retried → 0 workflow calls" in left.stderr
     assert "18 kept, 2 new → 2 workflow calls" in run(tmp_path, "--retry-failed").stderr
 
 

@@ -92,7 +92,7 @@ def test_an_item_is_explained_in_every_case(tmp_path):
     assert run(tmp_path, "--limit", "5").returncode == 1
     edit(tmp_path, "Repeat 1", "Repeat one 1", file="rows.jsonl")
     said = {n: " ".join(why(tmp_path, "--item", f"q{n}").split()) for n in (0, 1, 3, 5)}
-    assert "workflow kept answered by the code as it is (" in said[0]
+    assert "workflow kept answered by the current code (" in said[0]
     assert "its row was edited since it was answered: question (" in said[1]
     assert "runs again it failed (ValueError: cannot do" in said[3]
     assert "workflow runs never answered" in said[5]
@@ -110,8 +110,8 @@ def test_a_redo_that_is_not_done_is_said(done):
     about = json.loads((done / "runs/trial/run.json").read_bytes())
     about["redo"] = [{"generation": 5, "steps": ["workflow"], "items": ["q2"], "versions": {}}]
     (done / "runs/trial/run.json").write_text(json.dumps(about), encoding="utf-8")
-    assert "forced by a redo that is not done" in why(done, "--item", "q2")
-    assert "answered by the code as it is" in why(done, "--item", "q1")
+    assert "forced by an unfinished redo" in why(done, "--item", "q2")
+    assert "answered by the current code" in why(done, "--item", "q1")
 
 
 def test_it_is_there_as_data(done):
@@ -159,7 +159,7 @@ def test_a_run_of_a_script_is_compared_with_itself(tmp_path):
     assert "records on disk only, without the code" in said
     assert "workflow: unchanged since it last ran; its last change: " in said
     assert '    - "one"\n    + "two"\n' in said
-    assert "answered by the code as it last ran" in why(tmp_path, "--item", "a")
+    assert "answered by the code that last ran" in why(tmp_path, "--item", "a")
     assert run(tmp_path, "--item", "b", command="why").returncode == 2
 
 

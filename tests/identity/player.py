@@ -23,10 +23,10 @@ import numpy as np  # noqa: F401
 import yaml  # noqa: F401
 
 import limpet
-from limpet.run.planning import code_change
+from limpet.run.planning import changes
 
 # Whether a change asks is how these tables tell that it was seen: here no change is a small one.
-code_change.MOST_ANSWERS = 0
+changes.MOST_ANSWERS = 0
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.words import by_class, count, duration
-from limpet.run.progress.snapshot import Snapshot, StepSnapshot
+from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.text import one_line
 
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36

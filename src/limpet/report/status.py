@@ -12,7 +12,7 @@ from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, count, duration, moment
-from limpet.run.progress.snapshot import Snapshot, StepSnapshot
+from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
 from limpet.text import harmless, one_line

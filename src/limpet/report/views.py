@@ -22,7 +22,7 @@ from limpet.report.progress import ProgressTable, as_data, progress_line
 from limpet.report.terminal import say
 from limpet.report.words import count, json_line
 from limpet.run.planning.plan import Plan
-from limpet.run.progress.tally import Tally
+from limpet.run.progress.watcher import Tally
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of

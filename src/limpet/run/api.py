@@ -1,9 +1,9 @@
-"""Dataset → workflow → evaluators: every cell durable."""
+"""Run an evaluation, or plan one: `evaluate`, `aevaluate` and `plan`."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -11,7 +11,6 @@ from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.choosing import Selection
 from limpet.evaluators import as_evaluators
-from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.fingerprints.declared import as_declared
@@ -28,29 +27,24 @@ from limpet.run.options import (
     secrets_in,
 )
 from limpet.run.planning.plan import Plan
+from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
 from limpet.run.progress.watcher import Watcher
-from limpet.run.request import OnEnd, Request
+from limpet.run.request import Extras, Request
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.workflows import as_workflow
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """What `evaluate` takes, and below `options` what only our own callers add.
+class Prepared(Extras):
+    """The arguments of `evaluate`, and what the command line and the integrations add to them.
 
     Attributes:
         options: The options of `evaluate`, by name.
-        limit: Work only on the first so many items in this session, whatever the dataset says.
-        known_secrets: Masked in what Limpet writes of its own accord, also with `secrets=False`.
-        trace_filter: Which types or kinds of events of a trace are kept; None: all.
-        bare_outputs: Whether `workflow_output.json` holds the outputs alone.
-        on_end: Told of the result when all files are written, while the run is still locked.
-        stop_grace_s: How long calls in flight may go on after an interrupt.
-        configuration: Written into `run.json`.
-        made_by: Which file was run by the command line, and how; None: a script asks.
+        limit: Select the first `limit` items in this session; replaces the dataset's limit.
+        known_secrets: Masked in Limpet's own files and messages, also with `secrets=False`.
     """
 
     dataset: Any
@@ -61,15 +55,9 @@ class Prepared:
     options: RunOptions = field(default_factory=RunOptions)
     limit: int | None = None
     known_secrets: Sequence[str] = ()
-    trace_filter: Sequence[str] | None = None
-    bare_outputs: bool = False
-    on_end: OnEnd | None = None
-    stop_grace_s: float = STOP_GRACE_S
-    configuration: Mapping[str, Any] | None = None
-    made_by: Mapping[str, Any] | None = None
 
     def told(self, options: RunOptions) -> "Prepared":
-        """Return the same with these options in place of those of the same names."""
+        """Return a copy in which these options replace those of the same name."""
         return replace(self, options=self.options | options)
 
 
@@ -81,40 +69,40 @@ def evaluate(
     trials: int = 1,
     **options: Unpack[RunOptions],
 ) -> EvaluationResult:
-    """Run a workflow over a dataset, score what comes out, and never lose a finished answer.
+    """Run a workflow over a dataset, score its answers, and never lose a finished one.
 
-    Run again, it goes on where it stopped; after an edit it runs only what the edit touched.
+    Run it again to resume where it stopped; after an edit, only what the edit touched runs again.
 
     Args:
-        dataset: A path, rows, a DataFrame, a function that returns one of them, or a `Dataset`,
-            which also says how they are read.
+        dataset: A path, rows, a DataFrame, a function that returns one of these, or a `Dataset`,
+            which also says how to read it.
         workflow: A function, plain or async, a class, "module:name", or a Workflow.
-        evaluators: Functions or evaluators; a mapping gives them their names.
+        evaluators: Functions or evaluators; a mapping names them.
         run: The run's directory, or a `Run`; None: `runs/` and the workflow's name; False: keep
             nothing.
-        trials: How often each item is asked.
-        **options: The rest, by name:
+        trials: How often the workflow answers each item.
+        **options: Further options:
 
             - `pace`: How many calls are in flight: a number, "auto" (the default), or a `Pace`.
-            - `retry`: How many more attempts a failed call has (10), or a `Retry`.
+            - `retry`: How often a failed call is tried again (10), or a `Retry`.
             - `timeout`: How many seconds an attempt may take (600).
             - `on_change`: What to do when the workflow changed: "redo" its answers, or "keep" them.
-            - `redo`: Run steps again, whatever is there: True for the workflow, the names of steps,
-              or a `Redo`, which also names items.
-            - `version`: Declares what the workflow is, in place of its code.
-            - `depends_on`: Declares what else its answers depend on: a dict of the names of
+            - `redo`: Run steps again although they have results: True for the workflow, the names
+              of steps, or a `Redo`, which also names items.
+            - `version`: Identifies the workflow in place of its code.
+            - `depends_on`: Declares what else its answers depend on: a dict with the names of
               `files`, of variables in `env`, and of `packages`.
             - `prices`: What a million tokens cost, by model.
             - `secrets`: Further values to mask in what is written; False: mask nothing in answers,
               scores and errors.
             - `early_stop`: Whether to stop when the first cells of a step all fail alike (True).
             - `watcher`: A function that is called with an `ItemResult` when an item's answer or
-              failure is on disk, or a `Watcher`, which is told of all that happens.
+              failure is on disk, or a `Watcher`, which is notified of everything that happens.
 
     Raises:
-        DatasetError: The dataset cannot be used as it is.
+        DatasetError: The dataset cannot be read, or is invalid.
         FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
-        JournalError: The run's directory cannot be used as it is.
+        JournalError: The run's directory cannot be read or written, or is damaged.
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
@@ -131,8 +119,28 @@ async def aevaluate(
 ) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
     prepared = Prepared(dataset, workflow, evaluators, run, trials, options)
+    threads = Threads()
     with _notebook_view(prepared) as view:
-        return await _aevaluated(prepared, view)
+        session = EvaluationSession(_request(prepared, view))
+
+        def end() -> EvaluationResult:
+            result = session.finish()
+            session.publish(result)
+            return result
+
+        try:
+            await uninterrupted(threads.run(lambda _: session.open(), None))
+            with session.handling_signals():
+                try:
+                    await session.execute()
+                except asyncio.CancelledError:
+                    # What is finished is still written to the output files.
+                    await uninterrupted(threads.run(lambda _: end(), None))
+                    raise
+                return await uninterrupted(threads.run(lambda _: end(), None))
+        finally:
+            await uninterrupted(threads.run(lambda _: session.close(), None))
+            threads.close()
 
 
 def plan(
@@ -143,7 +151,7 @@ def plan(
     trials: int = 1,
     **options: Unpack[RunOptions],
 ) -> Plan:
-    """Say what `evaluate` would do, and do nothing."""
+    """Return what `evaluate` would do, and do nothing."""
     return plan_prepared(Prepared(dataset, workflow, evaluators, run, trials, options))
 
 
@@ -152,70 +160,35 @@ def plan(
 
 def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
     """Do what `evaluate` does."""
-    with _notebook_view(prepared) as view, _evaluation(prepared, view) as evaluation:
-        evaluation.open()
-        with evaluation.handling_signals():
+    with (
+        _notebook_view(prepared) as view,
+        closing(EvaluationSession(_request(prepared, view))) as session,
+    ):
+        session.open()
+        with session.handling_signals():
             if running_loop() is None:
-                run_here(evaluation.execute(), given_up=list)
+                run_here(session.execute(), given_up=list)
             else:  # a notebook
-                work = lambda: run_here(evaluation.execute(), given_up=list)  # noqa: E731 - a thread's
-                run_in_thread(work, on_interrupt=evaluation.stop)
-            result = evaluation.finish()
-        evaluation.publish(result)
+                work = lambda: run_here(session.execute(), given_up=list)  # noqa: E731 - a thread's
+                run_in_thread(work, on_interrupt=session.stop)
+            result = session.finish()
+        session.publish(result)
         return result
 
 
 def plan_prepared(prepared: Prepared) -> Plan:
-    """Say what `evaluate_prepared` would do, and do nothing."""
-    with _evaluation(prepared) as evaluation:
-        return evaluation.look()
+    """Return what `evaluate_prepared` would do, and do nothing."""
+    return Planner(_request(prepared)).plan()
 
 
 def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
-    """Say what each step is made of and what differs from what the run has, and do nothing."""
-    with _evaluation(prepared) as evaluation:
-        return evaluation.why(item)
-
-
-# ---- how it is done -----------------------------------------------------------------------------
-
-
-async def _aevaluated(prepared: Prepared, view: Watcher | None) -> EvaluationResult:
-    threads = Threads()
-    evaluation = EvaluationSession(_request(prepared, view))
-    try:
-        await uninterrupted(threads.run(lambda _: evaluation.open(), None))
-        with evaluation.handling_signals():
-            try:
-                await evaluation.execute()
-            except asyncio.CancelledError:
-                # Stopped is not lost: what is finished is in the files all the same.
-                await uninterrupted(threads.run(lambda _: _ended(evaluation), None))
-                raise
-            return await uninterrupted(threads.run(lambda _: _ended(evaluation), None))
-    finally:
-        await uninterrupted(threads.run(lambda _: evaluation.close(), None))
-        threads.close()
-
-
-def _ended(evaluation: EvaluationSession) -> EvaluationResult:
-    result = evaluation.finish()
-    evaluation.publish(result)
-    return result
-
-
-@contextmanager
-def _evaluation(prepared: Prepared, view: Watcher | None = None) -> Iterator[EvaluationSession]:
-    evaluation = EvaluationSession(_request(prepared, view))
-    try:
-        yield evaluation
-    finally:
-        evaluation.close()
+    """Explain what each step covers and how it differs from the run, and do nothing."""
+    return Planner(_request(prepared)).why(item)
 
 
 @contextmanager
 def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
-    """Show a live table where a notebook runs us and nobody else watches."""
+    """Show a live table in a notebook, unless the caller has a watcher."""
     watcher, _ = as_watcher(prepared.options.get("watcher"))
     if watcher is not None or not in_notebook():
         yield None
@@ -224,8 +197,8 @@ def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
         yield view
 
 
-def _request(prepared: Prepared, view: Watcher | None) -> Request:
-    """Check everything that was asked, and read the dataset."""
+def _request(prepared: Prepared, view: Watcher | None = None) -> Request:
+    """Check the arguments, and read the dataset."""
     options = prepared.options
     check_options(options, RunOptions.__annotations__, "evaluate")
     whole_number_from(1, trials=prepared.trials)
@@ -240,27 +213,21 @@ def _request(prepared: Prepared, view: Watcher | None) -> Request:
     names = [evaluator.name for evaluator in evaluators]
     redo_steps, redo_items = forced(redo, on_change, names, dataset.items, selection)
     return Request(
-        dataset.items,
-        flow,
-        evaluators,
-        None if run is None else Path(run.path or Path("runs") / flow.name),
-        prepared.trials,
-        selection,
+        items=dataset.items,
+        workflow=flow,
+        evaluators=evaluators,
+        run=None if run is None else Path(run.path or Path("runs") / flow.name),
+        trials=prepared.trials,
+        selection=selection,
         redo=redo_steps,
         redo_items=redo_items,
         on_change=on_change,
-        # A version says it all.
+        # A version replaces what is declared.
         depends_on=None if version is not None else as_declared(options.get("depends_on")),
         retry_failed=as_retry(options.get("retry")).failed,
         durability="flush" if run is None else run.durability,
-        trace_filter=prepared.trace_filter,
-        bare_outputs=prepared.bare_outputs,
         on_item_complete=on_item_complete,
-        on_end=prepared.on_end,
         watcher=watcher or view,
-        stop_grace_s=prepared.stop_grace_s,
-        configuration=prepared.configuration,
-        made_by=prepared.made_by,
         prices=options.get("prices"),
         mask=mask,
         secrets=[*secrets, *prepared.known_secrets],
@@ -268,6 +235,7 @@ def _request(prepared: Prepared, view: Watcher | None) -> Request:
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=executor_options(options),
+        **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},
     )
 
 
@@ -278,5 +246,5 @@ def _dataset(given: Any, limit: int | None) -> tuple[LoadedDataset, Selection]:
     selection = dataset.selection
     if limit is not None:
         selection = replace(selection, limit=limit)
-    # They select what this session is about, and make the dataset no shorter.
+    # A limit and a sample select items of this session; the dataset is still read whole.
     return replace(dataset, limit=None, sample=None).load(), selection

@@ -1,4 +1,4 @@
-"""One map with a journal: what is kept, what is missing, and what came out."""
+"""A map with a journal: what is kept, what is missing, and the results."""
 
 import logging
 from collections.abc import Callable
@@ -20,13 +20,12 @@ from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles, project_of
 from limpet.run.options import MapOptions, Run, secrets_in
-from limpet.run.plain_map import Mapping, on_its_own
-from limpet.run.planning.code_change import Fingerprint, settle_change
+from limpet.run.plain_map import PlainMap, with_own_input
+from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.input_identity import Identity, identify
 from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.stale_records import StaleRecords
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
@@ -37,8 +36,8 @@ logger = logging.getLogger("limpet.run")
 STEP = "map"
 
 
-class KeptMapping(Mapping):
-    """One map, with a journal."""
+class JournaledMap(PlainMap):
+    """A map with a journal."""
 
     def __init__(
         self,
@@ -55,29 +54,23 @@ class KeptMapping(Mapping):
         self._durability = run.durability
         self._all = inputs
         self._identify_by = key
-        self._version = options.get("version")
-        self._depends_on = as_declared(options.get("depends_on"))
+        self._function = OwnCode(fn, options.get("version"), as_declared(options.get("depends_on")))
         self._on_change = options.get("on_change")
         self._secrets, mask = secrets_in(options)
         self._masking = Masking(self._secrets, results=mask)
         self._journal: Journal | None = None
         self._run_file: RunFile | None = None
         self._watched: WatchedFiles | None = None
-        self._kept: dict[int, Entry] = {}
 
     def open(self) -> None:
-        self._identities = identify(self._all, self._identify_by)
-        step = OwnCode(self._fn, self._version, self._depends_on)
-        self._step_identities = StepIdentities({STEP: step}, secrets=self._secrets)
-        now = Fingerprint(self._step_identities.version(STEP), self._step_identities.parts(STEP))
+        self._inputs = identify(self._all, self._identify_by)
+        self._identities = StepIdentities({STEP: self._function}, secrets=self._secrets)
         self._journal = journal = Journal(self._path, durability=self._durability)
         self._column = column = journal.column(STEP)
-        run_file = RunFile.load(journal.layout)
-        project = project_of([step], [journal.layout.home, column.path])
-        read = FilesRead(journal.layout)
+        run_file, read = RunFile.load(journal.layout), FilesRead(journal.layout)
+        project = project_of([self._function], [journal.layout.home, column.path])
         stale = StaleRecords(read, project, {STEP: column}, STEP, run_file, self._on_change)
-        fingerprints = self._settle(run_file, now, stale)
-        self._keys = list(map(self._key, self._identities, fingerprints))
+        self._keys = list(map(self._key, self._inputs, self._settle(run_file, stale)))
         say_unfinished(journal, run_file, [column])
         places = {key: index for index, key in enumerate(self._keys)}
         kept = (key for key in self._keys if key not in stale.of(STEP))
@@ -85,73 +78,64 @@ class KeptMapping(Mapping):
         self._missing = [index for index in range(len(self._all)) if index not in self._kept]
         missing = len(self._missing)
         plan = Plan(len(self._all), 1, StepPlan(STEP, len(self._kept), missing, calls=missing))
-        self._step_identities.write(journal, self._clean_text)
+        self._identities.write(journal, self._clean)
         begin_session(journal, run_file, "map", plan, {STEP: column.path})
         self._run_file = run_file
-        self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
-        logger.info("%s: %s kept, %s to run", self._path, len(self._kept), len(self._missing))
-        cells = {
-            index: Cell(STEP, self._identities[index].id, 0, self._keys[index])
-            for index in self._missing
-        }
+        logger.info("%s: %s kept, %s to run", self._path, len(self._kept), missing)
         self._watched = WatchedFiles(
             journal,
-            {STEP: step},
+            {STEP: self._function},
             project,
             read.last,
-            self._step_identities.identity,
-            self._clean_text,
+            self._identities.identity,
+            self._clean,
         )
         self._watched.begin()
+        self._prepare_executor(journal, self._watched)
+
+    def _settle(self, run_file: RunFile, stale: StaleRecords) -> list[str]:
+        """Return, for each input, the fingerprint of the function whose result counts."""
+        assert self._journal is not None
+
+        def keys_under(whole: str) -> list[str]:
+            return [self._key(identity, whole) for identity in self._inputs]
+
+        now = Fingerprint(self._identities.version(STEP), self._identities.parts(STEP))
+        try:
+            return settle_change(
+                run_file, now, keys_under, self._column, stale, self._on_change
+            ).fingerprints
+        except FunctionChangedError as error:
+            layout = self._journal.layout
+            explainer = Explainer(self._identities, layout, run_file, self._clean, stale.project)
+            explainer.question(error, STEP, self._journal)
+            raise
+
+    def _prepare_executor(self, journal: Journal, watched: WatchedFiles) -> None:
+        self.inputs = NumberedInputs({index: self._all[index] for index in self._missing})
         self._recorder = Recorder(
             journal,
             STEP,
-            lambda index, _: cells[index],
+            lambda index, _: Cell(STEP, self._inputs[index].id, 0, self._keys[index]),
             self._record_of,
             mask=self._masking.results,
             returned=("output",),
-            generation_of=lambda cell, _: column.next_generation(cell.key),
-            files=self._watched,
+            generation_of=lambda cell, _: self._column.next_generation(cell.key),
+            files=watched,
         )
-        self._run = self._threads.as_async(on_its_own(self._fn))
+        run = self._threads.as_async(with_own_input(self._fn))
+
+        async def call(value: Any) -> Any:
+            # A copy: the function may change later what it returned.
+            return own_copy(await run(value))
+
         options = self._options
         if not self._missing:
             options = {**options, "tqdm_bar_format": None}
-        self.executor = self._recorder.executor(self._call, options)
-
-    def _settle(self, run_file: RunFile, now: Fingerprint, stale: StaleRecords) -> list[str]:
-        def done_under(whole: str) -> set[int]:
-            keys = (self._key(one, whole) for one in self._identities)
-            return {place for place, key in enumerate(keys) if key in self._column}
-
-        def stale_under(whole: str) -> dict[int, set[str]]:
-            keys = (self._key(one, whole) for one in self._identities)
-            undecided = ((place, stale.undecided(key)) for place, key in enumerate(keys))
-            return {place: files for place, files in undecided if files}
-
-        asked, choice = len(self._all), self._on_change
-        try:
-            return settle_change(
-                run_file, now, done_under, asked, choice, stale_under=stale_under
-            ).fingerprints
-        except FunctionChangedError as error:
-            assert self._journal is not None
-            layout = self._journal.layout
-            explaining = Explainer(
-                self._step_identities, layout, run_file, self._clean_text, stale.project
-            )
-            explaining.question(error, STEP, self._journal)
-            raise
-
-    def _clean_text(self, data: Any) -> Any:
-        return self._masking.ours.data(data)[0]
+        self.executor = self._recorder.executor(call, options)
 
     def _clean(self, data: Any) -> Any:
-        return self._masking.certain.data(data)[0]
-
-    async def _call(self, one: Any) -> Any:
-        # A copy: what the function does later to what it returned is not what it returned.
-        return own_copy(await self._run(one))
+        return self._masking.ours.data(data)[0]
 
     @staticmethod
     def _key(identity: Identity, fingerprint: str) -> str:
@@ -159,26 +143,25 @@ class KeptMapping(Mapping):
 
     def _record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         record = {"output": finished.output} if finished.error is None else {}
-        if self._is_as_it_was(finished.index, finished.input):
+        if self._is_recordable(finished.index, finished.input):
             record = {"input": finished.input, **record}
         return record
 
-    def _is_as_it_was(self, index: int, one: Any) -> bool:
-        """Tell whether an input can be recorded: the function may have changed it meanwhile."""
+    def _is_recordable(self, index: int, value: Any) -> bool:
+        """Tell whether an input can be recorded: the function may have changed it."""
         try:
             if self._identify_by is None:
-                return bool(digest(with_types(one)) == self._identities[index].content)
-            encode(one)
-        except Exception:  # noqa: BLE001 - it costs the input in the record, and never the output
+                return bool(digest(with_types(value)) == self._inputs[index].content)
+            encode(value)
+        except Exception:  # noqa: BLE001 - the record lacks the input, and never the output
             return False
         return True
 
     def finish(self, _: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
-        # The outputs are read back, not taken as they are: a finished run and a resumed one are
-        # the same thing. First, what still waits to be written: it counts too.
+        # The outputs are read back, so that a finished run and a resumed one return the same.
         assert self._journal is not None
         self._end_watch()
-        self._journal.drain()
+        self._journal.drain()  # records that wait for the disk count too
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()
         self._close_journal()
@@ -212,13 +195,14 @@ class KeptMapping(Mapping):
             output, error = result.outputs[index], details.exceptions[-1]
             result.failures.append(Finished(index, self._all[index], output, error, details))
         else:
-            # It may have run, but it is not on disk: it will run again.
+            # It may have run, but its result is not on disk: it will run again.
             details.status = ExecutionStatus.DID_NOT_RUN
 
     def _end_watch(self) -> None:
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._step_identities.end(self._run_file, watched, self._clean)
+            certain = self._masking.certain
+            self._identities.end(self._run_file, watched, lambda data: certain.data(data)[0])
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -10,16 +10,16 @@ from limpet.arguments import function as checked_function
 from limpet.executors.attempts import InputT, OutputT
 from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
-from limpet.run.journaled_map import KeptMapping
+from limpet.run.journaled_map import JournaledMap
 from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
-from limpet.run.plain_map import Mapping
+from limpet.run.plain_map import PlainMap
 from limpet.run.results.map_result import MapResult
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
 
 
 @overload
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[InputT], Awaitable[OutputT]],
     inputs: Iterable[InputT],
     *,
@@ -31,7 +31,7 @@ def map(  # noqa: A001 - it is one
 
 
 @overload
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[InputT], OutputT],
     inputs: Iterable[InputT],
     *,
@@ -42,7 +42,7 @@ def map(  # noqa: A001 - it is one
 ) -> MapResult[InputT, OutputT]: ...
 
 
-def map(  # noqa: A001 - it is one
+def map(  # noqa: A001 - like the builtin
     fn: Callable[[Any], Any],
     inputs: Iterable[Any],
     *,
@@ -53,24 +53,24 @@ def map(  # noqa: A001 - it is one
 ) -> MapResult[Any, Any]:
     """Call a function on every input; with a journal, never twice for the same result.
 
-    Each result is on disk before it counts. Run again after a crash, a kill or a stop, it keeps
-    what is there and runs what is missing. Works in a notebook as it is.
+    Each result is on disk before it counts. Run it again after a crash, a kill or a stop: it keeps
+    what is there and runs what is missing. Works in a notebook, too.
 
     Args:
-        fn: What to call: async, or plain (then it runs in threads).
-        inputs: What to call it on.
-        journal: A `.jsonl` file for the results, with its notes beside it in `<name>.d/`; or a
+        fn: The function: async, or plain (then it runs in threads).
+        inputs: The inputs.
+        journal: A `.jsonl` file for the results, with further files beside it in `<name>.d/`; or a
             directory for all of them; or a `Run`; None: nothing is kept.
-        key: Returns an input's name; inputs are then told apart by it alone. None: by their
-            content, equal ones by their order.
+        key: Returns an input's name, which alone identifies the input. None: inputs are identified
+            by their content, equal ones by their order.
         watcher: A function that is called with a `Finished` when an input is done.
         **options: `pace`, `retry`, `timeout`, `on_change`, `version`, `depends_on` and `secrets`,
-            as for `evaluate`; `fn` is the workflow. An output comes back as it is kept: masked,
-            unless `secrets` is False.
+            as for `evaluate`; `fn` is the workflow. With a journal, outputs are returned as they
+            are kept: masked, unless `secrets` is False.
 
     Returns:
-        Outputs in input order, failures, details, and what was kept. With a journal, an output is
-        what JSON keeps of it: a tuple is a list, a dataclass a dict.
+        Outputs in input order, failures, details, and how many were kept. With a journal, an output
+        is what JSON keeps of it: a tuple becomes a list, a dataclass a dict.
 
     Raises:
         FunctionChangedError: `fn` changed, and `on_change` does not say what to do.
@@ -143,10 +143,10 @@ def _mapping(
     key: Callable[[Any], Any] | None,
     watcher: OnComplete | None,
     options: MapOptions,
-) -> Mapping:
+) -> PlainMap:
     checked_function(fn=fn)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise TypeError(f"fn={fn!r}: must return its result, and not yield it")
+        raise TypeError(f"fn={fn!r}: must return its result, not yield it")
     check_options(options, MapOptions.__annotations__, "map")
     if not as_retry(options.get("retry")).failed:
         raise ValueError("retry.failed=False: a map always tries again what failed before")
@@ -157,14 +157,14 @@ def _mapping(
     settled["on_complete"] = watcher
     if _is_watched():
         settled["tqdm_bar_format"] = _BAR
-    kept = None if journal is None else as_run(journal, "journal")
-    if kept is None:
-        return Mapping(fn, inputs, settled)
-    if kept.path is None:
+    run = None if journal is None else as_run(journal, "journal")
+    if run is None:
+        return PlainMap(fn, inputs, settled)
+    if run.path is None:
         raise TypeError(f"journal={journal!r}: must have a path")
-    return KeptMapping(fn, list(inputs), settled, kept, key, options)
+    return JournaledMap(fn, list(inputs), settled, run, key, options)
 
 
 def _is_watched() -> bool:
-    """Tell whether a person sees what is written to stderr."""
+    """Tell whether stderr is shown to a person."""
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

@@ -1,7 +1,4 @@
-"""What may an evaluation or a map be told?
-
-Every option is defined and checked here, once, before anything is opened.
-"""
+"""The options of `evaluate` and `map`, defined and checked once, before anything is opened."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +20,7 @@ from limpet.text import did_you_mean
 
 TIMEOUT_S = 600
 MAX_RETRIES = 10
+_STEPS = 'must be a list of steps, for example ["workflow"]'
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +28,10 @@ class Pace:
     """How many calls are in flight at once.
 
     Attributes:
-        concurrency: A fixed number; "auto": as many as the endpoint takes, found by a pacer.
-        max_concurrency: With "auto", how many calls may be in flight at most.
-        pacer: The pacer to use: share one between all who call the same endpoint. With a number
-            for `concurrency`, that is the most in flight.
+        concurrency: A fixed number; "auto": a pacer finds how many the endpoint can take.
+        max_concurrency: With "auto", the maximum number of calls in flight.
+        pacer: The pacer to use: share it between all callers of one endpoint. With a number for
+            `concurrency`, that is the maximum in flight.
         cost: With a pacer, the estimated cost of a call: a number of tokens, or a mapping by
             dimension.
     """
@@ -58,12 +56,12 @@ class Retry:
     """How often a call that failed is tried again.
 
     Attributes:
-        max_retries: How many more attempts a call has: N retries are N + 1 attempts.
-        backoff: The waits between them, where the server names none.
-        max_timeouts: How many more attempts after a time-out, beside the retries; None: a time-out
-            counts as a retry.
-        classify: Your say on what an error means: a `FailureKind` (or its name), a `Signal`, or
-            None to leave it to us.
+        max_retries: How often a call is tried again: N retries are N + 1 attempts.
+        backoff: The waits between attempts, unless the server names one.
+        max_timeouts: How often a call is tried again after a timeout, beside the retries; None: a
+            timeout counts as a retry.
+        classify: Returns what an error means: a `FailureKind` (or its name), a `Signal`, or None to
+            leave it to Limpet.
         failed: Whether cells that failed in an earlier session are tried again.
     """
 
@@ -86,7 +84,7 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Redo:
-    """What runs again, whatever is there.
+    """What runs again although it has results.
 
     Attributes:
         steps: The names of the steps; None: the workflow.
@@ -97,21 +95,20 @@ class Redo:
     items: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        allowed = 'must be a list of steps, such as ["workflow"]'
         if self.steps is not None and not _is_list(self.steps):
-            raise TypeError(f"steps={self.steps!r}: {allowed}")
+            raise TypeError(f"steps={self.steps!r}: {_STEPS}")
         if self.items is not None and not (_is_list(self.items) and self.items):
             raise TypeError(f"items={self.items!r}: must be a list of ids")
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Where results are kept, and when one counts.
+    """Where results are kept, and when a result counts.
 
     Attributes:
         path: The directory; None: `runs/` and the workflow's name.
-        durability: "sync": a result counts when it is on the disk; "flush": when it would survive
-            a killed process, but perhaps not a power failure.
+        durability: "sync": a result counts when it is on the disk; "flush": when it survives a
+            killed process, but perhaps not a power failure.
     """
 
     path: str | Path | None = None
@@ -124,7 +121,7 @@ class Run:
 
 
 class MapOptions(TypedDict, total=False):
-    """What both an evaluation and a map can be told: see `evaluate`."""
+    """The options of both `evaluate` and `map`: see `evaluate`."""
 
     pace: int | Literal["auto"] | Pace | None
     retry: int | Retry | None
@@ -136,7 +133,7 @@ class MapOptions(TypedDict, total=False):
 
 
 class RunOptions(MapOptions, total=False):
-    """What an evaluation can be told by name: see `evaluate`."""
+    """The options of `evaluate`."""
 
     redo: bool | Sequence[str] | Redo
     prices: Prices | None
@@ -145,12 +142,7 @@ class RunOptions(MapOptions, total=False):
 
 
 def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
-    """Refuse an option that does not exist, or has a value that is not allowed.
-
-    Args:
-        options: The options, by name.
-        known: The annotations of those that there are.
-        where: Whose options they are.
+    """Refuse an option of the function `where` that is not `known`, or has an invalid value.
 
     Raises:
         TypeError: An option does not exist, or has the wrong type.
@@ -174,7 +166,7 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: s
 
 
 def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
-    """Return what the executors of a run are told."""
+    """Return the options of the executors."""
     pace, retry = as_pace(options.get("pace")), as_retry(options.get("retry"))
     return {
         "concurrency": pace.concurrency,
@@ -192,7 +184,7 @@ def executor_options(options: Mapping[str, Any]) -> ExecutorOptions:
 
 
 def as_pace(pace: Any) -> Pace:
-    """Return what somebody gave as `pace`."""
+    """Return the option `pace` as a `Pace`."""
     if isinstance(pace, Pace):
         return pace
     if pace is None or pace == "auto":
@@ -201,26 +193,25 @@ def as_pace(pace: Any) -> Pace:
 
 
 def as_retry(retry: Any) -> Retry:
-    """Return what somebody gave as `retry`."""
+    """Return the option `retry` as a `Retry`."""
     if isinstance(retry, Retry):
         return retry
     return Retry() if retry is None else Retry(_number_or(retry, "retry", "a Retry", least=0))
 
 
 def as_redo(redo: Any) -> Redo | None:
-    """Return what somebody gave as `redo`; None: nothing is run again."""
+    """Return the option `redo` as a `Redo`; None: nothing runs again."""
     if isinstance(redo, Redo):
         return redo
     if redo is None or isinstance(redo, bool):
         return Redo() if redo else None
     if not _is_list(redo):
-        allowed = 'must be True, False, a Redo, or a list of steps, such as ["workflow"]'
-        raise TypeError(f"redo={redo!r}: {allowed}")
+        raise TypeError(f"redo={redo!r}: {_STEPS}, True, False or a Redo")
     return Redo(redo) if redo else None
 
 
 def as_run(run: Any, name: str = "run") -> Run | None:
-    """Return what somebody gave as `run`; None: nothing is kept."""
+    """Return the argument `run` as a `Run`; None: nothing is kept."""
     if run is False:
         return None
     if isinstance(run, Run):
@@ -231,7 +222,7 @@ def as_run(run: Any, name: str = "run") -> Run | None:
 
 
 def as_watcher(watcher: Any) -> tuple[Watcher | None, OnItem | None]:
-    """Return what somebody gave as `watcher`: as one, or as a function of an `ItemResult`."""
+    """Return the option `watcher` as a `Watcher`, or as a function of an `ItemResult`."""
     if watcher is None or isinstance(watcher, Watcher):
         return watcher, None
     if not callable(watcher):

@@ -1,4 +1,4 @@
-"""One map, from its inputs to its result, without a journal."""
+"""A map without a journal."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -13,30 +13,30 @@ from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.results.map_result import MapResult
 
 
-def on_its_own(function: Any) -> Any:
-    """Return a function whose every call gets containers of its own, also on a second attempt.
+def with_own_input(function: Any) -> Any:
+    """Return a function that gets a copy of its input at every call, so that a retry sees no edits.
 
-    Objects of other classes are handed over as they are: a client or an array is not copied.
+    Only containers are copied: other objects, for example a client or an array, are passed on.
     """
     if is_async(function):
 
-        async def call_async(one: Any) -> Any:
-            return await function(own_containers(one))
+        async def call_async(value: Any) -> Any:
+            return await function(own_containers(value))
 
         return call_async
 
-    def call(one: Any) -> Any:
-        return function(own_containers(one))
+    def call(value: Any) -> Any:
+        return function(own_containers(value))
 
     return call
 
 
-class Mapping:
-    """One map, without a journal.
+class PlainMap:
+    """A map without a journal.
 
     Attributes:
-        inputs: What has to run.
-        executor: What runs it; there from `open` on.
+        inputs: The inputs to run.
+        executor: Runs them; set by `open`.
     """
 
     executor: AsyncExecutor[Any, Any]
@@ -50,7 +50,7 @@ class Mapping:
         self._failures: dict[int, Finished[Any, Any]] = {}
 
     def open(self) -> None:
-        """Get ready. May read and write files."""
+        """Prepare the executor. May read and write files."""
         own = self._options.get("on_complete")
 
         def note(finished: Finished[Any, Any]) -> Awaitable[None] | None:
@@ -59,13 +59,13 @@ class Mapping:
             return None if own is None else own(finished)
 
         options: ExecutorOptions = {**self._options, "on_complete": note}
-        self.executor = AsyncExecutor(self._threads.as_async(on_its_own(self._fn)), **options)
+        self.executor = AsyncExecutor(self._threads.as_async(with_own_input(self._fn)), **options)
 
     def finish(self, outputs: list[Any], details: list[ExecutionDetails]) -> MapResult[Any, Any]:
-        """Make the result of what the executor gave."""
+        """Return the result, from what the executor returned."""
         failures = [self._failures[index] for index in sorted(self._failures)]
         return MapResult(outputs, details, failures, stop_reason=self.executor.stop_reason)
 
     def close(self) -> None:
-        """Let go of everything. May write files."""
+        """Release everything. May write files."""
         self._threads.close()

@@ -1,7 +1,7 @@
-"""What was an evaluation asked to do?"""
+"""What is an evaluation asked to do?"""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,51 +19,69 @@ from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 
 OnItem = Callable[[ItemResult], Awaitable[None] | None]
-"""Told of an item that has its answer, or has failed, when that is on disk."""
+"""Called with each item once its answer or failure is on disk."""
 
 OnEnd = Callable[[EvaluationResult], bool | None]
-"""Told of what came out when all files are written, while the run is still locked. Returns False
-if what it does failed: then the run is not complete, and does it again."""
+"""Called with the result when all files are written, while the run is still locked. If it returns
+False, it failed: the run is not complete, and the next session calls it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What an evaluation was asked to do.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extras:
+    """What the command line and the integrations add to the arguments of `evaluate`.
+
+    Attributes:
+        trace_filter: Which types or kinds of events of a trace are kept; None: all.
+        bare_outputs: Whether `workflow_output.json` holds only the outputs.
+        on_end: Called at the end: see `OnEnd`.
+        stop_grace_s: How long calls in flight may continue after an interrupt.
+        configuration: Written to `run.json`.
+        made_by: Which file the command line ran, and how; None: a script called `evaluate`.
+    """
+
+    trace_filter: Sequence[str] | None = None
+    bare_outputs: bool = False
+    on_end: OnEnd | None = None
+    stop_grace_s: float = STOP_GRACE_S
+    configuration: Mapping[str, Any] | None = None
+    made_by: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request(Extras):
+    """The arguments of `evaluate`, checked and with the dataset read.
 
     Attributes:
         items: Every item of the dataset.
-        selection: Which of them this session is about.
-        redo: The steps that are to be run again whatever is there.
-        redo_items: Of which items only, by their ids; None: of all.
-        depends_on: What the workflow depends on that cannot be seen.
-        dataset_files: Where the dataset was read from.
-        made_by: Which file was run by the command line, and how; None: a script asks.
+        run: The run's directory; None: nothing is kept.
+        selection: The items that this session selects.
+        redo: The steps that run again although they have results.
+        redo_items: The ids of the items to run again; None: all.
+        depends_on: Declared dependencies of the workflow.
+        retry_failed: Whether cells that failed in an earlier session are tried again.
+        mask: Whether secrets are masked in results.
+        dataset_files: The files that the dataset was read from.
+        options: The options of the executors.
     """
 
     items: Sequence[Item]
     workflow: Workflow
     evaluators: Sequence[Evaluator]
     run: Path | None
-    trials: int = 1
-    selection: Selection = field(default_factory=Selection)
-    redo: frozenset[str] = frozenset()
-    redo_items: frozenset[str] | None = None
-    on_change: OnChange | None = None
-    depends_on: DependsOn | None = None
-    retry_failed: bool = True
-    durability: Durability = "sync"
-    trace_filter: Sequence[str] | None = None
-    bare_outputs: bool = False
-    on_item_complete: OnItem | None = None
-    on_end: OnEnd | None = None
-    watcher: Watcher | None = None
-    stop_grace_s: float = STOP_GRACE_S
-    configuration: Mapping[str, Any] | None = None
-    made_by: Mapping[str, Any] | None = None
-    prices: Prices | None = None
-    mask: bool = True
-    secrets: Sequence[str] = ()
-    early_stop: bool = True
-    bad_rows: Sequence[Any] = ()
-    dataset_files: Sequence[Path] = ()
-    options: ExecutorOptions = field(default_factory=ExecutorOptions)
+    trials: int
+    selection: Selection
+    redo: frozenset[str]
+    redo_items: frozenset[str] | None
+    on_change: OnChange | None
+    depends_on: DependsOn | None
+    retry_failed: bool
+    durability: Durability
+    on_item_complete: OnItem | None
+    watcher: Watcher | None
+    prices: Prices | None
+    mask: bool
+    secrets: Sequence[str]
+    early_stop: bool
+    bad_rows: Sequence[Any]
+    dataset_files: Sequence[Path]
+    options: ExecutorOptions

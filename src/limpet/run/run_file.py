@@ -1,9 +1,8 @@
-"""What does `run.json` say, and is it what it should be?
+"""`run.json`: everything that a run knows about itself beside its results, as one typed object.
 
-Everything that a run knows of itself beside its results, as one typed object. It is read and
-written here and nowhere else. A field that is missing has its default. A field that has the wrong
-type, or that this version of Limpet does not know, is refused: the file is damaged or newer, and to
-go on without what it says could pay for results twice or mix two versions in silence.
+It is read and written only here. A missing field has its default. A field of the wrong type, or one
+that this version of Limpet does not know, is refused: the file is damaged or newer, and ignoring
+the field could pay for results twice or mix two versions silently.
 """
 
 import dataclasses
@@ -21,11 +20,10 @@ from limpet.text import one_line
 from limpet.types import Item
 
 WORKFLOW = "workflow"
-"""The step that answers."""
+"""The name of the step that answers."""
 
 OnChange = Literal["redo", "keep"]
-"""What becomes of results whose function changed."""
-
+"""What to do with results whose function changed."""
 
 _WORDS: dict[Any, str] = {
     list: "a list",
@@ -39,15 +37,15 @@ _WORDS: dict[Any, str] = {
 
 @dataclass(frozen=True, slots=True)
 class StepBegan:
-    """How a step stood when a session began.
+    """A step when a session began, and when it ended.
 
     Attributes:
-        kept: How many of its cells needed nothing more.
+        kept: How many cells were done.
         calls: How many calls were planned.
-        bytes_at: How long its column was.
-        have: How many cells there were when the session ended; None: it has not.
-        retries: How often a call was tried again; None: the session has not ended.
-        tokens: What its calls used.
+        bytes_at: The size of the column.
+        have: How many cells were done at the end; None: the session has not ended.
+        retries: How many attempts were retried; None: the session has not ended.
+        tokens: The usage of its calls.
     """
 
     kept: int
@@ -60,11 +58,11 @@ class StepBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepIdentity:
-    """What those who only read the files need to tell which answers and scores count.
+    """Tells readers of the files which answers and scores count.
 
     Attributes:
-        fingerprint: What the step is now.
-        reads: Of an evaluator: what it reads.
+        fingerprint: The fingerprint of the step as it last ran.
+        reads: What an evaluator reads.
     """
 
     fingerprint: str
@@ -76,16 +74,16 @@ class Session:
     """One process's work on the run.
 
     Attributes:
-        began: When.
-        pid: By which process.
-        events_at: How long `events.jsonl` was then; None: nobody knows.
-        failures_at: How long `failures.jsonl` was then.
-        items: How many items the run reports of; None: nobody knows.
-        trials: How often each is asked.
-        selected: How many of them the session was about, where it was not all; else None.
-        of: How many the dataset has, where `selected` is a part of them; else None.
+        began: When it began.
+        pid: Its process.
+        events_at: The size of `events.jsonl` at the beginning; None: unknown.
+        failures_at: The size of `failures.jsonl` at the beginning.
+        items: How many items the run reports on; None: unknown.
+        trials: How often the workflow answers each item.
+        selected: How many items the session selected; None: all.
+        of: How many items the dataset has; None: all are selected.
         steps: Each step, the workflow first.
-        ended: When it ended in good order; empty: it goes on, or was cut off.
+        ended: When it ended properly; empty: it is running, or was cut off.
     """
 
     began: str = ""
@@ -102,13 +100,13 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class NotedRedo:
-    """One forced redo.
+    """A forced redo.
 
     Attributes:
-        generation: What its records have; 0: it has not begun.
-        steps: The workflow, evaluators, or both.
+        generation: The generation of its records; 0: it has not begun.
+        steps: The names of the steps.
         items: The ids of the items; None: all.
-        versions: The fingerprint of each step when it was asked for.
+        versions: The fingerprint of each step when the redo was requested.
         tried: Whether every cell that is still to do has failed in it.
     """
 
@@ -119,22 +117,22 @@ class NotedRedo:
     tried: bool = False
 
     def covers(self, step: str, id_: str) -> bool:
-        """Tell whether it asks for a step of an item."""
+        """Tell whether it covers a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
     def is_within(self, other: "NotedRedo") -> bool:
-        """Tell whether another redo asks for all that this one does."""
+        """Tell whether another redo covers everything that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a run with nothing left to do was asked, and what its files were then.
+    """What a complete run was asked, and the state of its files.
 
     Attributes:
-        asked: A hash of all that was asked.
-        columns: By step, how many records its column has and how many bytes.
+        asked: A hash of what was asked.
+        columns: By step, the number of records and of bytes of its column.
         files: By name, the checksum of each file.
         read: A digest of the files that the steps read.
     """
@@ -147,27 +145,27 @@ class Completion:
 
 @dataclass(slots=True)
 class RunFile:
-    """What `run.json` says. A session changes it as it goes, and writes it whole.
+    """The content of `run.json`. A session changes it and writes it whole.
 
     Attributes:
         limpet: The version of Limpet that wrote it.
         kind: Whether it is an evaluation or a map.
-        sessions: When it was worked on, oldest first.
-        selections: Which items sessions were asked for: the run reports of them together.
+        sessions: The sessions, oldest first.
+        selections: The items that sessions selected: the run reports on all of these.
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
-        decided: By fingerprint of the workflow, what to do about the answers of other versions.
+        decided: By fingerprint of the workflow, what to do with the answers of other versions.
         evaluators: The parts of each evaluator's fingerprint.
-        steps: What each step is now.
-        state: By step, the names of what changed by itself while the run went on.
+        steps: The identity of each step.
+        state: By step, the names of what changed by itself during the run.
         files_last: The number of the last line of `files.jsonl`.
-        files_decided: By the name of a file that changed, and by what it says, what to do about
-            the answers that were made of it.
+        files_decided: By the name and digest of a file that changed, what to do with the answers
+            that were made from it.
         redo: The forced redos that are not done.
-        generation: The highest generation that a forced redo was given.
+        generation: The highest generation of a forced redo.
         complete: Set while nothing is left to do.
         configuration: The configuration, without secrets.
-        made_by: Which file was run by the command line, and how.
-        imported: Where answers of other tools were taken over from.
+        made_by: Which file the command line ran, and how.
+        imported: Where answers of other tools were imported from.
     """
 
     limpet: str = ""
@@ -190,7 +188,7 @@ class RunFile:
 
     @classmethod
     def load(cls, layout: Layout) -> "RunFile":
-        """Read it; where there is none, every field has its default.
+        """Read the file; if it does not exist, every field has its default.
 
         Raises:
             JournalError: It is damaged, or of another version. The message names the field.
@@ -204,38 +202,38 @@ class RunFile:
         return run_file
 
     def write(self, journal: Journal) -> None:
-        """Write it, whole.
+        """Write the file, whole.
 
         Raises:
-            JournalError: It cannot be written, or the lock is lost: then it may be another's.
+            JournalError: It cannot be written, or another process may have taken the lock.
         """
         journal.write_about(plain(self))
 
     @property
     def session(self) -> Session | None:
-        """The last session; None: there was none."""
+        """The last session; None: there is none."""
         return self.sessions[-1] if self.sessions else None
 
     def change_session(self, **changes: Any) -> None:
-        """Note something of the session that goes on."""
+        """Change fields of the current session."""
         self.sessions[-1] = dataclasses.replace(self.sessions[-1], **changes)
 
     def select(self, selection: Selection) -> None:
-        """Note that a session was asked for these items, beside what sessions before it were."""
+        """Add a session's selection to those of earlier sessions."""
         if selection == Selection() or Selection() in self.selections:
-            self.selections = [Selection()]  # all of them, whatever else
+            self.selections = [Selection()]  # all items
         elif selection not in self.selections:
             self.selections.append(selection)
 
     def reported(self, items: Sequence[Item]) -> Sequence[int]:
-        """Return the places of the items that any session was asked for, in the dataset's order.
+        """Return the places of the items that any session selected, in the dataset's order.
 
-        The run reports of these: so a limit on a finished run changes nothing of what it says, and
-        a first try with three items says nothing of the others.
+        The run reports on these: a limit on a finished run changes nothing in its report, and after
+        a first try with three items, the report is about these three.
         """
         if Selection() in self.selections:
             return range(len(items))
-        return sorted({place for one in self.selections for place in one.places(items)})
+        return sorted({place for selection in self.selections for place in selection.places(items)})
 
     @property
     def workflow_parts(self) -> dict[str, str]:
@@ -244,10 +242,10 @@ class RunFile:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it. A field with its default is left out."""
+    """Return a value in JSON's types. A field with its default value is left out."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        named = ((one, getattr(value, one.name)) for one in dataclasses.fields(value))
-        return {one.name: plain(part) for one, part in named if part != _default(one)}
+        named = ((member, getattr(value, member.name)) for member in dataclasses.fields(value))
+        return {member.name: plain(part) for member, part in named if part != _default(member)}
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items()}
     if isinstance(value, (list, frozenset)):
@@ -255,43 +253,43 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _default(one: "dataclasses.Field[Any]") -> Any:
-    return one.default if one.default_factory is dataclasses.MISSING else one.default_factory()
+def _default(member: "dataclasses.Field[Any]") -> Any:
+    if member.default_factory is dataclasses.MISSING:
+        return member.default
+    return member.default_factory()
 
 
-@cache
-def _kinds(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+_types_of = cache(get_type_hints)
 
 
-def _object(kind: Any, told: dict[str, Any], where: str) -> Any:
-    kinds = _kinds(kind)
-    for name in told.keys() - kinds.keys():
+def _object(kind: Any, data: dict[str, Any], where: str) -> Any:
+    types = _types_of(kind)
+    for name in data.keys() - types.keys():
         raise ValueError(f"{where}{name} is unknown to this version of Limpet")
-    for one in dataclasses.fields(kind):
-        if one.name not in told and _default(one) is dataclasses.MISSING:
-            raise ValueError(f"{where}{one.name} is missing")
-    return kind(**{name: _value(kinds[name], one, where + name) for name, one in told.items()})
+    for member in dataclasses.fields(kind):
+        if member.name not in data and _default(member) is dataclasses.MISSING:
+            raise ValueError(f"{where}{member.name} is missing")
+    return kind(**{name: _value(types[name], part, where + name) for name, part in data.items()})
 
 
-def _value(kind: Any, told: Any, where: str) -> Any:
-    """Return a value of JSON as a field of that type has it.
+def _value(kind: Any, data: Any, where: str) -> Any:
+    """Return JSON data as a value of a field's type.
 
     Raises:
-        ValueError: It has another type.
+        ValueError: The data has another type.
     """
     origin, inner = get_origin(kind), get_args(kind)
-    if kind is Any or (origin is Literal and told in inner):
-        return told
-    if origin is UnionType:  # of something and None
-        return None if told is None else _value(inner[0], told, where)
-    if origin in (list, frozenset) and isinstance(told, list):
-        return origin(_value(inner[0], one, f"{where}[{at}]") for at, one in enumerate(told))
-    if origin is dict and isinstance(told, dict):
-        return {name: _value(inner[1], one, f"{where}.{name}") for name, one in told.items()}
-    if dataclasses.is_dataclass(kind) and isinstance(told, dict):
-        return _object(kind, told, f"{where}.")
-    if type(told) is kind or (kind is float and type(told) is int):  # True is no number here
-        return told
+    if kind is Any or (origin is Literal and data in inner):
+        return data
+    if origin is UnionType:  # of a type and None
+        return None if data is None else _value(inner[0], data, where)
+    if origin in (list, frozenset) and isinstance(data, list):
+        return origin(_value(inner[0], part, f"{where}[{at}]") for at, part in enumerate(data))
+    if origin is dict and isinstance(data, dict):
+        return {name: _value(inner[1], part, f"{where}.{name}") for name, part in data.items()}
+    if dataclasses.is_dataclass(kind) and isinstance(data, dict):
+        return _object(kind, data, f"{where}.")
+    if type(data) is kind or (kind is float and type(data) is int):  # True is not a number here
+        return data
     wanted = " or ".join(inner) if origin is Literal else _WORDS.get(origin or kind, "an object")
-    raise ValueError(f"{where} must be {wanted}, not {one_line(told)}")
+    raise ValueError(f"{where} must be {wanted}, not {one_line(data)}")

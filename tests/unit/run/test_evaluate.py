@@ -417,7 +417,7 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
         ({"secrets": "hunter22"}, TypeError, "secrets: must be a list of strings, or False"),
         ({"early_stop": "no"}, TypeError, "early_stop='no': must be True or False"),
         ({"watcher": 5}, TypeError, "watcher=5: must be a Watcher, or a function"),
-        ({"redo": "workflow"}, TypeError, "redo='workflow': must be True, False, a Redo"),
+        ({"redo": "workflow"}, TypeError, "redo='workflow': must be a list of steps"),
         ({"trials": 0}, ValueError, "trials=0"),
         ({"on_change": "never"}, ValueError, "on_change='never'"),
     ],

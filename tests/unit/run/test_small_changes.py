@@ -8,7 +8,7 @@ from costly import costly
 from virtual_time import run
 
 import limpet
-from limpet.run.planning.code_change import small_redo
+from limpet.run.planning.changes import small_redo
 
 
 def rows(number):
@@ -100,7 +100,7 @@ def test_only_the_answers_that_this_session_would_make_anew_count(bench, caplog)
     assert bench.edited(5) == "asks"
     assert bench.edited(5, limit=3) == 3
     assert bench.edited(5) == 2  # the three are of this version by now
-    assert "2 answers are made anew (0.0 s of calls, $0.60); what changed: version" in caplog.text
+    assert "changed (version); answers made again: 2 (0.0 s of calls, $0.60)" in caplog.text
 
 
 def test_a_first_try_decides_nothing_about_the_rest(bench):
@@ -113,7 +113,7 @@ def test_a_first_try_decides_nothing_about_the_rest(bench):
 def test_what_the_caller_says_decides(bench, on_change, calls, caplog):
     bench.evaluate()
     assert bench.edited(on_change=on_change) == calls
-    assert "made anew" not in caplog.text
+    assert "made again" not in caplog.text
     assert bench.edited() == 0  # as it was decided
 
 
@@ -155,7 +155,7 @@ def test_a_file_that_answers_were_made_of_is_part_of_the_workflow(tmp_path, monk
     (tmp_path / "prompt.txt").write_text("rude")
     again = limpet.evaluate(rows(2), "small_app:answer", (), "run")
     assert [item.output for item in again.items] == ["rude", "rude"]
-    assert again.plan.workflow.anew.answers == 2
+    assert again.plan.workflow.made_again.answers == 2
     assert limpet.evaluate(rows(2), "small_app:answer", (), "run").plan.calls == 0
 
 
@@ -166,20 +166,19 @@ def test_it_is_said_in_the_log_and_in_the_plan(bench, caplog):
     bench.cost = 0.02
     bench.evaluate()
     planned = bench.evaluate(version="2", made=limpet.plan)
-    assert planned.workflow.anew.answers == planned.workflow.calls == 3
-    assert "0 kept, 3 made anew (0.0 s of calls, $0.06), workflow changed (" in str(planned)
+    assert planned.workflow.made_again.answers == planned.workflow.calls == 3
+    assert "0 kept, 3 made again (0.0 s of calls, $0.06), workflow changed (" in str(planned)
     with caplog.at_level(logging.WARNING):
         bench.evaluate(version="2")
-    said = "the workflow changed: 3 answers are made anew (0.0 s of calls, $0.06); what changed: "
-    assert said in caplog.text
+    assert "; answers made again: 3 (0.0 s of calls, $0.06)" in caplog.text
 
 
 def test_a_plan_of_more_says_that_the_workflow_changed_and_nothing_of_made_anew(bench):
     bench.evaluate(101)
     planned = bench.evaluate(101, version="2", made=limpet.plan)
-    assert planned.workflow.anew is None
+    assert planned.workflow.made_again is None
     assert planned.workflow.calls == 101
-    assert "made anew" not in str(planned)
+    assert "made again" not in str(planned)
 
 
 def test_what_failed_and_is_left_is_not_said_to_be_made_anew(bench):
@@ -192,4 +191,4 @@ def test_what_failed_and_is_left_is_not_said_to_be_made_anew(bench):
     limpet.evaluate(rows(3), fails, (), bench.path, **options)
     left = bench.evaluate(version="2", retry=limpet.Retry(failed=False), made=limpet.plan)
     assert left.workflow.calls == 0
-    assert left.workflow.anew is None
+    assert left.workflow.made_again is None

@@ -19,7 +19,6 @@ from limpet.run.executing.cells import (
     ANSWER,
     METADATA,
     TRACE,
-    Call,
     answer_record,
     cell_status,
     digests_of,
@@ -27,6 +26,7 @@ from limpet.run.executing.cells import (
 from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import safe_traceback
+from limpet.run.planning.work_items import Call
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.results.evaluation_result import ItemResult

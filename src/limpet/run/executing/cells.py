@@ -27,8 +27,6 @@ MASKED = "masked"
 OUTPUT = "output"
 """Fact about an answer: its digests before masking, alone and with its trace. Readers find its
 scores by them without reading the answer."""
-Call = tuple[WorkItem, Cell]
-"""A work item, and the cell of its answer."""
 
 
 # ---- scores -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.cells import SAW_MASKED, Call, Scoring
+from limpet.run.executing.cells import SAW_MASKED, Scoring
 from limpet.run.executing.guards import (
     EarlyStop,
     Guards,
@@ -35,7 +35,7 @@ from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
-from limpet.run.planning.work_items import WorkItem
+from limpet.run.planning.work_items import Call, WorkItem
 from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices

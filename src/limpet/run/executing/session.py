@@ -24,14 +24,12 @@ from limpet.run.executing.session_log import (
     say_unfinished,
 )
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.completion import completed, records_if_complete
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
-from limpet.run.planning.why import Why
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
@@ -67,21 +65,6 @@ class EvaluationSession:
         self._lookup: Lookup | None = None
 
     # ---- before ---------------------------------------------------------------------------------
-
-    def look(self) -> Plan:
-        """Return the plan without a lock and without changing a file."""
-        return Planner(self._request).look()
-
-    def why(self, item: str | None = None) -> Why:
-        """Explain what each step is made of and how it differs from the run; change nothing.
-
-        Args:
-            item: The id of an item to explain, too.
-
-        Raises:
-            LimpetError: The item does not exist.
-        """
-        return Planner(self._request).why(item)
 
     def open(self) -> None:
         """Take the lock, recover the journal, make the plan, and record that a session begins."""
@@ -122,9 +105,7 @@ class EvaluationSession:
         planner.note_asked(run_file, self._columns)
         reported = run_file.reported(request.items)
         self._asked_hash = planner.asked_hash(reported)
-        records = records_if_complete(
-            self._layout, run_file.complete, self._asked_hash, self._steps, planner.project
-        )
+        records = planner.records_if_complete(run_file.complete, self._asked_hash)
         if not asks_for_more and records is not None:
             self._records = records
             self.plan = planner.nothing_to_do()
@@ -133,9 +114,9 @@ class EvaluationSession:
         self._columns = {step: journal.column(step) for step in self._steps}
         self._lookup = planner.lookup(self._columns, run_file, journal)
         self.plan = self._lookup.plan
-        if (anew := self.plan.workflow.anew) is not None:
-            changed = named(self.plan.workflow.changed)
-            logger.warning("the workflow changed: %s; what changed: %s", anew, changed)
+        if (again := self.plan.workflow.made_again) is not None:
+            told = "the workflow changed (%s); answers made again: %s (%s)"
+            logger.warning(told, named(self.plan.workflow.changed), again.answers, again)
         self._pipeline = self._new_pipeline(journal, self._lookup)
         # Once the workflow has answered, a rejected request is a failure of its item, not the run.
         if self.plan.workflow.kept or not request.early_stop:
@@ -175,10 +156,10 @@ class EvaluationSession:
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
-        items, contents = self._request.items, lookup.asked.contents
+        items, contents = self._request.items, lookup.work_items.contents
         try:
             write_items(self._layout, items, contents, lookup.standings())
-            note_outdated(self._layout, lookup.outdated)
+            note_outdated(self._layout, lookup.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -319,10 +300,7 @@ class EvaluationSession:
             return
         if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
-                project = self._planner.project
-                known = completed(
-                    self._layout, self._asked_hash, self._records, self._steps, project
-                )
+                known = self._planner.completion(self._asked_hash, self._records)
             except OSError:
                 return
         self._run_file.complete = known

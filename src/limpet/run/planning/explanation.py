@@ -1,4 +1,4 @@
-"""Shows in a few lines what changed, when the user is asked what to do about it."""
+"""What changed, in a few lines, for a plan and for the question what to do about it."""
 
 import contextlib
 import dataclasses
@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.explaining.differences import Difference, differences
+from limpet.fingerprints.explaining.differences import Difference
+from limpet.fingerprints.explaining.differences import differences as compare
 from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.identity import Identity
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead
@@ -17,18 +19,15 @@ from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.run_file import RunFile
 
-MOST_LINES = 8
+_MOST_LINES = 8
 
 
 class Explainer:
-    """Compares the steps as they are now with those of a run.
+    """Compares the steps as they are now with those of a run; `clean` removes secrets.
 
-    Args:
-        identities: The steps as they are now.
-        layout: The run's layout.
-        run_file: The run file.
-        clean: Removes secrets.
-        project: The project whose files the steps read.
+    Attributes:
+        kept: The steps as they were, from `identity.json`.
+        files: The files that they read.
     """
 
     def __init__(
@@ -39,23 +38,25 @@ class Explainer:
         clean: Callable[[Any], Any],
         project: Project,
     ) -> None:
-        self._identities = identities
-        self._run_file = run_file
-        self._clean = clean
-        self._kept = read_identity(layout)
-        self._layout = layout
+        self.identities = identities
+        self.layout = layout
+        self.run_file = run_file
         self.project = project
+        self.kept = read_identity(layout)
         self.files = FilesRead(layout)
+        self._clean = clean
 
     def now(self, step: str) -> KeptStep:
         """Return a step as it is now."""
-        version, identity = self._identities.identities[step]
-        return kept_step(version, identity, self._clean)
+        return kept_step(*self._identity(step), self._clean)
+
+    def _identity(self, step: str) -> tuple[str, Identity]:
+        return self.identities.version(step), self.identities.identity(step)
 
     def since(self, step: str, before: Mapping[str, str]) -> tuple[Difference, ...]:
         """Return the differences between a step's earlier parts and its parts now."""
-        now, kept = self.now(step), self._kept.steps.get(step, KeptStep())
-        return differences(before, now.parts, kept.known | now.known)
+        now, kept = self.now(step), self.kept.steps.get(step, KeptStep())
+        return compare(before, now.parts, kept.known | now.known)
 
     def in_files(self, step: str, names: Collection[str]) -> tuple[Difference, ...]:
         """Return the differences in files that a step read, for these names."""
@@ -63,17 +64,17 @@ class Explainer:
 
     def plan(self, plan: Plan) -> Plan:
         """Return the plan with the differences of each step that changed."""
-        workflow = self._step(plan.workflow, self._run_file.workflow_parts)
-        known = self._run_file.evaluators
+        workflow = self._step(plan.workflow, self.run_file.workflow_parts)
+        known = self.run_file.evaluators
         evaluators = [self._step(step, known.get(step.name, {})) for step in plan.evaluators]
         return dataclasses.replace(plan, workflow=workflow, evaluators=tuple(evaluators))
 
     def _step(self, step: StepPlan, before: Mapping[str, str]) -> StepPlan:
         if not step.changed:
             return step
-        found = self.since(step.name, before) if before else ()
-        found += self.in_files(step.name, step.changed)
-        return dataclasses.replace(step, differences=found)
+        in_code = self.since(step.name, before) if before else ()
+        in_files = self.in_files(step.name, step.changed)
+        return dataclasses.replace(step, differences=in_code + in_files)
 
     def question(
         self, error: FunctionChangedError, step: str, journal: Journal | None = None
@@ -81,9 +82,9 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self._identities.identities[step], self._clean)
+                note_asked(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
-        place = self._layout.single or self._layout.home
+        place = self.layout.single or self.layout.home
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
         if lines:
             error.add_note("\n".join(lines))
@@ -91,28 +92,19 @@ class Explainer:
             error.plan = self.plan(error.plan)
 
 
-def few_lines(found: Sequence[Difference], command: str, most: int = MOST_LINES) -> list[str]:
-    """Return the first lines of the differences.
-
-    Args:
-        found: The differences.
-        command: The command that shows all of them.
-        most: The maximum number of lines of difference.
-    """
+def few_lines(differences: Sequence[Difference], command: str) -> list[str]:
+    """Return the first lines of the differences, and the command that shows all of them."""
     shown: list[str] = []
-    left, omitted = most, 0
-    for number, difference in enumerate(found):
+    left = _MOST_LINES
+    for number, difference in enumerate(differences):
         if left <= 0:
-            omitted = len(found) - number
+            shown.append(f"… and {len(differences) - number:,} more: {command}")
             break
         shown.append(heading(difference))
-        room = max(left, 1)
-        shown += [f"  {line}" for line in difference.lines[:room]]
-        if len(difference.lines) > room:
-            shown.append(f"  … {len(difference.lines) - room:,} more lines: {command}")
+        shown += [f"  {line}" for line in difference.lines[:left]]
+        if len(difference.lines) > left:
+            shown.append(f"  … {len(difference.lines) - left:,} more lines: {command}")
         left -= max(len(difference.lines), 1)
-    if omitted:
-        shown.append(f"… and {omitted:,} more: {command}")
     return shown
 
 

@@ -64,34 +64,25 @@ class FilesRead:
     def _is_written(self, name: str, number: int) -> bool:
         """Tell whether the session that recorded a line wrote the file itself."""
         return any(
-            file == name and begin <= number and not self._begins_between(begin, number)
+            file == name
+            and begin <= number
+            and not any(begin < other <= number for other in self._sessions)
             for file, begin in self._written
         )
 
-    def _begins_between(self, begin: int, number: int) -> bool:
-        return any(begin < other <= number for other in self._sessions)
+    def _not_written(self) -> Iterator[Read]:
+        """Yield what was read of files that the run did not write."""
+        lines = self._lines.items()
+        return (read for number, read in lines if not self._is_written(read.file, number))
 
     def names(self, step: str) -> list[str]:
         """Return the files that a step read and the run did not write."""
-        return sorted(
-            {
-                read.file
-                for number, read in self._lines.items()
-                if read.step == step and not self._is_written(read.file, number)
-            }
-        )
+        return sorted({read.file for read in self._not_written() if read.step == step})
 
     def differences(
         self, step: str, names: Collection[str], project: Project, clean: Callable[[Any], Any]
     ) -> tuple[Difference, ...]:
-        """Return how files differ from when a step read them.
-
-        Args:
-            step: The step's name.
-            names: The files to compare.
-            project: The project of the files.
-            clean: Removes secrets from text.
-        """
+        """Return how these files differ from when a step read them; `clean` removes secrets."""
         before: dict[str, str] = {}
         now: dict[str, str] = {}
         known: dict[tuple[str, str], Shown] = {}
@@ -112,86 +103,61 @@ class FilesRead:
     def state(self, project: Project) -> str:
         """Return a digest of all files that results may depend on, as they are now."""
         project.own |= {name for name, _ in self._written}
-        files = {
-            read.file
-            for number, read in self._lines.items()
-            if not self._is_written(read.file, number)
-        }
+        files = {read.file for read in self._not_written()}
         return digest_of([[name, project.says(name)] for name in sorted(files)])
 
     def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
-        """Return the files of a step that have changed.
-
-        Args:
-            step: The step's name.
-            project: The project of the files.
-            noted: The number of the last line, according to `run.json`.
-        """
+        """Return the changed files of a step; `noted` is the last line according to `run.json`."""
         project.own |= {name for name, _ in self._written}
+        changed = Changed(project, self._numbers)
+        changed.is_lost = len(self._numbers) < max(self.last, noted)
+        changed.afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
         lines: defaultdict[str, list[tuple[int, Read]]] = defaultdict(list)
-        found: set[str] = set()
-        written: set[str] = set()
-        patterns: dict[str, str] = {}
         for number in self._numbers:
             read = self._lines[number]
             if read.step != step:
                 continue
             if read.pattern is not None:
-                patterns[read.file] = read.pattern
+                changed.patterns[read.file] = read.pattern
             if self._is_written(read.file, number):
-                written.add(read.file)
+                changed.written.add(read.file)
                 continue
             lines[read.file].append((number, read))
             if read.says != project.says(read.file):
-                found.add(read.file)
-        is_lost = len(self._numbers) < max(self.last, noted)
-        shared = {name: lines[name] for name in found}
-        afresh = {(name, begin) for of, name, begin in self._afresh if of == step}
-        return Changed(project, shared, afresh, patterns, written, self._numbers, is_lost=is_lost)
+                changed.shared[read.file] = lines[read.file]
+        return changed
 
 
 class Changed:
     """The files that have changed since a step read them.
 
-    Args:
-        project: The project of the files.
+    Attributes:
         shared: By file, its lines with their numbers.
         afresh: Files that every call reads itself, each with the first number of the session.
         patterns: By file, its name without the part that comes from a row.
         written: Files that the run itself wrote.
-        numbers: The numbers of all lines.
         is_lost: Whether lines are missing: then every record must be checked.
     """
 
-    def __init__(
-        self,
-        project: Project,
-        shared: Mapping[str, list[tuple[int, Read]]],
-        afresh: Collection[tuple[str, int]],
-        patterns: Mapping[str, str],
-        written: Collection[str],
-        numbers: list[int],
-        *,
-        is_lost: bool,
-    ) -> None:
+    def __init__(self, project: Project, numbers: list[int]) -> None:
         self._project = project
-        self._shared = shared
-        self._afresh = afresh
-        self._patterns = patterns
-        self._written = written
         self._numbers = numbers
-        self._is_lost = is_lost
+        self.shared: dict[str, list[tuple[int, Read]]] = {}
+        self.afresh: set[tuple[str, int]] = set()
+        self.patterns: dict[str, str] = {}
+        self.written: set[str] = set()
+        self.is_lost = False
         self._of_rows: set[str | None] = set()
 
     def __bool__(self) -> bool:
-        return bool(self._shared) or self._is_lost
+        return bool(self.shared) or self.is_lost
 
     def learn(self, records: Iterable[Mapping[str, Any]]) -> None:
         """Find the patterns for which every record read a file."""
-        patterns = {read.pattern for lines in self._shared.values() for _, read in lines}
+        patterns = {read.pattern for lines in self.shared.values() for _, read in lines}
         self._of_rows = {pattern for pattern in patterns if pattern is not None}
         for facts in records:
-            self._of_rows &= {self._patterns.get(name) for name in facts.get(FILES) or {}}
+            self._of_rows &= {self.patterns.get(name) for name in facts.get(FILES) or {}}
             if not self._of_rows:
                 return
 
@@ -205,8 +171,8 @@ class Changed:
         own = own if isinstance(own, dict) else {}
         yield from (
             name
-            for name, said in own.items()
-            if name not in self._written and self._project.says(name) != said
+            for name, digest in own.items()
+            if name not in self.written and self._project.says(name) != digest
         )
         match facts.get(SHARED):
             case [int() as first, int() as last]:
@@ -215,7 +181,7 @@ class Changed:
     def _among_shared(
         self, first: int, last: int, own: Mapping[str, Any], *, is_cut: bool
     ) -> Iterator[str]:
-        for name, lines in self._shared.items():
+        for name, lines in self.shared.items():
             at = bisect_right(lines, last, key=lambda line: line[0]) - 1
             if name in own or at < 0 or lines[at][0] < first:
                 continue
@@ -230,11 +196,11 @@ class Changed:
 
     def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
         """Tell whether a file was read for other records only."""
-        if (read.file, first) in self._afresh:
+        if (read.file, first) in self.afresh:
             return True
         # Every record read the file of its own row: this file belongs to another row.
         pattern = read.pattern
-        return pattern in self._of_rows and any(self._patterns.get(name) == pattern for name in own)
+        return pattern in self._of_rows and any(self.patterns.get(name) == pattern for name in own)
 
 
 def _entries(layout: Layout) -> Iterator[Entry]:

@@ -1,37 +1,37 @@
 """Why would this item be run again, or kept?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
-from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import ANSWER, METADATA, TRACE, scoring_of
+from limpet.run.planning.changes import StaleRecords
+from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone
-from limpet.run.planning.stale_records import StaleRecords
-from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.run.run_file import WORKFLOW
 
-Verdict = Literal["kept", "runs", "runs again", "you are asked", "not seen"]
+Verdict = Literal["kept", "runs", "runs again", "you are asked"]
+_FORCED = "forced by an unfinished redo"
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What becomes of one step of an item, and why.
+    """What the next run does with one step of an item, and why.
 
     Attributes:
-        step: Which step.
+        step: The name of the step.
         verdict: What the next run does.
-        why: Because of what.
-        at: When what is there was written; empty: nothing is there.
+        why: The reason.
+        at: When the present result was written; empty: there is none.
     """
 
     step: str
@@ -42,7 +42,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class ItemStory:
-    """One item in one trial: what becomes of each step, the workflow first."""
+    """An item in a trial, with a fact for each step, the workflow first."""
 
     id: str
     trial: int
@@ -50,55 +50,41 @@ class ItemStory:
 
 
 class ItemStories:
-    """Tells the stories of items by the code, the rows and the results as they are now.
+    """Explains items by the current code and rows, and the results on disk.
 
-    Args:
-        request: What would be asked.
-        identities: The steps as they are.
-        layout: Where the run is.
-        run_file: What the run knows of itself.
-        stale: What was made of files that say something else now.
-        asks: Whether a person is asked about answers of another version.
+    `asks` says whether the user is asked about answers of another version.
     """
 
-    def __init__(
-        self,
-        request: Request,
-        identities: StepIdentities,
-        layout: Layout,
-        run_file: RunFile,
-        stale: StaleRecords,
-        *,
-        asks: bool,
-    ) -> None:
-        self._stale = stale
+    def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
         self._undecided: Verdict = "you are asked" if asks else "runs again"
         self._request = request
-        self._identities = identities
-        self._run_file = run_file
-        steps = [WORKFLOW, *(one.name for one in request.evaluators)]
+        self._identities = explainer.identities
+        self._run_file = run_file = explainer.run_file
+        layout = explainer.layout
+        steps = [WORKFLOW, *(evaluator.name for evaluator in request.evaluators)]
         self._columns = {step: ColumnReader(layout.column(step)) for step in steps}
+        self._stale = StaleRecords(
+            explainer.files,
+            explainer.project,
+            self._columns,
+            WORKFLOW,
+            run_file,
+            request.on_change,
+        )
         self._failures = read_failures(layout.failures)
         self._redos = Redos(run_file.redo, read_redone(layout))
-        self._work_items = WorkItems(request.items, request.trials, request.workflow)
         self._versions = run_file.functions
 
-    @property
-    def ids(self) -> list[str]:
-        """The ids of all items."""
-        return [one.id for one in self._request.items]
-
     def of(self, id_: str, there: Sequence[WholeItem]) -> tuple[ItemStory, ...]:
-        """Return the story of an item, once for each trial; empty if it is not asked for.
+        """Return the story of an item, once for each trial; empty if it is not in the dataset.
 
-        Args:
-            id_: Its id.
-            there: What the files say of it.
+        `there` is what the files say about it.
         """
+        request = self._request
         return tuple(
-            ItemStory(one.item.id, one.trial, tuple(self._facts(one, there)))
-            for one in self._work_items
-            if one.item.id == id_
+            ItemStory(id_, work_item.trial, tuple(self._facts(work_item, there)))
+            for work_item in WorkItems(request.items, request.trials, request.workflow)
+            if work_item.item.id == id_
         )
 
     def _facts(self, work_item: WorkItem, there: Sequence[WholeItem]) -> Iterator[Fact]:
@@ -110,45 +96,44 @@ class ItemStories:
     # ---- the answer -----------------------------------------------------------------------------
 
     def _answer(self, work_item: WorkItem, there: Sequence[WholeItem]) -> tuple[Fact, Entry | None]:
-        """Return what becomes of the answer, and the one that stays if one does."""
+        """Return what becomes of the answer, and the answer itself if it is kept."""
         answers, now = self._columns[WORKFLOW], self._identities.version(WORKFLOW)
         key = work_item.key(now)
         forced = self._redos.needed(WORKFLOW, work_item.item.id, key)
         entry = answers.read(key)
         if entry is not None:
-            at = str(entry.facts.get("at", ""))
             if answers.reaches(key, forced):
-                return self._answered(key, entry, at)
-            return Fact(WORKFLOW, "runs again", "forced by a redo that is not done", at), None
+                return self._current(key, entry)
+            return Fact(WORKFLOW, "runs again", _FORCED, _at(entry)), None
         for version in reversed(list(self._versions)):
             entry = answers.read(work_item.key(version))
             if version != now and entry is not None:
-                return self._other(version, entry, forced)
+                return self._earlier(version, entry, forced)
         for version in (now, *reversed(list(self._versions))):
             failed = self._failed(WORKFLOW, work_item.key(version))
             if failed is not None:
                 return failed, None
-        return self._unanswered(work_item, there), None
+        return _unanswered(work_item, there), None
 
-    def _answered(self, key: str, entry: Entry, at: str) -> tuple[Fact, Entry | None]:
-        files = self._stale.of(WORKFLOW).get(key)
+    def _current(self, key: str, entry: Entry) -> tuple[Fact, Entry | None]:
+        files, at = self._stale.of(WORKFLOW).get(key), _at(entry)
+        why = "answered by the current code"
         if files:
-            why = f"answered by the code as it is; since then {named(sorted(files))} changed"
+            why += f"; since then {named(sorted(files))} changed"
             if self._stale.undecided(key):
                 return Fact(WORKFLOW, self._undecided, why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
-        why = "answered by the code as it is"
         if self._stale.is_kept(key):
             why += "; a file changed since, and you chose to keep it"
         return Fact(WORKFLOW, "kept", why, at), entry
 
-    def _other(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
-        at, told = str(entry.facts.get("at", "")), self._since(version)
+    def _earlier(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
+        at, since = _at(entry), self._since(version)
         choice = self._run_file.decided.get(self._identities.version(WORKFLOW))
         if forced:
-            why = f"forced by a redo that is not done; answered by an earlier version: {told}"
+            why = f"{_FORCED}; answered by an earlier version: {since}"
             return Fact(WORKFLOW, "runs again", why, at), None
-        why = f"answered by an earlier version; since then {told}"
+        why = f"answered by an earlier version; since then {since}"
         if choice == "keep":
             return Fact(WORKFLOW, "kept", f"{why}, and you chose to keep it", at), entry
         if choice == "redo":
@@ -160,15 +145,6 @@ class ItemStories:
         if not parts:  # of the oldest, only the digest is kept
             return "the code changed (too long ago to say what)"
         return f"{named(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
-
-    def _unanswered(self, work_item: WorkItem, there: Sequence[WholeItem]) -> Fact:
-        before = _latest(work_item, there)
-        if before is None:
-            return Fact(WORKFLOW, "runs", "never answered")
-        fields = _edited(work_item, before)
-        told = f": {named(fields)}" if fields else ""
-        at = str(before.facts.get("at", ""))
-        return Fact(WORKFLOW, "runs again", f"its row was edited since it was answered{told}", at)
 
     # ---- scores ---------------------------------------------------------------------------------
 
@@ -182,14 +158,13 @@ class ItemStories:
         key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
         entry = column.read(key)
         if entry is not None:
-            at = str(entry.facts.get("at", ""))
-            files = self._stale.of(name).get(key)
+            at, files = _at(entry), self._stale.of(name).get(key)
             if files:
                 why = f"since it was scored, {named(sorted(files))} changed"
                 return Fact(name, "runs again", why, at)
             if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
-                return Fact(name, "kept", "scored by the evaluator as it is", at)
-            return Fact(name, "runs again", "forced by a redo that is not done", at)
+                return Fact(name, "kept", "scored by the current evaluator", at)
+            return Fact(name, "runs again", _FORCED, at)
         failed = self._failed(name, key)
         if failed is not None:
             return failed
@@ -205,63 +180,72 @@ class ItemStories:
         failed = self._failures.get((step, key))
         if failed is None:
             return None
-        error = failed.record.get("error") or {}
-        said = str(error.get("message", ""))
-        why = f"it failed ({error.get('type', 'an error')}: {said}), and is tried again"
-        return Fact(step, "runs again", why, str(failed.facts.get("at", "")))
+        return Fact(step, "runs again", _why_failed(failed.record.get("error")), _at(failed))
 
 
 def story_on_disk(
     whole: WholeItem, evaluators: Sequence[str], step: str, asked: Sequence[str] = ()
 ) -> ItemStory:
-    """Return the story of an item as the files alone tell it: of the code as it last ran.
+    """Explain an item by the files alone, for the code that last ran.
 
     Args:
-        whole: What the files say of it.
+        whole: What the files say about the item.
         evaluators: The names of the evaluators.
         step: The step that answers.
-        asked: The steps that changed since, of which nobody said what to do.
+        asked: The steps that changed since and that the user has not decided about.
     """
     item = whole.item
-    if item.is_completed:
-        answer = _kept(whole)
-    elif item.error is not None:
-        answer = _failed_before(whole)
-    else:
-        answer = Fact(step, "runs", f"{item.status.words}: it has no answer")
-    facts = [Fact(step, answer.verdict, answer.why, item.at)]
-    if step in asked and answer.verdict == "kept":
-        facts = [Fact(step, "you are asked", f"{answer.why}, which changed since", item.at)]
-    if step in item.redo:
-        facts = [Fact(step, "runs again", "forced by a redo that is not done", item.at)]
+    facts = [_answer_on_disk(whole, step, asked)]
     for name in evaluators:
         if name in item.redo:
-            facts.append(Fact(name, "runs again", "forced by a redo that is not done"))
+            facts.append(Fact(name, "runs again", _FORCED))
         elif name in item.score_errors:
-            error = item.score_errors[name]
-            told = f"it failed ({error.get('type')}: {error.get('message')}), and is tried again"
-            facts.append(Fact(name, "runs again", told))
+            facts.append(Fact(name, "runs again", _why_failed(item.score_errors[name])))
         elif name in item.scores:
-            facts.append(Fact(name, "kept", "scored by the evaluator as it last ran"))
+            facts.append(Fact(name, "kept", "scored by the evaluator that last ran"))
         else:
             facts.append(Fact(name, "runs", "not scored"))
     return ItemStory(item.id, item.trial, tuple(facts))
 
 
-def _kept(whole: WholeItem) -> Fact:
-    if whole.item.version:
-        return Fact("", "kept", "answered by an earlier version, which was kept")
-    return Fact("", "kept", "answered by the code as it last ran")
+def _answer_on_disk(whole: WholeItem, step: str, asked: Sequence[str]) -> Fact:
+    item = whole.item
+    if step in item.redo:
+        return Fact(step, "runs again", _FORCED, item.at)
+    if item.is_completed:
+        why = "answered by the code that last ran"
+        if item.version:
+            why = "answered by an earlier version, which was kept"
+        if step in asked:
+            return Fact(step, "you are asked", f"{why}, which changed since", item.at)
+        return Fact(step, "kept", why, item.at)
+    if item.error is not None:
+        return Fact(step, "runs again", _why_failed(item.error), item.at)
+    return Fact(step, "runs", f"{item.status.words}: it has no answer", item.at)
 
 
-def _failed_before(whole: WholeItem) -> Fact:
-    error = whole.item.error or {}
-    told = f"it failed ({error.get('type')}: {error.get('message')}), and is tried again"
-    return Fact("", "runs again", told)
+def _at(entry: Entry) -> str:
+    return str(entry.facts.get("at", ""))
+
+
+def _why_failed(error: Mapping[str, Any] | None) -> str:
+    error = error or {}
+    message = error.get("message", "")
+    return f"it failed ({error.get('type', 'an error')}: {message}), and is tried again"
+
+
+def _unanswered(work_item: WorkItem, there: Sequence[WholeItem]) -> Fact:
+    before = _latest(work_item, there)
+    if before is None:
+        return Fact(WORKFLOW, "runs", "never answered")
+    fields = _edited(work_item, before)
+    which = f": {named(fields)}" if fields else ""
+    why = f"its row was edited since it was answered{which}"
+    return Fact(WORKFLOW, "runs again", why, _at(before))
 
 
 def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
-    """Return the latest answer to an item in this trial, under whatever key."""
+    """Return the latest answer to an item in this trial, under any key."""
     entries = [
         entry
         for whole in there
@@ -269,11 +253,11 @@ def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
         for entry in (whole.item.entry, *(earlier.entry for earlier in whole.earlier))
         if entry is not None
     ]
-    return max(entries, key=lambda one: str(one.facts.get("at", "")), default=None)
+    return max(entries, key=_at, default=None)
 
 
 def _edited(work_item: WorkItem, before: Entry) -> list[str]:
-    """Name the fields of a row that differ from those that were answered."""
+    """Return the fields of the row that differ from those of the answer's record."""
     row, record = dict(work_item.item.row), before.record
     ours = (ANSWER, TRACE, METADATA, "id")
     was = {name: value for name, value in record.items() if name not in ours}

@@ -1,10 +1,10 @@
-"""What will be done, and why, before anything is spent?"""
+"""What will a run do, and why, before anything is spent?"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # for a plan alone it is too much
+if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
 
 _MOST_NAMED = 8
@@ -13,29 +13,23 @@ _LEAST_COST = 0.005  # a cent, rounded
 
 
 @dataclass(frozen=True, slots=True)
-class Anew:
-    """Answers that are made anew without asking: the workflow changed, and they took little.
+class Effort:
+    """The effort that answers took.
 
     Attributes:
-        answers: How many.
+        answers: The number of answers.
         seconds: How long their calls took.
-        cost: What they cost, as far as that is known.
+        cost: What they cost, as far as it is known.
     """
 
     answers: int
     seconds: float
     cost: float
 
-    @property
-    def effort(self) -> str:
-        """What they took, for people."""
+    def __str__(self) -> str:
         cost = f", ${self.cost:,.2f}" if self.cost >= _LEAST_COST else ""
         digits = 1 if self.seconds < _TENTHS_S else 0
         return f"{self.seconds:,.{digits}f} s of calls{cost}"
-
-    def __str__(self) -> str:
-        are = "is" if self.answers == 1 else "are"
-        return f"{_count(self.answers, 'answer')} {are} made anew ({self.effort})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +37,17 @@ class StepPlan:
     """What a run will do in one step.
 
     Attributes:
-        name: The workflow, or an evaluator.
+        name: The name of the step.
         kept: How many cells are on disk.
-        new: How many are not, and were never asked for before.
-        edited: How many are not, because their row was edited since.
-        failed: How many failed before and are not tried again.
-        changed: What changed in the step itself since its results were made.
+        new: How many cells never had a result.
+        edited: How many cells have no result because their row was edited.
+        failed: How many cells failed before and are not retried.
+        changed: The names of what changed in the step since its results were made.
         calls: How many calls it will make.
-        forced: How many are on disk, and run again because that was asked.
-        differences: What exactly changed, where that is known.
-        anew: What is made anew without asking, because the step changed.
+        forced: How many cells are on disk, and run again because of a redo.
+        differences: What exactly changed, if known.
+        made_again: The answers that are made again without asking, because the workflow changed;
+            None: there are none.
     """
 
     name: str
@@ -64,19 +59,19 @@ class StepPlan:
     calls: int = 0
     forced: int = 0
     differences: "tuple[Difference, ...]" = ()
-    anew: Anew | None = None
+    made_again: Effort | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run will do. Its text is what a person is told.
+    """What a run will do. Print it to read it.
 
     Attributes:
-        items: How many items it is about.
-        trials: How often each is asked.
+        items: How many items the session selects.
+        trials: How often the workflow answers each item.
         workflow: What the workflow will do.
         evaluators: What each evaluator will do.
-        of: How many items there are, where `items` is a selection of them; else None.
+        of: How many items the dataset has; None: all are selected.
     """
 
     items: int
@@ -87,24 +82,26 @@ class Plan:
 
     @property
     def calls(self) -> int:
-        """How many calls it will make in all."""
-        return self.workflow.calls + sum(one.calls for one in self.evaluators)
+        """How many calls all steps will make."""
+        return self.workflow.calls + sum(step.calls for step in self.evaluators)
 
     @property
     def cost(self) -> str:
-        """How many calls of each step it will make, for people."""
+        """How many calls each step will make, in words."""
         most = "up to " if self.workflow.calls else ""
-        told = [_count(self.workflow.calls, f"{self.workflow.name} call")]
-        told = told if self.workflow.calls else []
-        told += [
-            f"{most}{_count(one.calls, f'{one.name} call')}" for one in self.evaluators if one.calls
+        steps = [("", self.workflow), *((most, step) for step in self.evaluators)]
+        calls = [
+            f"{up_to}{_count(step.calls, f'{step.name} call')}"
+            for up_to, step in steps
+            if step.calls
         ]
-        return " and ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told) or "no calls"
+        *others, last = calls or ["no calls"]
+        return f"{', '.join(others)} and {last}" if others else last
 
     def __str__(self) -> str:
-        # An answer that comes out as it was before keeps its scores.
+        # A new answer that equals the earlier one keeps its scores.
         most = "up to " if self.workflow.forced else ""
-        parts = [_evaluator_text(one, most) for one in self.evaluators]
+        parts = [_evaluator_text(step, most) for step in self.evaluators]
         return "; ".join([self._workflow_text(), *parts])
 
     def _workflow_text(self) -> str:
@@ -113,18 +110,19 @@ class Plan:
         counts += [f"{step.new:,} new"] if step.new else []
         counts += [f"{step.edited:,} edited"] if step.edited else []
         counts += [f"{step.forced:,} forced"] if step.forced else []
-        counts += [f"{step.failed:,} failed before and left"] if step.failed else []
-        if step.anew is not None:
-            counts.append(f"{step.anew.answers:,} made anew ({step.anew.effort})")
+        counts += [f"{step.failed:,} failed before, not retried"] if step.failed else []
+        if step.made_again is not None:
+            counts.append(f"{step.made_again.answers:,} made again ({step.made_again})")
         counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []
         items = _count(self.items, "item")
-        items = items if self.of is None else f"{self.items:,} of {_count(self.of, 'item')}"
-        asked = f"{items} × {_count(self.trials, 'trial')}: "
-        return f"{asked}{', '.join(counts)} → {_count(step.calls, f'{step.name} call')}"
+        if self.of is not None:
+            items = f"{self.items:,} of {_count(self.of, 'item')}"
+        calls = _count(step.calls, f"{step.name} call")
+        return f"{items} × {_count(self.trials, 'trial')}: {', '.join(counts)} → {calls}"
 
 
 def named(changed: Sequence[str]) -> str:
-    """Return the names of what changed, a few of them where there are many."""
+    """Return the names of what changed, the first few of them."""
     more = len(changed) - _MOST_NAMED
     return ", ".join(changed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""What would this session do, given what the run has?"""
+"""What would this session do, given the results of the run?"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -6,25 +6,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from limpet.errors import FunctionChangedError
+from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
+from limpet.journal.files import open_to_read
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
+from limpet.journal.lines import crc32
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
-from limpet.run.planning.completion import asked_hash
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
+from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import is_whole, items_digest
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
-from limpet.run.run_file import WORKFLOW, NotedRedo, RunFile, StepIdentity
+from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
 from limpet.secrets.masking import Masking
+
+_PIECE_BYTES = 2**20
 
 
 class Planner:
@@ -32,11 +37,11 @@ class Planner:
 
     Args:
         request: What is asked.
-        layout: Where the run is; None: where the request says.
+        layout: The run's layout; None: that of the request's directory.
 
     Attributes:
         steps: Each step by its name, the workflow first.
-        masking: Takes secrets out.
+        masking: Masks secrets.
     """
 
     def __init__(self, request: Request, layout: Layout | None = None) -> None:
@@ -50,28 +55,28 @@ class Planner:
 
     @cached_property
     def identities(self) -> StepIdentities:
-        """What each step is."""
+        """The identities of the steps."""
         request = self._request
         return StepIdentities(self.steps, {WORKFLOW: request.depends_on}, request.secrets)
 
     @cached_property
     def project(self) -> Project:
-        """Whose files count: not the run's own, and not the dataset."""
+        """The project of the steps: its files count, except those of the run and the dataset."""
         not_counted = [self._layout.home, *self._request.dataset_files]
         return project_of(tuple(self.steps.values()), not_counted)
 
     def clean(self, data: Any) -> Any:
-        """Return data of ours without secrets."""
+        """Return Limpet's own data without secrets."""
         return self.masking.ours.data(data)[0]
 
     def certain(self, data: Any) -> Any:
-        """Return data of others without what is certainly a secret."""
+        """Return user data without what is certainly a secret."""
         return self.masking.certain.data(data)[0]
 
     # ---- plans ----------------------------------------------------------------------------------
 
-    def look(self) -> Plan:
-        """Make the plan, and take no lock."""
+    def plan(self) -> Plan:
+        """Return the plan, without a lock."""
         run_file, columns = RunFile.load(self._layout), self.readers()
         self.note_asked(run_file, columns)
         try:
@@ -80,25 +85,19 @@ class Planner:
             if isinstance(error.plan, Plan):
                 return error.plan
             raise
-        return self._explaining(run_file).plan(plan)
+        return self._explainer(run_file).plan(plan)
 
     def why(self, item: str | None = None) -> Why:
-        """Say what each step is made of, and what differs from what the run has.
-
-        Args:
-            item: The id of an item whose story is to be told, too.
+        """Explain what each step depends on, how it differs from the run, and an item by its id.
 
         Raises:
-            LimpetError: There is no such item.
+            LimpetError: The item does not exist.
         """
-        plan, run_file = self.look(), RunFile.load(self._layout)
-        explaining = self._explaining(run_file)
-        return why_now(
-            self._request, self.identities, plan, self._layout, run_file, explaining, item
-        )
+        explainer = self._explainer(RunFile.load(self._layout))
+        return why_now(self._request, self.plan(), explainer, item)
 
     def readers(self) -> dict[str, ColumnReader]:
-        """Return a reader of each column, without its index: every line is checked."""
+        """Return a reader of each column, which checks every line."""
         return {step: ColumnReader(self._layout.column(step)) for step in self.steps}
 
     def lookup(
@@ -107,48 +106,80 @@ class Planner:
         run_file: RunFile,
         journal: Journal | None = None,
     ) -> Lookup:
-        """Compare what is asked with what the columns have.
-
-        Args:
-            columns: The column of each step.
-            run_file: Brought up to date.
-            journal: Where a question is noted; None: nowhere.
+        """Compare what is asked with what the columns have; a question is recorded in the journal.
 
         Raises:
-            FunctionChangedError: The workflow changed, and nobody said what to do.
+            FunctionChangedError: The workflow changed, and `on_change` does not say what to do.
         """
         try:
             layout, project = self._layout, self.project
             return Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
-            self._explaining(run_file).question(error, WORKFLOW, journal)
+            self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
 
-    def _explaining(self, run_file: RunFile) -> Explainer:
+    def _explainer(self, run_file: RunFile) -> Explainer:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)
 
     def nothing_to_do(self) -> Plan:
-        """Return the plan of a session of which all is done."""
+        """Return the plan of a session that finds everything done."""
         request = self._request
         whole, items = len(request.items), len(request.selection.places(request.items))
         workflow, *evaluators = (StepPlan(step, items * request.trials, 0) for step in self.steps)
         of = whole if items < whole else None
         return Plan(items, request.trials, workflow, tuple(evaluators), of)
 
-    # ---- what is noted of the session -----------------------------------------------------------
+    # ---- a complete run -------------------------------------------------------------------------
+    #
+    # Looking up every cell of a hundred thousand items takes seconds. A complete run records a hash
+    # of what was asked, and a checksum of each of its files, including the columns. When the same
+    # is asked again and every byte is the same, nothing needs to be looked up. Bytes are compared
+    # because a flipped bit changes neither size nor time.
 
     def asked_hash(self, reported: Sequence[int]) -> str:
-        """Return a hash of what is asked of the items at these places."""
+        """Return a hash of what decides the cells of these items and the shape of the files."""
         request, items = self._request, self._request.items
         if len(reported) < len(items):
             items = [items[place] for place in reported]
-        # Whoever has a configuration may read in it what the files are to look like.
+        # The configuration may say what the files look like.
         shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
-        return asked_hash(items, self.identities.versions, request.trials, shape)
+        versions = list(self.identities.versions.items())
+        return digest(versions, request.trials, shape, items_digest(items))
+
+    def completion(self, asked: str, records: Mapping[str, int]) -> Completion:
+        """Return the record that a run is complete, with the number of records of each step.
+
+        Raises:
+            OSError: A file cannot be read.
+        """
+        layout = self._layout
+        columns = {step: layout.column(step) for step in self.steps}
+        sizes = {step: [records[step], path.stat().st_size] for step, path in columns.items()}
+        outputs = [layout.home / f"{step}_output.json" for step in self.steps]
+        files = [layout.home / "summary.json", *outputs, *columns.values()]
+        checksums = {path.name: _checksum(path) for path in files}
+        return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))
+
+    def records_if_complete(self, known: Completion | None, asked: str) -> dict[str, int] | None:
+        """Return the number of records of each step if the run is complete.
+
+        None if something else is asked, the run did not complete, or its files have changed.
+        """
+        if known is None or known.asked != asked or not is_whole(self._layout):
+            return None
+        try:
+            records = {step: known.columns[step][0] for step in self.steps}
+            is_same = known == self.completion(asked, records)
+        except (OSError, JournalError, KeyError, IndexError):
+            # A file is missing, damaged, or not a regular file.
+            return None
+        return records if is_same else None
+
+    # ---- what is recorded of the session --------------------------------------------------------
 
     def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
-        """Note what this session selects and forces, beside what sessions before it did."""
+        """Record what this session selects and forces, in addition to earlier sessions."""
         request = self._request
         run_file.select(request.selection)
         if not request.redo:
@@ -161,19 +192,28 @@ class Planner:
         begin_redo(run_file, NotedRedo(0, request.redo, ids, versions), highest)
 
     def note_steps(self, run_file: RunFile) -> None:
-        """Note what the steps are and who asks, without secrets."""
-        request, found = self._request, self.masking.certain.data
+        """Record what the steps are and how the run was started, without secrets."""
+        request = self._request
         versions = run_file.functions.items()
         run_file.functions = {whole: self.certain(parts) for whole, parts in versions}
         now = {step.name: self.identities.parts(step.name) for step in request.evaluators}
         evaluators = (run_file.evaluators | now).items()
-        # Masked, it would be another evaluator's: without it, its latest scores count for readers.
-        run_file.evaluators = {name: parts for name, parts in evaluators if not found(parts)[1]}
+        # With masked parts it would be another evaluator; without any, its latest scores count.
+        masked = self.masking.certain.data
+        run_file.evaluators = {name: parts for name, parts in evaluators if not masked(parts)[1]}
         run_file.steps = {WORKFLOW: StepIdentity(self.identities.version(WORKFLOW))}
         for step in request.evaluators:
             reads = sorted(step.reads)
             run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
-        made_by = request.made_by  # whoever ran it last knows how it is run
+        made_by = request.made_by  # the last session says how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))
+
+
+def _checksum(path: Path) -> int:
+    crc = 0
+    with open_to_read(path, buffering=0) as file:
+        while piece := file.read(_PIECE_BYTES):
+            crc = crc32(piece, crc)
+    return crc

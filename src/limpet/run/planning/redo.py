@@ -62,16 +62,11 @@ class Redos:
         return max((redo.generation for redo in covering), default=0)
 
 
-def begin_redo(run_file: RunFile, wanted: NotedRedo | None, highest: int) -> None:
+def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
-    Args:
-        run_file: The run file to update.
-        wanted: The redo; None: no new redo.
-        highest: The highest generation of any record.
+    Its generation is above `highest`, the highest of any record.
     """
-    if wanted is None:
-        return
     what = (wanted.steps, wanted.items, wanted.versions)
     same = [redo for redo in run_file.redo if (redo.steps, redo.items, redo.versions) == what]
     if not same or same[-1].tried:
@@ -88,17 +83,16 @@ def end_redo(run_file: RunFile, pending: Iterable[tuple[str, Mapping[str, Any]]]
         pending: The ids of items with steps still to run again, and by step the error, if any.
     """
     errors: list[list[Any]] = [[] for _ in run_file.redo]
-    if not errors:
-        return
-    for id_, steps in pending:
+    redos = list(zip(run_file.redo, errors, strict=True))
+    for id_, steps in pending if redos else ():
         for step, error in steps.items():
-            for redo, found in zip(run_file.redo, errors, strict=True):
+            for redo, failures in redos:
                 if redo.covers(step, id_):
-                    found.append(error)
+                    failures.append(error)
     run_file.redo = [
-        replace(redo, tried=all(error is not None for error in found))
-        for redo, found in zip(run_file.redo, errors, strict=True)
-        if found
+        replace(redo, tried=all(error is not None for error in failures))
+        for redo, failures in redos
+        if failures
     ]
 
 
@@ -149,14 +143,7 @@ def forced(
     items: Sequence[Item],
     selection: Selection,
 ) -> tuple[frozenset[str], frozenset[str] | None]:
-    """Return the steps that run again, and the ids of the items; None: all.
-
-    Args:
-        redo: The `redo` option.
-        on_change: The `on_change` option.
-        evaluators: The names of the evaluators.
-        items: Every item of the dataset.
-        selection: The session's selection.
+    """Return the steps that the `redo` option runs again, and the ids of the items; None: all.
 
     Raises:
         ValueError: `redo` and `on_change="keep"` contradict each other.
@@ -201,5 +188,5 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
         )
 
 
-def _nearest(name: str, known: Iterable[str]) -> str | None:
-    return did_you_mean(name, known).removeprefix("; ") or None
+def _nearest(name: str, known: Iterable[str]) -> str:
+    return did_you_mean(name, known).removeprefix("; ")

@@ -26,6 +26,9 @@ class StepIdentities:
         steps: Each step by name.
         declared: Dependencies declared in addition to those of the steps, by step.
         secrets: Values that do not count.
+
+    Attributes:
+        versions: By step, the digest of all its parts.
     """
 
     def __init__(
@@ -39,7 +42,7 @@ class StepIdentities:
             name: Inspection(step, others.get(name), hidden) for name, step in steps.items()
         }
         self._parts = {name: dict(look.identity.parts) for name, look in self._inspections.items()}
-        self._versions = {name: digest(parts) for name, parts in self._parts.items()}
+        self.versions = {name: digest(parts) for name, parts in self._parts.items()}
 
     def parts(self, step: str) -> dict[str, str]:
         """Return the parts of a step's identity with their digests."""
@@ -47,35 +50,20 @@ class StepIdentities:
 
     def version(self, step: str) -> str:
         """Return the digest of all parts of a step."""
-        return self._versions[step]
-
-    @property
-    def versions(self) -> dict[str, str]:
-        """The digest of each step."""
-        return dict(self._versions)
+        return self.versions[step]
 
     def identity(self, step: str) -> Identity:
         """Return the identity of a step."""
         return self._inspections[step].identity
 
-    @property
-    def identities(self) -> dict[str, tuple[str, Identity]]:
-        """The version and the identity of each step."""
-        return {
-            name: (self._versions[name], look.identity) for name, look in self._inspections.items()
-        }
-
     def write(self, journal: Journal, clean: Callable[[Any], Any]) -> None:
-        """Write the identities to `identity.json`.
-
-        Args:
-            journal: The run's journal.
-            clean: Removes secrets.
+        """Write the identities to `identity.json`; `clean` removes secrets.
 
         Raises:
             JournalError: The file cannot be written.
         """
-        write_identity(journal, self.identities, clean)
+        steps = {name: (version, self.identity(name)) for name, version in self.versions.items()}
+        write_identity(journal, steps, clean)
         for look in self._inspections.values():
             look.forget()
 
@@ -84,10 +72,7 @@ class StepIdentities:
     ) -> None:
         """Inspect the steps again, record what is state, and stop watching files.
 
-        Args:
-            run_file: The run file to update; None: the session never began.
-            watched: Watches the files that the steps read.
-            clean: Removes secrets.
+        Without a run file, the session never began.
         """
         if run_file is None:
             watched.end(self._inspections)

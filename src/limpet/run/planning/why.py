@@ -1,5 +1,6 @@
-"""What does each step's identity cover, and what is different from what a run has?"""
+"""What does each step depend on, and how does it differ from the run?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import islice
@@ -7,15 +8,12 @@ from typing import Literal
 
 from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.differences import Difference, differences
-from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.identity_file import KeptIdentity, KeptStep, read_identity
+from limpet.run.planning.identity_file import KeptStep, read_identity
 from limpet.run.planning.item_story import ItemStories, ItemStory, story_on_disk
-from limpet.run.planning.plan import Plan
-from limpet.run.planning.stale_records import StaleRecords
-from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
@@ -27,16 +25,16 @@ Compared = Literal["now", "asked", "before", "nothing"]
 
 @dataclass(frozen=True, slots=True)
 class StepWhy:
-    """One step.
+    """What a step depends on, and how it differs.
 
     Attributes:
-        name: Which.
-        covers: What its identity is made of.
-        state: What is state.
-        compared: What was compared: the code as it is "now" with what the run has; the code that
-            somebody was last "asked" about with it; the last identity with the one "before" it;
-            or "nothing", for there is only one.
-        differences: What differs.
+        name: The name of the step.
+        covers: What its identity covers.
+        state: The names of what is state.
+        compared: Which versions were compared: "now", the current code with the run; "asked", the
+            code that the user was last asked about with the run; "before", the last version with
+            the one before it; or "nothing", if there is only one.
+        differences: The differences.
         files: The files that it read.
     """
 
@@ -50,13 +48,13 @@ class StepWhy:
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """What there is to say of a run.
+    """An explanation of a run.
 
     Attributes:
-        looked: Whether the code as it is now was looked at.
+        looked: Whether the current code was inspected.
         steps: Each step, the workflow first.
-        item: The story of the item that was asked about, once for each trial.
-        remarks: What could not be read, in words.
+        item: The story of an item, once for each trial.
+        remarks: What could not be read.
     """
 
     looked: bool
@@ -65,90 +63,84 @@ class Why:
     remarks: tuple[str, ...] = ()
 
 
-def why_now(
-    request: Request,
-    identities: StepIdentities,
-    plan: Plan,
-    layout: Layout,
-    run_file: RunFile,
-    explaining: Explainer,
-    item: str | None = None,
-) -> Why:
-    """Compare the code as it is now with what a run has.
+def why_now(request: Request, plan: Plan, explainer: Explainer, item: str | None = None) -> Why:
+    """Compare the current code with a run, and explain an item by its id.
 
     Raises:
-        LimpetError: There is no such item.
+        LimpetError: The item does not exist.
     """
-    kept = read_identity(layout)
-    columns = {name: ColumnReader(layout.column(name)) for name in identities.versions}
-    stale = StaleRecords(
-        explaining.files, explaining.project, columns, WORKFLOW, run_file, request.on_change
-    )
+    run_file, layout = explainer.run_file, explainer.layout
     known = {WORKFLOW: run_file.workflow_parts, **run_file.evaluators}
-    planned = {one.name: one for one in (plan.workflow, *plan.evaluators)}
-    steps = []
-    for name in identities.versions:
-        now, was = explaining.now(name), known.get(name)
-        state = _state(now, name, run_file)
-        found = explaining.since(name, was) if was else ()
-        # As the plan says: a file that only rows of before were made of is no change.
-        found += explaining.in_files(name, planned[name].changed)
-        if found or not was:
-            one = StepWhy(name, now, state, "now" if was else "nothing", found)
-        else:
-            one = _since_before(name, now, kept.steps.get(name, KeptStep()), state)
-        steps.append(replace(one, files=tuple(explaining.files.names(name))))
-    remarks = (kept.remark,) if kept.remark and run_file.functions else ()
-    if item is None:
-        return Why(looked=True, steps=tuple(steps), remarks=remarks)
-    with RunReader(layout.single or layout.home) as reader:
-        there = reader.item(item)
-    asks = plan.workflow.anew is None
-    stories = ItemStories(request, identities, layout, run_file, stale, asks=asks)
-    story = stories.of(item, there)
-    if not story:
-        raise _no_item(item, layout, stories.ids)
-    return Why(looked=True, steps=tuple(steps), item=story, remarks=remarks)
+    steps = tuple(
+        _now(step, known.get(step.name, {}), explainer)
+        for step in (plan.workflow, *plan.evaluators)
+    )
+    remarks = (explainer.kept.remark,) if explainer.kept.remark and run_file.functions else ()
+    story: tuple[ItemStory, ...] = ()
+    if item is not None:
+        with RunReader(layout.single or layout.home) as reader:
+            there = reader.item(item)
+        story = ItemStories(request, explainer, asks=plan.workflow.made_again is None).of(
+            item, there
+        )
+        if not story:
+            raise _no_item(item, layout, [item.id for item in request.items])
+    return Why(looked=True, steps=steps, item=story, remarks=remarks)
 
 
 def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
-    """Compare the last two identities that are on disk: nobody can look at a script from here.
+    """Compare the versions on disk, without the code: a script cannot be imported from here.
 
     Raises:
-        LimpetError: There is no such item.
+        LimpetError: The item does not exist.
     """
     kept, read = read_identity(reader.layout), FilesRead(reader.layout)
     steps = tuple(
-        replace(_on_disk(name, kept, reader.run_file), files=tuple(read.names(name)))
+        replace(_on_disk(name, kept.steps[name], reader.run_file), files=tuple(read.names(name)))
         for name in (reader.step, *reader.evaluators)
         if name in kept.steps
     )
     story: tuple[ItemStory, ...] = ()
     if item is not None:
-        found = reader.item(item)
-        if not found:
+        trials = reader.item(item)
+        if not trials:
             raise _no_item(item, reader.layout, list(islice(reader.ids(), _MOST_IDS)))
         asked = [step.name for step in steps if step.compared == "asked"]
-        story = tuple(story_on_disk(one, reader.evaluators, reader.step, asked) for one in found)
+        story = tuple(
+            story_on_disk(whole, reader.evaluators, reader.step, asked) for whole in trials
+        )
     remarks = (kept.remark,) if kept.remark else ()
     return Why(looked=False, steps=steps, item=story, remarks=remarks)
 
 
-def _on_disk(name: str, kept: KeptIdentity, run_file: RunFile) -> StepWhy:
-    step = kept.steps[name]
-    state = _state(step, name, run_file)
-    if step.asked:
-        known = {(n, step.parts_asked[n]): one for n, one in step.shown_asked.items()}
-        found = differences(step.parts, step.parts_asked, step.known | known)
-        return StepWhy(name, step, state, "asked", found)
-    return _since_before(name, step, step, state)
+def _now(step: StepPlan, before: Mapping[str, str], explainer: Explainer) -> StepWhy:
+    name, now = step.name, explainer.now(step.name)
+    since = explainer.since(name, before) if before else ()
+    # As the plan says: a file of rows that are no longer asked for is not a change.
+    since += explainer.in_files(name, step.changed)
+    if since or not before:
+        state = _state(now, name, explainer.run_file)
+        why = StepWhy(name, now, state, "now" if before else "nothing", since)
+    else:
+        kept = explainer.kept.steps.get(name, KeptStep())
+        why = _since_before(name, now, kept, explainer.run_file)
+    return replace(why, files=tuple(explainer.files.names(name)))
 
 
-def _since_before(name: str, now: KeptStep, kept: KeptStep, state: tuple[str, ...]) -> StepWhy:
-    if not kept.before:
+def _on_disk(name: str, step: KeptStep, run_file: RunFile) -> StepWhy:
+    if step.asked is None:
+        return _since_before(name, step, step, run_file)
+    since = differences(step.parts, step.asked.parts, step.known)
+    return StepWhy(name, step, _state(step, name, run_file), "asked", since)
+
+
+def _since_before(name: str, now: KeptStep, kept: KeptStep, run_file: RunFile) -> StepWhy:
+    state = _state(now, name, run_file)
+    if kept.before is None:
         return StepWhy(name, now, state, "nothing")
-    found = differences(kept.parts_before, kept.parts, kept.known)
-    return StepWhy(name, now, state, "before", found)
+    return StepWhy(
+        name, now, state, "before", differences(kept.before.parts, kept.parts, kept.known)
+    )
 
 
 def _state(step: KeptStep, name: str, run_file: RunFile) -> tuple[str, ...]:

@@ -1,11 +1,17 @@
-"""The work items of a run: every item in every trial, each with its key."""
+"""The work items of a run: every item in every trial, with its key and its call.
 
-from collections.abc import Iterator, Sequence
+All of them are created on access: what is held stays small for a million cells.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
 from limpet.fingerprints.keys import Occurrences, digest, output_key
+from limpet.journal.index import KEY_BYTES
 from limpet.run.planning.items_file import Content, Contents
-from limpet.types import Item
+from limpet.run.run_file import WORKFLOW
+from limpet.types import Cell, Item
 from limpet.workflows.protocol import Workflow
 
 
@@ -15,27 +21,29 @@ class WorkItem(NamedTuple):
     Attributes:
         item: The item.
         trial: The trial, counted from 0.
-        seen: The digest of what the workflow sees of the item.
-        occurrence: The number of earlier items with the same digest.
+        content: What the workflow sees of the item.
     """
 
     item: Item
     trial: int
-    seen: str
-    occurrence: int
+    content: Content
 
     @property
     def identity(self) -> str:
         """The item's identity, independent of its id and of fields the workflow does not see."""
-        return Content(self.seen, self.occurrence).identity
+        return self.content.identity
 
     def key(self, fingerprint: str) -> str:
         """Return the key of the workflow's cell under this fingerprint."""
-        return output_key(self.seen, fingerprint, self.trial, self.occurrence)
+        return output_key(self.content.seen, fingerprint, self.trial, self.content.occurrence)
 
 
-class WorkItems(Sequence[WorkItem]):
-    """All work items, trial by trial, in the order of the dataset; created on access.
+Call = tuple[WorkItem, Cell]
+"""A work item, and the cell of its answer."""
+
+
+class WorkItems:
+    """All work items, trial by trial, in the order of the dataset.
 
     Args:
         items: All items of the dataset: an occurrence does not depend on the selection.
@@ -68,27 +76,73 @@ class WorkItems(Sequence[WorkItem]):
     def __len__(self) -> int:
         return len(self._places) * self._trials
 
-    @overload
-    def __getitem__(self, at: int) -> WorkItem: ...
+    def __getitem__(self, at: int) -> WorkItem:
+        place, trial = self.place(at)
+        return WorkItem(self._items[place], trial, self.contents[place])
 
-    @overload
-    def __getitem__(self, at: slice) -> list[WorkItem]: ...
-
-    def __getitem__(self, at: int | slice) -> WorkItem | list[WorkItem]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
-        trial, at = divmod(range(len(self))[at], len(self._places))
-        item = self._items[place := self._places[at]]
-        return WorkItem(item, trial, *self.contents[place])
+    def __iter__(self) -> Iterator[WorkItem]:
+        return map(self.__getitem__, range(len(self)))
 
     def place(self, at: int) -> tuple[int, int]:
         """Return the place in the dataset and the trial of a work item."""
         trial, at = divmod(at, len(self._places))
         return self._places[at], trial
 
-    def keys(self, fingerprint: str) -> Iterator[str]:
-        """Yield the keys of the workflow's cells under this fingerprint."""
-        for trial in range(self._trials):
-            for place in self._places:
-                seen, occurrence = self.contents[place]
-                yield output_key(seen, fingerprint, trial, occurrence)
+    def keys(self, fingerprint: str) -> "Keys":
+        """Return the keys of the workflow's cells under this fingerprint."""
+
+        def key(place: int, trial: int) -> str:  # without the item, which would be unpacked
+            seen, occurrence = self.contents[place]
+            return output_key(seen, fingerprint, trial, occurrence)
+
+        return Keys(key(place, trial) for trial in range(self._trials) for place in self._places)
+
+
+class Keys:
+    """Keys of 32 hex digits, stored in 16 bytes each."""
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        raw = bytearray()
+        for key in keys:
+            raw += bytes.fromhex(key)
+        self._raw = bytes(raw)
+
+    def __len__(self) -> int:
+        return len(self._raw) // KEY_BYTES
+
+    def __getitem__(self, place: int) -> str:
+        begin = place * KEY_BYTES
+        return self._raw[begin : begin + KEY_BYTES].hex()
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(len(self)))
+
+
+class Calls(Sequence[Call]):
+    """The calls of the work items at these places; there is a key for every work item."""
+
+    def __init__(self, work_items: WorkItems, keys: Keys, places: "array[int]") -> None:
+        self._work_items = work_items
+        self._keys = keys
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Call: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "Calls": ...
+
+    def __getitem__(self, at: int | slice) -> "Call | Calls":
+        if isinstance(at, slice):
+            return Calls(self._work_items, self._keys, self._places[at])
+        return self._call_at(self._places[at])
+
+    def __iter__(self) -> Iterator[Call]:
+        return map(self._call_at, self._places)
+
+    def _call_at(self, place: int) -> Call:
+        work_item = self._work_items[place]
+        return work_item, Cell(WORKFLOW, work_item.item.id, work_item.trial, self._keys[place])

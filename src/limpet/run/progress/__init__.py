@@ -1,1 +1,1 @@
-"""How a run stands at this moment, and who is told."""
+"""The progress of a run, and who is notified of it."""

@@ -1,7 +1,7 @@
-"""What does a notebook show of a run, while it goes on and when it is over?
+"""What a notebook shows of a run: its progress, and its results.
 
-HTML without a widget, a script or a style sheet of its own: it looks right in every front end, and
-is kept with the notebook. Everything in it is escaped.
+Plain HTML without widgets, scripts or style sheets: it looks right in every front end, and is saved
+with the notebook. Everything in it is escaped.
 """
 
 import sys
@@ -11,27 +11,26 @@ from html import escape
 from importlib import import_module
 from typing import Any, Self
 
-from limpet.run.progress.snapshot import Snapshot, StepSnapshot
-from limpet.run.progress.tally import Tally
+from limpet.run.progress.watcher import Snapshot, StepSnapshot, Tally
 
 _EVERY_S = 0.5
 
 
 def in_notebook() -> bool:
-    """Tell whether a notebook's kernel runs us: only then is there something to show HTML on."""
-    ipython = sys.modules.get("IPython")  # if nobody imported it, it is none
+    """Tell whether a notebook's kernel runs this process, which can show HTML."""
+    ipython = sys.modules.get("IPython")  # a kernel has imported it
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")
 
 
 class NotebookView(Tally):
-    """A tally that a notebook shows, drawn twice a second."""
+    """A tally that a notebook shows, updated twice a second."""
 
     def __init__(self) -> None:
         super().__init__()
-        shown: Any = import_module("IPython.display")  # only where it is there already
-        self._html = shown.HTML
-        self._handle = shown.display(shown.HTML(""), display_id=True)
+        display: Any = import_module("IPython.display")  # imported only in a notebook
+        self._html = display.HTML
+        self._handle = display.display(display.HTML(""), display_id=True)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="limpet-notebook", daemon=True)
 
@@ -54,7 +53,7 @@ class NotebookView(Tally):
 
 
 def progress_html(snapshot: Snapshot) -> str:
-    """Return how a run stands, as a table with bars."""
+    """Return the progress of a run as a table with bars."""
     rows = [_progress_row(step) for step in snapshot.steps]
     return table_html(("step", "", "done", "failed", "in flight", "pace"), rows)
 
@@ -99,7 +98,7 @@ def _mean(value: float | None) -> str:
 
 
 def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of cells that are HTML already."""
-    head = "".join(f"<th>{escape(one)}</th>" for one in heads)
+    """Return a table; the cells are HTML already."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
     body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

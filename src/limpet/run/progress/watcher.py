@@ -1,33 +1,236 @@
-"""Who is told what happens in a run, as it happens?"""
+"""How far is a run?
 
-from collections.abc import Mapping
-from typing import Any
+The event loop of the run notifies a `Watcher`. A `Tally` is a watcher that counts: other threads,
+for example the one that draws the screen, take a `Snapshot` when they need one. A thousand cells a
+second cost a thousand additions, and no drawing. A run that is read from its files gives the same
+`Snapshot`.
+"""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from limpet.pacing.pacer import Pacer
+from limpet.pacing.state import WORDS
 from limpet.run.planning.plan import Plan
-from limpet.types import Cell, Outcome
+from limpet.run.results.costs import add_counts, bounded
+from limpet.types import Cell, CellStatus, Outcome
+
+_WINDOW_S = 30.0
+_SAMPLE_S = 0.5
 
 
 class Watcher:
-    """Told of a run's progress, on the event loop of the run. It must be quick, and not raise.
+    """Notified of a run's progress, on the event loop of the run. It must be quick, and not raise.
 
-    A subclass has the methods that it wants to hear of; those here do nothing.
+    Override the methods you need; those here do nothing.
     """
 
     def planned(self, plan: Plan) -> None:
-        """It is settled what will be done. Nothing has been spent yet."""
+        """The plan is made. Nothing has been spent yet."""
 
     def paced(self, step: str, pace: Pacer | str) -> None:
-        """What holds a step's pace: a pacer, which may be asked at any time, or in words."""
+        """What limits a step's pace: a pacer, which can be read at any time, or a description."""
 
     def started(self, cell: Cell, attempt: int) -> None:
         """An attempt started."""
 
     def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
-        """An attempt failed: what it met, as in `failures.jsonl`; `retry_in` if it goes on."""
+        """An attempt failed: the details as in `failures.jsonl`, with `retry_in` on a retry."""
 
     def finished(self, outcome: Outcome) -> None:
-        """A cell ended, and that is on disk."""
+        """A cell ended, and its outcome is on disk."""
 
     def stopping(self, reason: Exception) -> None:
-        """No more work is taken; what is in flight may end."""
+        """The run starts no more calls; those in flight may end."""
+
+
+class InFlight(NamedTuple):
+    """A call in flight.
+
+    Attributes:
+        id: The id of its item.
+        attempt: The number of the attempt, from 1.
+        seconds: How long it has been running.
+    """
+
+    id: str
+    attempt: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepSnapshot:
+    """A step at one moment.
+
+    Attributes:
+        name: The name of the step.
+        total: The number of cells.
+        kept: The number of cells that were on disk before this session.
+        done: The number of cells that this session completed.
+        failed: The number of cells that failed in this session, by class.
+        retries: The number of failed attempts that were tried again.
+        in_flight: The calls in flight, oldest first.
+        rate: Cells that ended per second, recently.
+        pace: What limits the pace; empty where no calls are made.
+        tokens: The usage that the calls reported.
+    """
+
+    name: str
+    total: int
+    kept: int = 0
+    done: int = 0
+    failed: Mapping[str, int] = field(default_factory=dict)
+    retries: int = 0
+    in_flight: tuple[InFlight, ...] = ()
+    rate: float = 0.0
+    pace: str = ""
+    tokens: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def ended(self) -> int:
+        """The number of cells that need nothing more in this session: kept, done or failed."""
+        return min(self.total, self.kept + self.done + sum(self.failed.values()))
+
+    @property
+    def left(self) -> int:
+        """The number of cells still to do."""
+        return self.total - self.ended
+
+    @property
+    def left_s(self) -> float | None:
+        """How long they will take at the present rate; None if unknown."""
+        if not self.left:
+            return 0.0
+        return self.left / self.rate if self.rate > 0 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A run at one moment.
+
+    Attributes:
+        steps: The workflow first, then the evaluators.
+        seconds: How long this session has been running.
+        stopping: Whether it starts no more calls and only waits for those in flight.
+    """
+
+    steps: tuple[StepSnapshot, ...]
+    seconds: float
+    stopping: bool = False
+
+    @property
+    def in_flight(self) -> int:
+        """The number of calls in flight in all steps."""
+        return sum(len(step.in_flight) for step in self.steps)
+
+    @property
+    def left_s(self) -> float | None:
+        """How long the slowest step will take; None if unknown."""
+        times = [step.left_s for step in self.steps]
+        known = [seconds for seconds in times if seconds is not None]
+        return max(known) if known and len(known) == len(times) else None
+
+
+class Tally(Watcher):
+    """Counts what a run does.
+
+    Args:
+        clock: The time in seconds.
+
+    Attributes:
+        plan: The plan; None before it is made.
+        stop_reason: Why the run stops early; None if it does not.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.plan: Plan | None = None
+        self.stop_reason: Exception | None = None
+        self._clock = clock
+        self._began = clock()
+        self._steps: dict[str, _StepTally] = {}
+
+    def planned(self, plan: Plan) -> None:
+        self._began = self._clock()
+        cells = plan.items * plan.trials
+        self._steps = {
+            step.name: _StepTally(step.name, cells, step.kept, self._began)
+            for step in (plan.workflow, *plan.evaluators)
+        }
+        self.plan = plan
+
+    def paced(self, step: str, pace: Pacer | str) -> None:
+        self._steps[step].pace = pace
+
+    def started(self, cell: Cell, attempt: int) -> None:
+        self._steps[cell.step].in_flight[cell.key] = (cell.id, attempt, self._clock())
+
+    def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
+        step = self._steps[cell.step]
+        step.in_flight.pop(cell.key, None)
+        step.retries += "retry_in" in met
+
+    def finished(self, outcome: Outcome) -> None:
+        step = self._steps[outcome.cell.step]
+        step.in_flight.pop(outcome.cell.key, None)
+        if outcome.failure is not None and outcome.status is CellStatus.FAILED:
+            step.failed[outcome.failure.kind] += 1
+        else:
+            step.done += 1
+            add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
+
+    def stopping(self, reason: Exception) -> None:
+        self.stop_reason = self.stop_reason or reason
+
+    def snapshot(self) -> Snapshot:
+        """Return the present state. Can be called from any thread."""
+        now = self._clock()
+        unanswered = 0  # an item without an answer gets no score
+        snapshots: list[StepSnapshot] = []
+        for step in list(self._steps.values()):
+            snapshots.append(step.snapshot(now, unanswered))
+            if len(snapshots) == 1:
+                unanswered = sum(step.failed.values())
+        return Snapshot(tuple(snapshots), now - self._began, self.stop_reason is not None)
+
+
+class _StepTally:
+    def __init__(self, name: str, total: int, kept: int, began: float) -> None:
+        self.name = name
+        self.total = total
+        self.kept = kept
+        self.done = self.retries = 0
+        self.failed: Counter[str] = Counter()
+        self.tokens: dict[str, float] = {}
+        self.in_flight: dict[str, tuple[str, int, float]] = {}
+        self.pace: Pacer | str = ""
+        self._samples: deque[tuple[float, int]] = deque([(began, 0)])
+
+    def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
+        # Each is copied at once: the event loop goes on meanwhile.
+        in_flight = list(self.in_flight.values())
+        failed = dict(self.failed)
+        return StepSnapshot(
+            self.name,
+            self.total - unanswered,
+            self.kept,
+            self.done,
+            failed,
+            self.retries,
+            tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in in_flight),
+            self._rate(now, self.done + sum(failed.values())),
+            self.pace if isinstance(self.pace, str) else WORDS[self.pace.state.binding],
+            bounded(dict(self.tokens)),
+        )
+
+    def _rate(self, now: float, ended: int) -> float:
+        """Return how many cells end per second, over the last half minute."""
+        samples = self._samples
+        if now - samples[-1][0] >= _SAMPLE_S:
+            samples.append((now, ended))
+        while len(samples) > 1 and now - samples[1][0] > _WINDOW_S:
+            samples.popleft()
+        at, before = samples[0]
+        return (ended - before) / (now - at) if now > at else 0.0

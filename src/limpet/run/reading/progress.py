@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from limpet.journal.event_log import EventLog, Started
-from limpet.run.progress.snapshot import InFlight, StepSnapshot
+from limpet.run.progress.watcher import InFlight, StepSnapshot
 from limpet.run.reading.column import FactsReader, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
 from limpet.run.run_file import Session

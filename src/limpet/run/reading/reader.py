@@ -18,7 +18,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import has_standing
-from limpet.run.progress.snapshot import Snapshot
+from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader, ScoresReader

@@ -1,0 +1,279 @@
+"""What changed since results were made, and does the user want them made again?
+
+Results may belong to another version of the code. The user decides whether to make them again or to
+keep them. A few cheap answers of a workflow are made again without asking: the question would cost
+more than they do.
+
+Results may also be stale: made from files that have changed since. A stale record is made again:
+its next record needs a higher generation, as for a forced redo, and until it exists the old record
+counts. For the workflow's records the user is asked, once per content of a file; scores are simply
+made again, as when an evaluator is edited.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from limpet.errors import FunctionChangedError
+from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.identity import changed_parts
+from limpet.journal.column import ColumnReader
+from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.plan import Effort, named
+from limpet.run.planning.work_items import Keys
+from limpet.run.run_file import OnChange, RunFile
+
+_MOST_VERSIONS = 10
+MOST_ANSWERS = 100
+MOST_SECONDS = 300.0
+MOST_COST = 1.0
+_WORDS = {"workflow": ("answers", "items"), "function": ("results", "inputs")}
+
+
+class StaleRecords:
+    """The records made from files that have changed.
+
+    Args:
+        files: The files that were read before.
+        project: The project of the files.
+        columns: The column of each step.
+        asked_about: The step about whose records the user is asked.
+        run_file: The run file to update with the user's decision.
+        on_change: What to do with the records of that step; None: as decided before.
+
+    Attributes:
+        kept: By key, records kept though a file changed, as long as their generation is below
+            this number.
+    """
+
+    def __init__(
+        self,
+        files: FilesRead,
+        project: Project,
+        columns: Mapping[str, ColumnReader],
+        asked_about: str,
+        run_file: RunFile,
+        on_change: OnChange | None,
+    ) -> None:
+        self.project = project
+        self._columns = columns
+        self._asked_about = asked_about
+        self._decided = run_file.files_decided
+        self.kept: dict[str, int] = {}
+        self._stale: dict[str, dict[str, set[str]]] = {}
+        for step, column in columns.items():
+            changed = files.changed(step, project, run_file.files_last)
+            stale = {}
+            if changed:
+                read = column.read_many(column.every_key())
+                records = {key: entry.facts for key, entry in read}
+                changed.learn(records.values())
+                stale = {key: {*changed.among(facts)} for key, facts in records.items()}
+            if step == asked_about:
+                stale = self._without_kept(stale, changed.says, on_change)
+            self._stale[step] = {key: names for key, names in stale.items() if names}
+
+    def _without_kept(
+        self,
+        stale: dict[str, set[str]],
+        says: Callable[[str], str],
+        on_change: OnChange | None,
+    ) -> dict[str, set[str]]:
+        now = {name: says(name) for names in stale.values() for name in names}
+        if on_change is not None:
+            self._decided.update({name: {content: on_change} for name, content in now.items()})
+        choices = {name: self._decided.get(name, {}).get(content) for name, content in now.items()}
+        self._undecided = {name for name, choice in choices.items() if choice is None}
+        kept = {name for name, choice in choices.items() if choice == "keep"}
+        column = self._columns[self._asked_about]
+        self.kept = {
+            key: column.next_generation(key)
+            for key, names in stale.items()
+            if names and names <= kept
+        }
+        return {key: names - kept for key, names in stale.items()}
+
+    def __bool__(self) -> bool:
+        return any(self._stale.values())
+
+    def of(self, step: str) -> Mapping[str, set[str]]:
+        """Return the keys of a step's stale records, with the changed files."""
+        return self._stale[step]
+
+    @property
+    def of_asked(self) -> Mapping[str, set[str]]:
+        """The stale records of the step about whose records the user is asked."""
+        return self._stale[self._asked_about]
+
+    def is_kept(self, key: str) -> bool:
+        """Tell whether the user decided to keep a record though a file changed."""
+        needed = self.kept.get(key)
+        return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
+
+    def undecided(self, key: str) -> set[str]:
+        """Return the changed files of a record that the user has not decided about."""
+        return self.of_asked.get(key, set()) & self._undecided
+
+    def needed(self, redone: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+        """Return the required generation of each stale record, and of those in `redone`."""
+        every = {step: dict(keys) for step, keys in redone.items()}
+        for step, keys in self._stale.items():
+            column = self._columns[step]
+            for key in keys:
+                every.setdefault(step, {})[key] = column.next_generation(key)
+        return every
+
+
+# ---- another version of the code ----------------------------------------------------------------
+
+
+class Fingerprint(NamedTuple):
+    """The fingerprint of a function: one hash, and the parts it covers."""
+
+    whole: str
+    parts: dict[str, str]
+
+
+class Settled(NamedTuple):
+    """Which results count after a change.
+
+    Attributes:
+        fingerprints: For each input, the fingerprint of the function whose result counts.
+        made_again: The answers made again without asking; None: there are none.
+        changed: The names of what changed since they were made.
+    """
+
+    fingerprints: list[str]
+    made_again: Effort | None
+    changed: list[str]
+
+
+def small_redo(answers: int, read: Iterable[Mapping[str, Any]]) -> Effort | None:
+    """Return the effort to make answers again; None: too much to do without asking.
+
+    Their facts are not read if there are too many answers.
+    """
+    if answers > MOST_ANSWERS:
+        return None
+    effort = took(read)
+    return None if effort.seconds > MOST_SECONDS or effort.cost > MOST_COST else effort
+
+
+def took(read: Iterable[Mapping[str, Any]]) -> Effort:
+    """Return the effort that answers took. An unknown cost counts as nothing."""
+    answers = list(read)
+    seconds = round(math.fsum(facts.get("seconds") or 0.0 for facts in answers), 6)
+    costs = ((facts.get("usage") or {}).get("cost") or 0.0 for facts in answers)
+    return Effort(len(answers), seconds, round(math.fsum(costs), 6))
+
+
+def settle_change(
+    run_file: RunFile,
+    now: Fingerprint,
+    keys_under: Callable[[str], Keys | list[str]],
+    column: ColumnReader,
+    stale: StaleRecords,
+    on_change: OnChange | None,
+    exempt: Collection[int] = (),
+    small: Callable[[Mapping[int, str]], Effort | None] = lambda _: None,
+    what: Literal["workflow", "function"] = "function",
+) -> Settled:
+    """Find, for each input, the fingerprint of the function whose result counts.
+
+    Args:
+        run_file: The run file to update.
+        now: The function as it is now.
+        keys_under: Returns the keys of all inputs under a fingerprint.
+        column: The results.
+        stale: The results made from files that changed.
+        on_change: What to do with results of another version.
+        exempt: Inputs that need no decision now: any result they have counts.
+        small: Returns the effort to make the given inputs again, each with the fingerprint of its
+            result; None: too much to do without asking.
+        what: What changed, for messages.
+
+    Raises:
+        FunctionChangedError: Some inputs have only results of another version, and `on_change` was
+            never given.
+    """
+    known, decided = run_file.functions, run_file.decided
+    asked = len(keys_under(now.whole))
+    here = _done(keys_under(now.whole), column)
+    others = reversed([whole for whole in known if whole != now.whole])  # latest first
+    elsewhere: dict[int, str] = {}
+    for whole in others if len(here) < asked else ():
+        done = _done(keys_under(whole), column)
+        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), whole)
+    choice = on_change or decided.get(now.whole)
+    in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
+    before: Mapping[str, str] | None = None
+    files: set[str] = set()
+    undecided: dict[int, str] = {}
+    if in_question and choice is None:
+        before, undecided = known[next(reversed(in_question.values()))], dict(in_question)
+    if on_change is None and stale.of_asked:
+        counting = dict.fromkeys(here.difference(exempt), now.whole)
+        counting |= in_question if choice != "redo" else {}
+        for place, names in _stale(counting, keys_under, stale).items():
+            undecided[place] = counting[place]
+            files |= names
+    # The parts of old versions are not kept.
+    changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
+    made_again = small(undecided) if undecided else None
+    if undecided and made_again is None:
+        error = _question(before is not None, changed, len(undecided), asked - len(exempt), what)
+        error.files, error.before = sorted(files), before if before is not None else now.parts
+        raise error
+    if in_question and (on_change is not None or before is not None):
+        decided.clear()  # earlier decisions were about another version
+    if in_question and on_change is not None:
+        decided[now.whole] = on_change  # an interrupted run resumes with this decision
+    _note_latest(known, now)
+    if choice != "keep":
+        elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
+    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], made_again, changed)
+
+
+def _note_latest(known: dict[str, dict[str, str]], now: Fingerprint) -> None:
+    known.pop(now.whole, None)
+    known[now.whole] = now.parts  # at the end: it is the latest
+    for other in list(known)[:-_MOST_VERSIONS]:
+        known[other] = {}  # the fingerprint is kept: it has answers
+
+
+def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
+    return {place for place, key in enumerate(keys) if key in column}
+
+
+def _stale(
+    counting: Mapping[int, str],
+    keys_under: Callable[[str], Keys | list[str]],
+    stale: StaleRecords,
+) -> dict[int, set[str]]:
+    """Return the places whose result was made from files that changed without a decision."""
+    return {
+        place: files
+        for whole in set(counting.values())
+        for place, key in enumerate(keys_under(whole))
+        if counting.get(place) == whole and (files := stale.undecided(key))
+    }
+
+
+def _question(
+    is_other: bool,  # noqa: FBT001 - whether the code changed, or only files did
+    changed: Sequence[str],
+    done: int,
+    asked: int,
+    what: str,
+) -> FunctionChangedError:
+    results, inputs = _WORDS[what]
+    since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
+    names = named(changed)
+    text = f"{names} changed {since}"
+    if is_other:
+        text = f"the {what} changed {since}" + (f": {names}" if names else "")
+    return FunctionChangedError(
+        text,
+        hint='on_change="redo" makes them again (the old results stay in the file); '
+        'on_change="keep" keeps them and runs only what is missing',
+    )

@@ -1,0 +1,222 @@
+"""Which answer counts for each work item?
+
+Usually the one under the key of the workflow as it is now. After a change, the user may have chosen
+to keep an answer of an earlier version, or one that was made from files that changed since. Until a
+work item has an answer under its own key, an earlier answer counts.
+"""
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from limpet.errors import FunctionChangedError
+from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.identity import changed_parts
+from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
+from limpet.journal.layout import Layout
+from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change, small_redo, took
+from limpet.run.planning.files_read import FilesRead
+from limpet.run.planning.items_file import Standing
+from limpet.run.planning.plan import Effort, Plan
+from limpet.run.planning.redo import Redos, read_redone
+from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.work_items import Call, Keys, WorkItems
+from limpet.run.request import Request
+from limpet.run.run_file import WORKFLOW, OnChange, RunFile
+
+_MOST_ADDED_UP = 10_000  # beyond this, the question does not state the effort: reading takes long
+
+
+class CountingAnswers:
+    """The answers that count.
+
+    The selections and redos of the run file already include this session's; the versions and the
+    user's decisions in it are updated.
+
+    Attributes:
+        work_items: The work items that the run reports on.
+        keys: The key of each work item under the workflow as it is now.
+        standing: By key, the key and version of an earlier answer that counts until there is an
+            answer under the key itself.
+        left: Cells that failed before and are not retried, by step and key, with the generation
+            in which they failed.
+        redos: The forced redos.
+        stale: The records made from files that have changed.
+        changed: The names of what changed in the workflow since its answers were made.
+        made_again: The answers made again without asking; None: there are none.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        identities: StepIdentities,
+        columns: Mapping[str, ColumnReader],
+        layout: Layout,
+        run_file: RunFile,
+        project: Project,
+    ) -> None:
+        self._on_change = request.on_change
+        self._columns, self._layout, self._project = columns, layout, project
+        self._run_file = run_file
+        self._answers = columns[WORKFLOW]
+        places = run_file.reported(request.items)
+        self._reported = len(places)
+        self._selected = _selected(request, places)
+        self.work_items = WorkItems(request.items, request.trials, request.workflow, places)
+        self.stale = self._look_for_stale(request.on_change)
+        self.redos = Redos(run_file.redo, self.stale.needed(read_redone(layout)))
+        failures = {} if request.retry_failed else read_failures(layout.failures)
+        self.left: dict[tuple[str, str], int] = {
+            cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
+        }
+        now = Fingerprint(identities.version(WORKFLOW), identities.parts(WORKFLOW))
+        self.keys = self._keys_under(now.whole)
+        self.standing: dict[str, tuple[str, str]] = {}
+        self.changed = _changed_since(run_file, now)
+        self.made_again: Effort | None = None
+        self._in_question: list[str] = []
+        self._question: FunctionChangedError | None = None
+        try:
+            self._settle(now)
+        except FunctionChangedError as error:
+            self._question = error
+            self.changed = tuple(dict.fromkeys((*self.changed, *error.files)))
+
+    @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
+    def _keys_under(self, fingerprint: str) -> Keys:
+        return self.work_items.keys(fingerprint)
+
+    @property
+    def selected(self) -> int:
+        """The number of items that this session selects."""
+        return self._reported if self._selected is None else len(self._selected)
+
+    def is_selected(self, place: int) -> bool:
+        """Tell whether this session selects the work item at a place."""
+        return self._selected is None or place % self._reported in self._selected
+
+    def _is_given_up(self, step: str, key: str, needed: int) -> bool:
+        return self.left.get((step, key), -1) >= needed
+
+    def counting(self, call: Call) -> Call:
+        """Return the call whose answer counts now, which may be of an earlier version."""
+        work_item, cell = call
+        return work_item, cell._replace(key=self.counting_key(cell.key))
+
+    def counting_key(self, key: str) -> str:
+        """Return the key of the answer that counts."""
+        if not self.standing or self.stale.is_kept(key) or key in self._answers:
+            return key
+        return self.standing.get(key, (key, ""))[0]
+
+    def standings(self) -> dict[int, dict[int, Standing]]:
+        """Return why earlier answers count, by item and trial."""
+        standings: dict[int, dict[int, Standing]] = {}
+        for at, key in enumerate(self.keys if self.standing or self.stale.kept else ()):
+            version = self.standing.get(key, ("", ""))[1]
+            below = self.stale.kept.get(key, 0)
+            if version or below:
+                place, trial = self.work_items.place(at)
+                standings.setdefault(place, {})[trial] = Standing(version, below)
+        return standings
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no question about answers of another version is open."""
+        return self._kept_by_choice or all(key in self._answers for key in self.standing)
+
+    def is_outdated(self) -> bool:
+        """Tell whether a file that a record was made from has changed during the session."""
+        return bool(self._look_for_stale(None))  # without the user's decision for earlier changes
+
+    def _raise_question(self, plan: Plan) -> None:
+        """Ask what to do about answers of another version, if there is something to ask.
+
+        Raises:
+            FunctionChangedError: The workflow changed, and `on_change` does not say what to do. It
+                carries the plan.
+        """
+        if self._question is None:
+            return
+        self._question.plan = plan
+        if len(self._in_question) <= _MOST_ADDED_UP:
+            self._question.took = str(took(self._facts_of(self._in_question)))
+        self._question.add_note(f"plan: {plan}")
+        raise self._question
+
+    # ---- after a change -------------------------------------------------------------------------
+
+    def _look_for_stale(self, on_change: OnChange | None) -> StaleRecords:
+        read = FilesRead(self._layout)
+        return StaleRecords(read, self._project, self._columns, WORKFLOW, self._run_file, on_change)
+
+    def _settle(self, now: Fingerprint) -> None:
+        """Find the answers of other versions that count."""
+        exempt = self._exempt()
+        settled = settle_change(
+            self._run_file,
+            now,
+            self._keys_under,
+            self._answers,
+            self.stale,
+            self._on_change,
+            exempt,
+            self._small_redo,
+            "workflow",
+        )
+        if settled.made_again is not None and settled.made_again.answers:
+            self.made_again = settled.made_again
+            self.changed = self.changed or tuple(settled.changed)
+        chosen = enumerate(settled.fingerprints)
+        others = {place: whole for place, whole in chosen if whole != now.whole}
+        if others.keys() - exempt:
+            self.changed = ()  # kept
+        self.standing = {
+            self.keys[place]: (self._keys_under(whole)[place], whole)
+            for place, whole in others.items()
+        }
+        self._kept_by_choice = self._run_file.decided.get(now.whole) == "keep"
+
+    def _exempt(self) -> set[int]:
+        """Return the work items that need no decision: not selected, or run again anyway."""
+        if self._selected is None and not self.redos:
+            return set()
+        known = self._run_file.functions
+        return {
+            place
+            for place, work_item in enumerate(self.work_items)
+            if not self.is_selected(place)
+            or (
+                (needed := self.redos.needed(WORKFLOW, work_item.item.id, ""))
+                and not any(self._answers.reaches(work_item.key(whole), needed) for whole in known)
+            )
+        }
+
+    def _small_redo(self, done: Mapping[int, str]) -> Effort | None:
+        """Return the effort to make answers again; None: too much to do without asking."""
+        self._in_question = [
+            self._keys_under(whole)[place]
+            for place, whole in done.items()
+            if not self._is_given_up(WORKFLOW, self.keys[place], 0)
+        ]
+        return small_redo(len(self._in_question), self._facts_of(self._in_question))
+
+    def _facts_of(self, keys: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        return (entry.facts for _, entry in self._answers.read_many(keys))
+
+
+def _changed_since(run_file: RunFile, now: Fingerprint) -> tuple[str, ...]:
+    latest = next(reversed(run_file.functions.items()), None)
+    if latest is None or latest[0] == now.whole:
+        return ()
+    return tuple(changed_parts(latest[1], now.parts))
+
+
+def _selected(request: Request, reported: Sequence[int]) -> frozenset[int] | None:
+    """Return the positions of the session's items among those reported on; None: all."""
+    wanted = request.selection.places(request.items)
+    if len(wanted) == len(reported):
+        return None
+    at = {place: number for number, place in enumerate(reported)}
+    return frozenset(at[place] for place in wanted)

@@ -28,7 +28,7 @@ from limpet.cli.verdict import (
     shown_path,
 )
 from limpet.config import Config
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.errors import EarlyStopError, FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.busy import busy

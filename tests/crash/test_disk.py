@@ -570,7 +570,7 @@ def test_a_read_only_disk_is_said_before_anything_is_spent(small_disk):
     asked = []
     with pytest.raises(JournalError, match="Read-only file system") as caught:
         limpet.evaluate([{"question": "why?"}], asked.append, run=small_disk / "run")
-    assert "who may write there" in caught.value.hint
+    assert "its permissions" in caught.value.hint
     assert asked == []
 
 

@@ -20,9 +20,7 @@ Masks = Callable[[str], tuple[str, int]]
 def not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
     """Return the failure that replaces an outcome that cannot be encoded. It shows the result."""
     message, count = mask(f"the result cannot be kept as JSON: {error}")
-    shown, more = mask(
-        _repr(outcome.record)
-    )  # before it is cut: half a secret is one too
+    shown, more = mask(_repr(outcome.record))  # before it is cut: half a secret is one too
     failure = Failure("encoding", message, "NotPlainError")
     facts = {**(outcome.facts or {}), **({"masked": count + more} if count + more else {})}
     return outcome._replace(

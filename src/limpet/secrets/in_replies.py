@@ -1,8 +1,8 @@
-"""What must not be shown, though a server repeats it?
+"""Which of our secrets may a server repeat in its messages?
 
-Servers repeat in their messages what they were sent: a key, the address with its password, all of
-the headers. Short values are hidden only where they stand alone, as words do, and only if the name
-of their header says that they are secrets: a message in which every "1" is hidden says nothing.
+A key, the URL with its password, all headers. Short values are hidden only as whole words, and only
+if the name of their header is that of a secret: a message in which every "1" is hidden says
+nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,15 +15,15 @@ _SHORTEST = 3
 
 
 class Secrets:
-    """Values that nobody is to see.
+    """Values that must not be shown.
 
     Args:
-        headers: Whose values are secrets.
-        more: Other secrets: of an address, say.
-        keys: Those of them that are no user's name.
+        headers: Headers, whose values are secrets.
+        more: Other secrets, like those of a URL.
+        keys: Those of them that are keys, not user names.
 
     Attributes:
-        declared: Those that must not stand in an answer either.
+        declared: Those that must not appear in an answer either.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class Secrets:
         self.add([*header_values(headers), *more], headers)
 
     def add(self, values: Iterable[str], headers: Mapping[str, str]) -> None:
-        """Hide these values too, and keep those of headers out of answers."""
+        """Hide these values too, and keep those of the headers out of answers."""
         self.declared.update(declared_in_headers(headers))
         self._known |= {value for value in values if len(value) >= _SHORTEST}
         self._mask = Mask(self._known)
 
     def show(self, value: object) -> str:
-        """Return something of the server's for a message: one line, cut short, without them."""
+        """Return text of the server for a message: on one line, shortened, without secrets."""
         if not self._mask:
             return one_line(value)
         try:
             text = value if isinstance(value, str) else repr(value)
-        except Exception:  # noqa: BLE001 - it says which
+        except Exception:  # noqa: BLE001 - `one_line` names it
             return one_line(value)
-        # Hidden before it is cut, for half a secret is one too.
+        # Hidden before it is cut: half a secret is a secret too.
         return one_line(self._mask.text(text))

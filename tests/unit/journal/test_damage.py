@@ -321,7 +321,5 @@ def test_a_run_says_its_format_and_one_of_another_is_refused(tmp_path):
     about = json.loads((tmp_path / "run" / "run.json").read_text())
     assert about["format"] == 1
     (tmp_path / "run" / "run.json").write_text(json.dumps(about | {"format": 2}))
-    with pytest.raises(
-        limpet.JournalError, match="format 2, and this version of .* only 1"
-    ):
+    with pytest.raises(limpet.JournalError, match="format 2, and this version of .* only 1"):
         limpet.evaluate(rows, lambda question: question, run=tmp_path / "run", version="1")

@@ -15,7 +15,6 @@ from limpet.journal.index import KEY_BYTES, MOST_GENERATIONS, IndexFile, Mark, P
 from limpet.journal.lines import (
     KEY,
     Entry,
-    LineKind,
     decode_line,
     encode_outcome,
     id_and_trial_of,
@@ -188,14 +187,17 @@ class Column(ColumnReader):
         job.line = encode_failure(outcome, self.mask)
 
     def _add_to_index(self, jobs: Sequence[Job]) -> None:
-        marks = [_mark_of(job.result, job.begin, job.length) for job in jobs]
+        marks = [
+            Mark(
+                bytes.fromhex(job.result.cell.key),
+                job.begin,
+                job.length,
+                generation=job.result.generation,
+            )
+            for job in jobs
+        ]
         self._places.add(marks)
         self._index.add(marks)
-
-
-def _mark_of(outcome: Outcome, begin: int, length: int) -> Mark:
-    key = bytes.fromhex(outcome.cell.key)
-    return Mark(key, begin, length, LineKind.RECORD, outcome.generation)
 
 
 def _check(outcome: Outcome) -> None:

@@ -175,12 +175,12 @@ class Journal:
     @property
     def waits_for_room(self) -> bool:
         """Whether the disk is full and records wait for space."""
-        return self._writer is not None and self._writer.waits_for_room
+        return self._writer is not None and self._writer.full_disk.is_full
 
     def hurry(self, within_s: float = 0.0) -> None:
         """Wait at most this long for space on a full disk. What cannot be written runs again."""
         if self._writer is not None:
-            self._writer.hurry(within_s)
+            self._writer.full_disk.hurry(within_s)
 
     def write_about(self, known: dict[str, Any]) -> None:
         """Write `run.json`, which says what the run was asked to do.

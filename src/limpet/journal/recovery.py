@@ -115,8 +115,11 @@ def recover(
     Raises:
         JournalError: There are bad lines, and `strict` is set.
     """
-    if strict:
-        _refuse_bad_lines(path)
+    if strict and (state := read_column(path, None)[1]).bad_lines:
+        raise JournalError(
+            str(state),
+            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
+        )
     lacked = lacks_line_end(path)
     if lacked:
         write_all(fd, [b"\n"])
@@ -147,15 +150,6 @@ def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:
             os.ftruncate(fd, end)
         logger.warning("%s", state)
     return state
-
-
-def _refuse_bad_lines(path: Path) -> None:
-    _, state = read_column(path, None)
-    if state.bad_lines:
-        raise JournalError(
-            str(state),
-            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
-        )
 
 
 def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:

@@ -59,6 +59,9 @@ class Writer:
             journal is broken, with None when there is space again.
         patience_s: How long waiters wait for space.
         on_end: Called last on the writer's thread: only then may others write.
+
+    Attributes:
+        full_disk: The wait for space on a full disk.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Writer:
         self._broken: JournalError | None = None
         self._event_log_has_gap = False
         self._closing = threading.Event()
-        self._full_disk = FullDisk(patience_s, self._closing, self._notify)
+        self.full_disk = FullDisk(patience_s, self._closing, self._notify)
         self._ended = False
         # Not join(): if interrupted by an exception, it takes a running thread for ended.
         self._exited = threading.Event()
@@ -118,15 +121,6 @@ class Writer:
             "the journal belongs to the process that opened it, not to its forked child",
             hint='start children with the "spawn" method, and append in the parent',
         )
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether the disk is full and records wait for space."""
-        return self._full_disk.is_full
-
-    def hurry(self, within_s: float) -> None:
-        """Wait at most this long for space on a full disk; then the waiters get an error."""
-        self._full_disk.hurry(within_s)
 
     def drain(self) -> None:
         """Return when everything queued so far is written or has failed."""
@@ -227,13 +221,13 @@ class Writer:
             except OSError as error:
                 if error.errno not in NO_SPACE or file.is_event_log:
                     raise
-                if not self._full_disk.wait(file, jobs, error):
+                if not self.full_disk.wait(file, jobs, error):
                     raise
             else:
                 if file.is_event_log:
                     self._event_log_has_gap = False
                 else:
-                    self._full_disk.end(file)
+                    self.full_disk.end(file)
                 return
 
     def _note_gap(self, file: AppendFile, jobs: Sequence[Job], error: OSError) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.secrets.known import certain_secrets, declared, wide_secrets
+from limpet.secrets.known import certain_secrets, declared, possible_secrets
 
 MASK = "[redacted]"
 _ALONE = 8  # shorter ones are masked only as whole words
@@ -179,7 +179,7 @@ class Masking:
         """Add these secrets, and new ones of the environment."""
         self._declared.update(declared(secrets))
         certain = self._declared.union(certain_secrets(self._environment))
-        everything = frozenset(certain).union(wide_secrets(self._environment))
+        everything = frozenset(certain).union(possible_secrets(self._environment))
         if everything == self._known:
             return
         self._known = everything

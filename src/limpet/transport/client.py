@@ -16,7 +16,7 @@ from yarl import URL
 
 from limpet.errors import EndpointDownError, LimpetError, PermanentError
 from limpet.pacing.observation import observe
-from limpet.secrets.in_replies import Secrets
+from limpet.secrets.in_headers import Secrets
 from limpet.transport.address import Address
 from limpet.transport.deadlines import Deadlines, within
 from limpet.transport.failures import MOST_HEADER_BYTES, translated, why_not

@@ -70,20 +70,20 @@ class _Patterns:
     def __init__(self, column: str, wanted: Any) -> None:
         # A single string is one pattern, not a list of its letters.
         single = isinstance(wanted, (str, Mapping)) or not isinstance(wanted, Iterable)
-        texts = [_text_of(pattern) for pattern in ([wanted] if single else wanted)]
+        strings = [_as_string(pattern) for pattern in ([wanted] if single else wanted)]
         self._column = column
-        self._texts = frozenset(texts)
+        self._strings = frozenset(strings)
         # The same as `fnmatchcase`, compiled once for all rows.
-        self._globs = [re.compile(translate(text)) for text in texts if _GLOB.search(text)]
+        self._globs = [re.compile(translate(text)) for text in strings if _GLOB.search(text)]
 
     def matches(self, values: Mapping[str, Any]) -> bool:
         if self._column not in values:
             return False
-        text = _text_of(values[self._column])
-        return text in self._texts or any(glob.match(text) for glob in self._globs)
+        text = _as_string(values[self._column])
+        return text in self._strings or any(glob.match(text) for glob in self._globs)
 
 
-def _text_of(value: Any) -> str:
+def _as_string(value: Any) -> str:
     """Return a string unchanged, and any other value as JSON: `7`, `true`, `null`."""
     if isinstance(value, str):
         return value

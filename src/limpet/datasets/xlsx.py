@@ -39,8 +39,8 @@ def _calculates(path: Path) -> bool:
     """Return whether there are formulas, whose values may not have been saved."""
     with zipfile.ZipFile(path) as archive:
         sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
-        texts = (archive.read(name) for name in sheets if name.endswith(".xml"))
-        return any(tag in text for text in texts for tag in _FORMULA)
+        contents = (archive.read(name) for name in sheets if name.endswith(".xml"))
+        return any(tag in content for content in contents for tag in _FORMULA)
 
 
 def _cells(

@@ -232,8 +232,8 @@ def _literals(  # noqa: C901, PLR0912 - a case each
         case ast.Subscript() | ast.Lambda() | ast.Compare():
             return
         case ast.Dict(values=values):
-            for held in values:
-                yield from _literals(name, held)
+            for part in values:
+                yield from _literals(name, part)
         case ast.expr():
             for child in ast.iter_child_nodes(value):
                 yield from _literals(name, child, within=within)

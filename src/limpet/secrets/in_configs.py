@@ -1,7 +1,7 @@
 """Which parts of a configuration must be neither stored nor shown?
 
 The values of headers, the user and password in a URL, its secret query values, and any value under
-the name of a secret. `${NAME}` is not a secret, and is stored as it is in the file. The default in
+the name of a secret. `${NAME}` is not a secret, and is stored as the file has it. The default in
 `${NAME:-default}` is one.
 """
 
@@ -148,11 +148,11 @@ def without_secrets(value: Any) -> Any:
     """Return plain data without the strings under names of secrets: what answers depend on."""
     if isinstance(value, Mapping):
         return {
-            key: without_secrets(held)
-            for key, held in value.items()
-            if not (is_secret_key(str(key)) and isinstance(held, str))
+            key: without_secrets(child)
+            for key, child in value.items()
+            if not (is_secret_key(str(key)) and isinstance(child, str))
         }
-    return [without_secrets(held) for held in value] if isinstance(value, list) else value
+    return [without_secrets(child) for child in value] if isinstance(value, list) else value
 
 
 def each_word(value: Any, do: Callable[[Any, str], Any], says: str = "", inside: str = "") -> Any:
@@ -166,14 +166,14 @@ def each_word(value: Any, do: Callable[[Any, str], Any], says: str = "", inside:
     """
     if isinstance(value, Mapping):
         return {
-            key: each_word(held, do, says or (name if is_secret_key(name, inside) else ""), name)
-            for key, held in value.items()
+            key: each_word(child, do, says or (name if is_secret_key(name, inside) else ""), name)
+            for key, child in value.items()
             for name in [str(key)]
         }
     if isinstance(value, list):
         return [
-            each_word(held, do, says or _flag_before(before, held), inside)
-            for before, held in pairwise(("", *value))
+            each_word(child, do, says or _flag_before(before, child), inside)
+            for before, child in pairwise(("", *value))
         ]
     return do(value, says)
 

@@ -101,7 +101,7 @@ def _strings_in(data: Any) -> list[str]:
     if isinstance(data, dict):
         data = list(data.values())
     if isinstance(data, list):
-        return [text for held in data for text in _strings_in(held)]
+        return [text for child in data for text in _strings_in(child)]
     return [data] if isinstance(data, str) else []
 
 

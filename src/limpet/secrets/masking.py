@@ -68,24 +68,24 @@ class Mask:
             return value, 0
         if type(value) is str:  # the usual answer: this runs for each one
             return self._text(value) if self._is_in_text(value) else (value, 0)
-        found = [0]
+        total = [0]
         if self._is_in(value):
-            value = self._masked(value, found)
+            value = self._masked(value, total)
         if self._across and not isinstance(value, str):
             whole, count = self._text(_as_json(value))
             if count:
-                return whole, found[0] + count
-        return value, found[0]
+                return whole, total[0] + count
+        return value, total[0]
 
     def _text(self, text: str) -> tuple[str, int]:
-        found = 0
+        total = 0
         for pattern in self._patterns:
             text, count = pattern.subn(MASK, text)
-            found += count
+            total += count
         for begin, end in reversed(list(self._beginnings(text))):
             text = text[:begin] + MASK + text[end:]
-            found += 1
-        return text, found
+            total += 1
+        return text, total
 
     def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where a shortened secret begins and ends, like `sk-abc012…`."""
@@ -103,17 +103,17 @@ class Mask:
     def _is_in(self, value: Any) -> bool:
         todo = [value]
         while todo:
-            held = todo.pop()
-            if isinstance(held, str):
-                if self._is_in_text(held):
+            child = todo.pop()
+            if isinstance(child, str):
+                if self._is_in_text(child):
                     return True
-            elif isinstance(held, Mapping):
-                todo += held.keys()
-                todo += held.values()
-            elif isinstance(held, (list, tuple)):
-                todo += held
-            elif isinstance(held, bytes):
-                todo.append(_as_text(held))
+            elif isinstance(child, Mapping):
+                todo += child.keys()
+                todo += child.values()
+            elif isinstance(child, (list, tuple)):
+                todo += child
+            elif isinstance(child, bytes):
+                todo.append(_as_text(child))
         return False
 
     def _is_in_text(self, text: str) -> bool:
@@ -123,24 +123,24 @@ class Mask:
                     return True
         return any(self._beginnings(text))
 
-    def _masked(self, value: Any, found: list[int]) -> Any:
+    def _masked(self, value: Any, total: list[int]) -> Any:
         if isinstance(value, str):
             text, count = self._text(value)
-            found[0] += count
+            total[0] += count
             return text
         if isinstance(value, Mapping):
             masked: dict[Any, Any] = {}
-            for key, held in value.items():
-                name = self._masked(key, found)
+            for key, child in value.items():
+                name = self._masked(key, total)
                 # Two keys may become equal: neither may replace the other.
                 while name in masked or (name != key and name in value):
                     name = f"{name}'"
-                masked[name] = self._masked(held, found)
+                masked[name] = self._masked(child, total)
             return masked
         if isinstance(value, (list, tuple)):
-            return [self._masked(held, found) for held in value]
+            return [self._masked(child, total) for child in value]
         if isinstance(value, bytes):
-            return self._masked(_as_text(value), found).encode("utf-8", "surrogateescape")
+            return self._masked(_as_text(value), total).encode("utf-8", "surrogateescape")
         return value
 
 

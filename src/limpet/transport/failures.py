@@ -89,7 +89,7 @@ class WorkflowFailedError(TransientError):
 
 
 def refused(
-    where: str, status: int, headers: Mapping[str, str], body: Any, said: str
+    where: str, status: int, headers: Mapping[str, str], body: Any, text: str
 ) -> LimpetError:
     """Return the error for an error status.
 
@@ -98,9 +98,9 @@ def refused(
         status: The status.
         headers: The response's headers.
         body: The response's JSON; None if it is not JSON.
-        said: The response's text for the message.
+        text: The response's text for the message.
     """
-    parts = (f"{where}: status {status}", _NO_ANSWER.get(status), said)
+    parts = (f"{where}: status {status}", _NO_ANSWER.get(status), text)
     message = ": ".join(part for part in parts if part)
     if status in _CREDENTIAL_HINTS:
         return SetupError(message, hint=_CREDENTIAL_HINTS[status])
@@ -109,11 +109,11 @@ def refused(
     return PermanentError(message)
 
 
-def agent_failure(where: str, said: Mapping[str, Any], show: Show) -> LimpetError:
+def agent_failure(where: str, error: Mapping[str, Any], show: Show) -> LimpetError:
     """Return the error for the toolkit's error object, by the exception it names."""
-    name = said.get("details")
+    name = error.get("details")
     name = name if isinstance(name, str) else ""
-    parts = [show(part) for part in (name, said.get("message", said)) if part]
+    parts = [show(part) for part in (name, error.get("message", error)) if part]
     message = f"{where}: the workflow failed: {': '.join(parts)}"
     if any(part in name for part in _LIMIT_NAMES):
         return StatusError(message, status=_RATE_LIMITED)
@@ -182,15 +182,15 @@ def translated(
         show: Formats untrusted text.
         connect_timeout: Seconds allowed for the connection.
     """
-    said = show(str(error) or type(error).__name__)
+    text = show(str(error) or type(error).__name__)
     match error:
         case aiohttp.ConnectionTimeoutError():
             return ConnectionLostError(f"{where}: no connection within {connect_timeout:g} s")
         case aiohttp.ClientHttpProxyError():
             return _refused_by_proxy(error, where, show)
         case aiohttp.ClientConnectorCertificateError():  # before 3.11 it has no os_error
-            said = why_not(error.certificate_error)
-            return ConnectionLostError(f"{where}: no connection: {said}")
+            text = why_not(error.certificate_error)
+            return ConnectionLostError(f"{where}: no connection: {text}")
         case aiohttp.ClientConnectorError():
             return ConnectionLostError(f"{where}: no connection: {why_not(error.os_error)}")
         case aiohttp.ServerDisconnectedError():
@@ -199,8 +199,8 @@ def translated(
             return ConnectionLostError(f"{where}: the connection was closed, without a response")
         case aiohttp.ClientPayloadError():
             why = getattr(error.__cause__, "message", None)  # aiohttp's own message is longer
-            said = show(why or said).rstrip(".")
-            return ConnectionLostError(f"{where}: the response breaks off: {said}")
+            text = show(why or text).rstrip(".")
+            return ConnectionLostError(f"{where}: the response breaks off: {text}")
         case aiohttp.ClientResponseError() if _is_too_long(error):
             return PermanentError(
                 f"{where}: a header of the response is longer than {MOST_HEADER_BYTES // 1024} KB"
@@ -209,7 +209,7 @@ def translated(
             return TransientError(f"{where}: the response is not HTTP: {show(error.message)}")
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return PermanentError(f"{where}: not a valid address")
-    return ConnectionLostError(f"{where}: the connection broke: {said}")
+    return ConnectionLostError(f"{where}: the connection broke: {text}")
 
 
 def why_not(error: BaseException) -> str:
@@ -224,8 +224,8 @@ def why_not(error: BaseException) -> str:
 
 
 def _refused_by_proxy(error: aiohttp.ClientHttpProxyError, where: str, show: Show) -> LimpetError:
-    said = show(error.message) if error.message else ""
-    return refused(f"{where}: its proxy", error.status, error.headers or {}, None, said)
+    text = show(error.message) if error.message else ""
+    return refused(f"{where}: its proxy", error.status, error.headers or {}, None, text)
 
 
 def _is_too_long(error: BaseException | None) -> bool:

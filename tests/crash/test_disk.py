@@ -211,7 +211,7 @@ def test_with_room_again_the_same_process_goes_on(small_disk):
                 assert str(column_at(home)) in report["trouble"]
                 assert "No space left" in report["trouble"]
                 assert "MB are needed" in report["trouble"]
-                assert "make room" in report["hint"]
+                assert "free some space" in report["hint"]
                 waiting = len(acknowledged_in(reports))
                 reader = ColumnReader(column_at(home))
                 assert reader.state.torn_bytes == 0, "the partial batch is still there"
@@ -264,7 +264,7 @@ def test_when_patience_ends_the_error_says_what_to_do_and_nothing_is_harmed(smal
             if "refused" in report:
                 assert report["type"] == "DiskFullError"
                 assert str(column_at(home)) in report["text"]
-                assert "make room" in report["hint"]
+                assert "free some space" in report["hint"]
             if len(acknowledged_in(reports)) + len(refusals_in(reports)) == 60:
                 process.stdin.close()
     acknowledged = acknowledged_in(reports)

@@ -69,7 +69,7 @@ def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
 def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnState:
     _, before = read_column(path, None)
     if before.torn_bytes or before.lacked_line_end:
-        say(f"{path}: copied to {set_aside(layout, path)} before the repair")
+        say(f"{path}: backed up to {set_aside(layout, path)}")
     index = IndexFile(layout.index(path)) if path in layout.columns() else None
     fd = open_for_append(path)
     try:

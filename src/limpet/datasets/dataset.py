@@ -93,7 +93,7 @@ class Dataset:
         kept = rows
         if self.filter is not None:
             row_filter = RowFilter(self.filter, table.place, columns)
-            kept = [(number, row) for number, row in rows if row_filter.keeps(unpack(row))]
+            kept = [entry for entry in rows if row_filter.keeps(unpack(entry[1]))]
         if not kept:
             raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
         if maker is None or maker.roles != roles or len(kept) < len(rows):

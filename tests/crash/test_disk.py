@@ -291,7 +291,7 @@ def test_opening_where_there_is_no_room_says_what_to_do_and_loses_nothing(small_
     with pytest.raises(JournalError) as refused, Journal(home) as journal:
         journal.column(STEP)
     assert str(home) in str(refused.value)
-    assert "room" in refused.value.hint
+    assert "space" in refused.value.hint
     filler.unlink()
     assert_all_there(home, range(20), of_size(100))
     reopen(home)

@@ -21,7 +21,7 @@ from machine import describe, print_table, verdict
 
 import limpet
 from limpet.datasets.columns import Roles
-from limpet.datasets.packed import PackedItems, pack
+from limpet.datasets.items import PackedItems, pack
 from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
 from limpet.run.reading import RunReader

@@ -60,7 +60,7 @@ def test_who_writes_in_another_container_is_told_and_nobody_is_told_to_kill_numb
     _, run = elsewhere
     with pytest.raises(RunLockedError, match="in another container on this machine") as refused:
         Journal(run)
-    assert "this very process" not in str(refused.value)
+    assert "this process" not in str(refused.value)
     assert "kill" not in refused.value.hint
     with open_run(str(run)) as reader:
         assert reader.state == "running"

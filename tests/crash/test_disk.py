@@ -211,7 +211,7 @@ def test_with_room_again_the_same_process_goes_on(small_disk):
                 assert str(column_at(home)) in report["trouble"]
                 assert "No space left" in report["trouble"]
                 assert "MB are needed" in report["trouble"]
-                assert "make room" in report["hint"]
+                assert "free some space" in report["hint"]
                 waiting = len(acknowledged_in(reports))
                 reader = ColumnReader(column_at(home))
                 assert reader.state.torn_bytes == 0, "the partial batch is still there"
@@ -264,7 +264,7 @@ def test_when_patience_ends_the_error_says_what_to_do_and_nothing_is_harmed(smal
             if "refused" in report:
                 assert report["type"] == "DiskFullError"
                 assert str(column_at(home)) in report["text"]
-                assert "make room" in report["hint"]
+                assert "free some space" in report["hint"]
             if len(acknowledged_in(reports)) + len(refusals_in(reports)) == 60:
                 process.stdin.close()
     acknowledged = acknowledged_in(reports)
@@ -291,7 +291,7 @@ def test_opening_where_there_is_no_room_says_what_to_do_and_loses_nothing(small_
     with pytest.raises(JournalError) as refused, Journal(home) as journal:
         journal.column(STEP)
     assert str(home) in str(refused.value)
-    assert "room" in refused.value.hint
+    assert "space" in refused.value.hint
     filler.unlink()
     assert_all_there(home, range(20), of_size(100))
     reopen(home)
@@ -570,7 +570,7 @@ def test_a_read_only_disk_is_said_before_anything_is_spent(small_disk):
     asked = []
     with pytest.raises(JournalError, match="Read-only file system") as caught:
         limpet.evaluate([{"question": "why?"}], asked.append, run=small_disk / "run")
-    assert "who may write there" in caught.value.hint
+    assert "its permissions" in caught.value.hint
     assert asked == []
 
 

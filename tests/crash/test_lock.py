@@ -154,7 +154,7 @@ def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
     with Journal(tmp_path) as journal:
         with pytest.raises(RunLockedError) as refused:
             Journal(tmp_path)
-        assert "this very process" in str(refused.value)
+        assert "this process" in str(refused.value)
         assert "close" in refused.value.hint
         with pytest.raises(RunLockedError):
             repair(tmp_path, say=print)

@@ -470,7 +470,7 @@ def test_what_is_torn_is_found_then_mended_with_a_backup(home):
     assert as_json["sound"] is False
     mended = command("repair", "runs/first", cwd=home)
     assert mended.returncode == 0
-    assert "copied as it was to" in mended.stdout
+    assert "backed up to" in mended.stdout
     assert "set aside in" in mended.stdout
     assert column.read_bytes() == sound
     assert command("verify", cwd=home).returncode == 0

@@ -26,7 +26,7 @@ from limpet.cli.verdict import (
     shown_path,
 )
 from limpet.config import Config
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.live_display import busy

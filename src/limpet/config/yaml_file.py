@@ -94,7 +94,7 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
         with path.open("rb") as file:
             raw = file.read(_LARGEST + 1)
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
-        refuse(place, "no such file", _near(path))
+        refuse(place, "file not found", _near(path))
     except OSError as error:
         refuse(place, f"cannot be read: {one_line(error.strerror or str(error))}")
     if len(raw) > _LARGEST:

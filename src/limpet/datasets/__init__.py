@@ -4,13 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from limpet.datasets.dataset import Dataset
-    from limpet.datasets.loaded import LoadedDataset
+    from limpet.datasets.dataset import Dataset, LoadedDataset
     from limpet.datasets.rows import BadRow
 
 __all__ = ["BadRow", "Dataset", "LoadedDataset"]
 
-_FILES = {"BadRow": "rows", "Dataset": "dataset", "LoadedDataset": "loaded"}
+_FILES = {"BadRow": "rows", "Dataset": "dataset", "LoadedDataset": "dataset"}
 
 
 def __getattr__(name: str) -> object:

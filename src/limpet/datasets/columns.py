@@ -1,6 +1,6 @@
 """Which column is the id, which the input, which the expected answer?"""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -82,9 +82,8 @@ def _usual(role: str, columns: Collection[str]) -> str | None:
 
 
 def _no_input(place: str, columns: Collection[str]) -> DatasetError:
-    wanted: Sequence[str] = _DEFAULTS["input"]
-    near = next((match for name in wanted if (match := nearest(name, columns))), None)
-    shown = near or '"…"'
+    matches = (nearest(name, columns) for name in _DEFAULTS["input"])
+    shown = next(filter(None, matches), '"…"')
     hint = _hint_of_separator(columns) or f"name the input column: input={shown}"
     return DatasetError(
         f"{place}: there is no column 'question' or 'input'; the columns are {listed(columns)}",

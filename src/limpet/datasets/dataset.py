@@ -1,7 +1,7 @@
 """What is the dataset, and how does it become items?"""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from limpet.arguments import whole_number_from
-from limpet.datasets.choosing import Selection, choose
 from limpet.datasets.columns import Roles, find_roles
-from limpet.datasets.filtering import RowFilter, check_shape
-from limpet.datasets.items import ItemMaker
-from limpet.datasets.loaded import LoadedDataset
-from limpet.datasets.packed import Packed, pack, unpack
-from limpet.datasets.rows import RESERVED, TAKEN, BadRows, Flaw, Table
+from limpet.datasets.items import ItemMaker, Packed, pack, unpack
+from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, Table
+from limpet.datasets.selection import RowFilter, Selection, check_shape, choose
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
+from limpet.types import Item
 
 _Numbered: TypeAlias = tuple[int, Packed]
 Source: TypeAlias = "str | os.PathLike[str] | Iterable[Any] | Callable[[], Any]"
@@ -61,10 +59,16 @@ class Dataset:
     sheet: str | None = None
 
     def __post_init__(self) -> None:
-        _check_choice(
-            on_bad_row=self.on_bad_row, limit=self.limit, sample=self.sample, seed=self.seed
-        )
-        _check_strings(id=self.id, input=self.input, expected=self.expected, sheet=self.sheet)
+        if self.on_bad_row not in ("raise", "skip"):
+            raise ValueError(f'on_bad_row={self.on_bad_row!r}: must be "raise" or "skip"')
+        for name in ("limit", "sample"):
+            if (value := getattr(self, name)) is not None:
+                whole_number_from(1, **{name: value})
+        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
+            raise TypeError(f"seed={self.seed!r}: must be a whole number")
+        for name in ("id", "input", "expected", "sheet"):
+            if not isinstance(value := getattr(self, name), (str, type(None))):
+                raise TypeError(f"{name}={value!r}: must be a string or None")
         if self.filter is not None:
             check_shape(self.filter)
 
@@ -73,7 +77,7 @@ class Dataset:
         """The items selected by `limit` and `sample`."""
         return Selection(self.sample, self.limit, self.seed)
 
-    def load(self) -> LoadedDataset:
+    def load(self) -> "LoadedDataset":
         """Read the dataset, with every value unchanged.
 
         Raises:
@@ -88,7 +92,8 @@ class Dataset:
         roles = roles_among(columns)
         kept = rows
         if self.filter is not None:
-            kept = _filtered(rows, RowFilter(self.filter, table.place, columns))
+            row_filter = RowFilter(self.filter, table.place, columns)
+            kept = [entry for entry in rows if row_filter.keeps(unpack(entry[1]))]
         if not kept:
             raise DatasetError(f"{table.place}: the filter leaves none of its {len(rows):,} rows")
         if maker is None or maker.roles != roles or len(kept) < len(rows):
@@ -109,27 +114,52 @@ class Dataset:
         )
 
 
+@dataclass(eq=False, repr=False)
+class LoadedDataset:
+    """The items of a dataset, in order. Can be iterated over any number of times.
+
+    Attributes:
+        items: The items; each access may create a new object.
+        name: Its name: the file name.
+        columns: Its column names, in order of appearance.
+        roles: The columns of id, input and expected answer.
+        bad_rows: The rows that were skipped, with reasons.
+        filtered: How many rows the filter removed.
+        path: The file it was read from; None if it was not read from a file.
+    """
+
+    items: Sequence[Item]
+    _: KW_ONLY
+    name: str
+    columns: list[str]
+    roles: Roles
+    bad_rows: list[BadRow]
+    filtered: int
+    path: Path | None = None
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        text = f"<LoadedDataset {self.name}: {_count(len(self), 'item')}"
+        if self.bad_rows:
+            text += f", {_count(len(self.bad_rows), 'bad row')} skipped"
+        if self.filtered:
+            text += f", {self.filtered:,} filtered"
+        return f"{text}>"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def _file(source: Source) -> Path | None:
     if isinstance(source, (str, os.PathLike)) and os.path.isfile(source):  # noqa: PTH113 - a URL too
         return Path(source).absolute()
     return None
-
-
-def _check_choice(*, on_bad_row: object, limit: object, sample: object, seed: object) -> None:
-    if on_bad_row not in ("raise", "skip"):
-        raise ValueError(f'on_bad_row={on_bad_row!r}: must be "raise" or "skip"')
-    if limit is not None:
-        whole_number_from(1, limit=limit)
-    if sample is not None:
-        whole_number_from(1, sample=sample)
-    if not isinstance(seed, int) or isinstance(seed, bool):
-        raise TypeError(f"seed={seed!r}: must be a whole number")
-
-
-def _check_strings(**arguments: object) -> None:
-    for name, value in arguments.items():
-        if not isinstance(value, (str, type(None))):
-            raise TypeError(f"{name}={value!r}: must be a string or None")
 
 
 def _read(
@@ -164,10 +194,6 @@ def _read(
     if not rows:
         raise _nothing_left(table, bad)
     return rows, list(columns), maker
-
-
-def _filtered(rows: list[_Numbered], row_filter: RowFilter) -> list[_Numbered]:
-    return [row for row in rows if row_filter.keeps(unpack(row[1]))]
 
 
 def _nothing_left(table: Table, bad: BadRows) -> DatasetError:

@@ -1,19 +1,96 @@
-"""How does a row become an item with a stable id?"""
+"""How does a row become an item with a stable id, and how do a million items fit in little memory?
 
+Rows are kept as JSON: three hundred bytes where a dict of strings takes eight hundred. An item is
+created on each access, so the caller may change it.
+"""
+
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from hashlib import blake2b
+from itertools import islice
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias, overload
 from uuid import UUID
 
-from limpet.datasets.cells import is_nan
-from limpet.datasets.columns import Roles
-from limpet.datasets.packed import Packed, PackedItems
-from limpet.datasets.rows import BadRows, Flaw, Table
-from limpet.fingerprints.keys import Occurrences, digest
-from limpet.json_values import NotPlainError
-from limpet.text import one_line
+import orjson
 
+from limpet.datasets.columns import Roles
+from limpet.datasets.rows import BadRows, Flaw, Table, is_nan
+from limpet.fingerprints.keys import Occurrences, digest
+from limpet.json_values import NotPlainError, encode_canonical, encode_plain, plain_size
+from limpet.text import one_line
+from limpet.types import Item
+
+Packed: TypeAlias = bytes | dict[str, Any]
+"""A row as JSON, or the row itself if the fast decoder would not restore it exactly."""
+
+_CHUNK = 1_000
 _HASH_DIGITS = 16
+
+
+def pack(values: dict[str, Any]) -> Packed:
+    """Pack a row that was read from a file."""
+    encoded = encode_plain(values) if plain_size(values) is not None else None
+    # A copy: the encoder's buffer has spare room, four kilobytes per row.
+    return values if encoded is None else bytes(memoryview(encoded))
+
+
+def unpack(packed: Packed) -> dict[str, Any]:
+    """Return the row of a packed one."""
+    return orjson.loads(packed) if isinstance(packed, bytes) else packed
+
+
+class PackedItems(Sequence[Item]):
+    """The items of a dataset, in order, each created on access.
+
+    Args:
+        names: Their ids.
+        rows: Their rows.
+        roles: The columns of input and expected answer.
+    """
+
+    def __init__(self, names: Sequence[str], rows: Sequence[Packed], roles: Roles) -> None:
+        self.names = names
+        self.rows = rows
+        self.roles = roles
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> Item: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> "PackedItems": ...
+
+    def __getitem__(self, at: int | slice) -> "Item | PackedItems":
+        if isinstance(at, slice):
+            return PackedItems(self.names[at], self.rows[at], self.roles)
+        return self._item(self.names[at], self.rows[at])
+
+    def __iter__(self) -> Iterator[Item]:
+        return map(self._item, self.names, self.rows)
+
+    def _item(self, name: str, packed: Packed) -> Item:
+        row, roles = unpack(packed), self.roles
+        expected = None if roles.expected is None else row.get(roles.expected)
+        return Item(name, row[roles.input], expected, row)
+
+    def at(self, places: Sequence[int]) -> "PackedItems":
+        """Return the items at these positions, in this order."""
+        names = [self.names[place] for place in places]
+        return PackedItems(names, [self.rows[place] for place in places], self.roles)
+
+    def digest(self) -> str:
+        """Return a hash that changes if any item changes."""
+        digest = blake2b(encode_canonical(self.roles), digest_size=16)
+        # Ids follow from the rows, except for the numbering of equal rows.
+        digest.update("\n".join(self.names).encode(errors="surrogatepass"))
+        rows = iter(self.rows)
+        while chunk := list(islice(rows, _CHUNK)):
+            encoded = [row if isinstance(row, bytes) else encode_canonical(row) for row in chunk]
+            digest.update(b"\n".join(encoded) + b"\n")  # our JSON contains no line ends
+        return digest.hexdigest()
 
 
 class _UnusableError(ValueError):
@@ -34,7 +111,9 @@ class ItemMaker:
 
     def __init__(self, roles: Roles, table: Table) -> None:
         self.roles = roles
-        self._ids = _Ids(roles.id, table)
+        self._table = table
+        self._numbers: dict[str, int] = {}
+        self._occurrences = Occurrences()
         self._names: list[str] = []
         self._rows: list[Packed] = []
         self._flaws: list[Flaw] = []
@@ -43,7 +122,7 @@ class ItemMaker:
         """Add the row that begins at `number`."""
         try:
             _check_input(values, self.roles.input)
-            name = self._ids.of(number, values)
+            name = self._id_of(number, values)
         except _UnusableError as error:
             self._flaws.append(Flaw(number, error.value, str(error)))
             return
@@ -56,38 +135,20 @@ class ItemMaker:
             bad.add(*flaw)
         return PackedItems(self._names, self._rows, self.roles)
 
-
-def _check_input(values: dict[str, Any], column: str) -> None:
-    value = values.get(column)
-    if value is None or is_nan(value):
-        # An empty string is a valid input; null is a missing one.
-        state = "is null" if column in values else "is missing"
-        raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
-
-
-class _Ids:
-    """Assigns each row its id: from the id column, or from its content."""
-
-    def __init__(self, column: str | None, table: Table) -> None:
-        self._column = column
-        self._table = table
-        self._taken: dict[str, int] = {}
-        self._occurrences = Occurrences()
-
-    def of(self, number: int, values: dict[str, Any]) -> str:
-        """Return the id of the row that begins at `number`."""
-        if self._column is None:
-            return self._of_content(values)
-        name = _text_of(values.get(self._column), self._column, values)
-        first = self._taken.get(name)
+    def _id_of(self, number: int, values: dict[str, Any]) -> str:
+        column = self.roles.id
+        if column is None:
+            return self._id_of_content(values)
+        name = _text_of(values.get(column), column, values)
+        first = self._numbers.get(name)
         if first is not None:  # may be on the same line: a JSON array can have many rows in one
             raise _UnusableError(
-                f"the same id as at {self._table.unit} {first}", f"{self._column}={name!r}"
+                f"the same id as at {self._table.unit} {first}", f"{column}={name!r}"
             )
-        self._taken[name] = number
+        self._numbers[name] = number
         return name
 
-    def _of_content(self, values: dict[str, Any]) -> str:
+    def _id_of_content(self, values: dict[str, Any]) -> str:
         # Only equal rows are numbered, so an inserted row changes no other id.
         try:
             content = digest(values)[:_HASH_DIGITS]
@@ -96,6 +157,14 @@ class _Ids:
             raise _UnusableError(reason, values) from error
         occurrence = self._occurrences.number(content)
         return f"{content}-{occurrence}" if occurrence else content
+
+
+def _check_input(values: dict[str, Any], column: str) -> None:
+    value = values.get(column)
+    if value is None or is_nan(value):
+        # An empty string is a valid input; null is a missing one.
+        state = "is null" if column in values else "is missing"
+        raise _UnusableError(f"the input {one_line(repr(column))} {state}", values)
 
 
 def _text_of(value: Any, column: str, values: dict[str, Any]) -> str:

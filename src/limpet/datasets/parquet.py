@@ -10,9 +10,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.cells import plain_cell
-from limpet.datasets.extras import needed
-from limpet.datasets.rows import Row, Rows, flaw_of_columns
+from limpet.datasets.rows import Row, Rows, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
 from limpet.text import one_line
 
@@ -21,13 +19,12 @@ _AS_TEXT = ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS")
 _FILE = "read_parquet(?, hive_partitioning=false)"
 
 
-def read_parquet(path: Path, place: str) -> Rows:
+def read_parquet(duckdb: Any, path: Path, place: str) -> Rows:
     """Yield the rows of a Parquet file.
 
     Raises:
-        DatasetError: The file is not valid Parquet, or duckdb is not installed.
+        DatasetError: The file is not valid Parquet.
     """
-    duckdb = needed("duckdb", place)
     try:
         with duckdb.connect(":memory:") as connection:
             yield from _rows(connection, escape(str(path)), place)

@@ -4,9 +4,12 @@ A reader is a generator of `Row` and `Flaw`. It raises `DatasetError` only if it
 next row; anything it can skip is a `Flaw`, and the caller decides.
 """
 
+import datetime as dt
 from collections.abc import Generator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, NamedTuple, TypeAlias
+from uuid import UUID
 
 from limpet.errors import DatasetError
 from limpet.text import one_line
@@ -14,6 +17,8 @@ from limpet.text import one_line
 RESERVED = frozenset({"_limpet", "_crc"})
 """Names of our own fields in the files we write; not allowed as column names."""
 TAKEN = "the column name {!r} is reserved by Limpet"
+_UNCHANGED = frozenset({str, int, bool, type(None), bytes})
+_MISSING = frozenset({"NAType", "NaTType"})
 
 
 class Row(NamedTuple):
@@ -123,3 +128,34 @@ def flaw_of_columns(names: list[Any]) -> str | None:
             return f"columns {seen[name]} and {number} have the same name"
         seen[name] = number
     return None
+
+
+def plain_cell(value: Any) -> Any:
+    """Return the value of a typed table as JSON data, with None for NaN, NaT and NA.
+
+    A date becomes an ISO string, a decimal its digits, a duration its seconds. Values are
+    recognised by their shape: neither pandas nor NumPy is imported.
+    """
+    kind = type(value)
+    if kind in _UNCHANGED:
+        return value
+    if kind.__name__ in _MISSING or is_nan(value):
+        return None
+    if isinstance(value, dt.timedelta):
+        return value.total_seconds()
+    if callable(isoformat := getattr(value, "isoformat", None)):
+        return isoformat()
+    if isinstance(value, (Decimal, UUID)):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: plain_cell(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_cell(part) for part in value]
+    if callable(to_list := getattr(value, "tolist", None)):  # NumPy's arrays and scalars
+        return plain_cell(to_list()) if not isinstance(value, float) else float(value)
+    return value
+
+
+def is_nan(value: object) -> bool:
+    """Return whether a value is NaN."""
+    return isinstance(value, float) and value != value  # noqa: PLR0124 - true for NaN only

@@ -1,22 +1,24 @@
-"""Which reader fits the source of a dataset?"""
+"""Which reader fits the source of a dataset?
+
+DataFrames are recognised by their shape: neither pandas nor polars is imported.
+"""
 
 import inspect
 import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from limpet.datasets.columns import nearest
-from limpet.datasets.delimited import read_csv, read_tsv
-from limpet.datasets.in_memory import is_frame, read_frame, read_rows
-from limpet.datasets.json_array import read_json
-from limpet.datasets.jsonl import read_jsonl
+from limpet.datasets.csv_files import read_csv
+from limpet.datasets.json_files import read_json, read_jsonl
 from limpet.datasets.parquet import read_parquet
-from limpet.datasets.rows import Rows, Table
-from limpet.datasets.text_files import check_file
+from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
 from limpet.datasets.xlsx import read_xlsx
 from limpet.errors import DatasetError
 from limpet.text import one_line
@@ -26,7 +28,7 @@ _TEXT_READERS: dict[str, Callable[[Path, str], Rows]] = {
     ".jsonl": read_jsonl,
     ".ndjson": read_jsonl,
     ".csv": read_csv,
-    ".tsv": read_tsv,
+    ".tsv": partial(read_csv, delimiter="\t"),
 }
 SUFFIXES = (*_TEXT_READERS, ".parquet", ".xlsx")
 _REFERENCE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
@@ -53,20 +55,17 @@ def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Tabl
         return _table_of_file(source, sheet)
     if sheet is not None:
         raise DatasetError(f"sheet={sheet!r}: only a .xlsx file has sheets")
-    if is_frame(source):
+    if _is_frame(source):
         name = maker or "DataFrame"
-        return Table(name, name, "row", read_frame(source, name))
+        return Table(name, name, "row", _read_frame(source, name))
     return _table_of_rows(source, maker or "rows")
 
 
 def _is_reference(source: str) -> bool:
     """Return whether this is `module:function`, not a path to an existing or supported file."""
     suffix = Path(source).suffix.lower()
-    return bool(_REFERENCE.fullmatch(source)) and suffix not in SUFFIXES and not _exists(source)
-
-
-def _exists(source: str) -> bool:
-    return os.path.exists(source)  # noqa: PTH110 - accepts any string, while Path may raise
+    exists = os.path.exists(source)  # noqa: PTH110 - accepts any string, while Path may raise
+    return bool(_REFERENCE.fullmatch(source)) and suffix not in SUFFIXES and not exists
 
 
 def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
@@ -76,7 +75,7 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
     if sheet is not None and suffix != ".xlsx":
         raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
     with _reading(place):
-        check_file(path, place)
+        _check_file(path, place)
     unit = "line" if suffix in _TEXT_READERS else "row"
     rows = _guarded(_reader_of(path, place, suffix, sheet), place)
     return Table(path.name, place, unit, rows, is_file=True)
@@ -89,17 +88,48 @@ def _expanded(path: Path) -> Path:
         return path
 
 
+def _check_file(path: Path, place: str) -> None:
+    """Raise `DatasetError` if the file does not exist or is a directory."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:  # ValueError: has a NUL
+        raise DatasetError(f"{place}: file not found", hint=_hint_of_missing(path)) from error
+    if stat.S_ISDIR(mode):
+        raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
+
+
+def _hint_of_missing(path: Path) -> str:
+    try:
+        near = nearest(path.name, [neighbour.name for neighbour in path.parent.iterdir()])
+    except (OSError, ValueError):
+        return f"the folder {str(path.parent)!r} cannot be read either"
+    if near:
+        return f"did you mean {near}?"
+    return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
+
+
 def _reader_of(path: Path, place: str, suffix: str, sheet: str | None) -> Rows:
     if suffix in _TEXT_READERS:
         return _TEXT_READERS[suffix](path, place)
     if suffix == ".parquet":
-        return read_parquet(path, place)
+        return read_parquet(_needed("duckdb", place), path, place)
     if suffix == ".xlsx":
-        return read_xlsx(path, place, sheet)
+        return read_xlsx(_needed("openpyxl", place), path, place, sheet)
     raise DatasetError(
         f"{place}: no reader for the suffix {suffix!r}; there are {', '.join(SUFFIXES)}",
         hint="rename the file if it is one of these, or give a function that returns the rows",
     )
+
+
+def _needed(module: str, place: str) -> Any:
+    """Import a module of the extra `data`."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise DatasetError(
+            f"{place}: reading it needs {module}, which cannot be imported ({error})",
+            hint="pip install 'limpet[data]'",
+        ) from error
 
 
 def _guarded(rows: Rows, place: str) -> Rows:
@@ -124,7 +154,44 @@ def _table_of_rows(source: object, name: str) -> Table:
         raise DatasetError(
             f"{name}: {type(source).__name__} is not a dataset: {shown}", hint=f"pass {_ACCEPTED}"
         )
-    return Table(name, name, "row", read_rows(source))
+    return Table(name, name, "row", _read_rows(source))
+
+
+def _read_rows(source: Iterable[Any]) -> Rows:
+    """Yield copies of the rows of an iterable, so that later changes do not matter."""
+    for number, row in enumerate(source, 1):
+        if not isinstance(row, Mapping):
+            yield Flaw(number, row, f"a row must be a dict, not {type(row).__name__}")
+        elif not all(isinstance(name, str) for name in row):
+            yield Flaw(number, row, "a column name is not a string")
+        else:
+            yield Row(number, dict(row))
+
+
+def _is_frame(source: object) -> bool:
+    """Return whether this looks like a pandas or polars DataFrame."""
+    if isinstance(source, type) or not hasattr(source, "columns"):
+        return False
+    return any(callable(getattr(source, name, None)) for name in ("itertuples", "iter_rows"))
+
+
+def _read_frame(frame: Any, place: str) -> Rows:
+    """Yield the rows of a DataFrame, without its index.
+
+    Raises:
+        DatasetError: A column name is not a string, or appears twice.
+    """
+    columns = list(frame.columns)
+    if (flaw := flaw_of_columns(columns)) is not None:
+        raise DatasetError(
+            f"{place}: {flaw}: {one_line(columns)}", hint="rename the columns of the DataFrame"
+        )
+    if callable(getattr(frame, "iter_rows", None)):
+        tuples = frame.iter_rows()
+    else:
+        tuples = frame.itertuples(index=False, name=None)
+    for number, cells in enumerate(tuples, 1):
+        yield Row(number, dict(zip(columns, map(plain_cell, cells), strict=True)))
 
 
 def _table_of_function(function: Callable[[], Any], name: str, sheet: str | None) -> Table:

@@ -5,14 +5,12 @@ are not UTF-8 are kept as lone surrogates, so that the row can be reported and t
 """
 
 import codecs
-import stat
 from collections.abc import Generator
 from contextlib import closing
 from itertools import starmap
 from pathlib import Path
 from typing import NamedTuple
 
-from limpet.datasets.columns import nearest
 from limpet.errors import DatasetError
 
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -24,34 +22,6 @@ class Line(NamedTuple):
     number: int
     text: str
     flaw: str | None
-
-
-def check_file(path: Path, place: str) -> None:
-    """Raise `DatasetError` if the file does not exist or is a directory.
-
-    The caller translates any other `OSError`, here and below.
-    """
-    try:
-        mode = path.stat().st_mode
-    except (
-        FileNotFoundError,
-        NotADirectoryError,
-        ValueError,
-    ) as error:  # ValueError: has a NUL
-        hint = _hint_of_missing(path)
-        raise DatasetError(f"{place}: file not found", hint=hint) from error
-    if stat.S_ISDIR(mode):
-        raise DatasetError(f"{place}: is a directory", hint="name one of the files in it")
-
-
-def _hint_of_missing(path: Path) -> str:
-    try:
-        near = nearest(path.name, [neighbour.name for neighbour in path.parent.iterdir()])
-    except (OSError, ValueError):
-        return f"the folder {str(path.parent)!r} cannot be read either"
-    if near:
-        return f"did you mean {near}?"
-    return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
 def lines_of(path: Path, place: str) -> Generator[Line, None, None]:

@@ -7,24 +7,20 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.cells import plain_cell
 from limpet.datasets.columns import listed, nearest
-from limpet.datasets.extras import needed
-from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns
+from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
 from limpet.text import one_line
 
 _FORMULA = (b"<f>", b"<f ")
 
 
-def read_xlsx(path: Path, place: str, sheet: str | None) -> Rows:
+def read_xlsx(openpyxl: Any, path: Path, place: str, sheet: str | None) -> Rows:
     """Yield the rows below the header of a sheet, skipping empty rows.
 
     Raises:
-        DatasetError: The file is not valid XLSX, the sheet is missing, or openpyxl is not
-            installed.
+        DatasetError: The file is not valid XLSX, or the sheet is missing.
     """
-    openpyxl = needed("openpyxl", place)
     try:
         with path.open("rb") as file, path.open("rb") as again:
             values = openpyxl.load_workbook(file, read_only=True, data_only=True)
@@ -43,8 +39,8 @@ def _calculates(path: Path) -> bool:
     """Return whether there are formulas, whose values may not have been saved."""
     with zipfile.ZipFile(path) as archive:
         sheets = [name for name in archive.namelist() if name.startswith("xl/worksheets/")]
-        texts = (archive.read(name) for name in sheets if name.endswith(".xml"))
-        return any(tag in text for text in texts for tag in _FORMULA)
+        contents = (archive.read(name) for name in sheets if name.endswith(".xml"))
+        return any(tag in content for content in contents for tag in _FORMULA)
 
 
 def _cells(

@@ -1,4 +1,4 @@
-"""One step's file: what is done, what came out, and how the next record gets there."""
+"""The column of one step: which keys have a record, how to read one, how to append one."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,6 @@ from limpet.journal.index import KEY_BYTES, MOST_GENERATIONS, IndexFile, Mark, P
 from limpet.journal.lines import (
     KEY,
     Entry,
-    LineKind,
     decode_line,
     encode_outcome,
     id_and_trial_of,
@@ -30,27 +29,27 @@ from limpet.types import CellStatus, Outcome
 
 logger = logging.getLogger("limpet.journal")
 LARGE_BYTES = 50_000
-"""From here on a record is encoded on the writer's thread: the event loop has better to do."""
+"""Records from this size on are encoded on the writer's thread, not on the event loop."""
 
 
 class ColumnReader:
-    """A column as others see it: changes nothing, and ignores a last line that is not ended.
+    """A column as a reader sees it: changes nothing, and ignores an incomplete last line.
 
     Args:
         path: The column.
-        index_path: Its index; None: every line is checked.
+        index_path: Its index; None: check every line.
     """
 
     def __init__(self, path: Path, index_path: Path | None = None) -> None:
         self.path = path
         self._places, self.state = Places(), ColumnState(path)
-        with contextlib.suppress(FileNotFoundError):  # nobody has written to it yet
+        with contextlib.suppress(FileNotFoundError):  # nothing was written yet
             self._places, self.state = read_column(path, index_path)
 
     def refresh(self) -> None:
-        """Read what was appended since."""
+        """Read what was appended since the last read."""
         with contextlib.suppress(FileNotFoundError), open_to_read(self.path) as file:
-            if os.fstat(file.fileno()).st_size < self.state.end:  # it was replaced, or repaired
+            if os.fstat(file.fileno()).st_size < self.state.end:  # replaced or repaired
                 self._places, self.state = Places(), ColumnState(self.path)
             scan(file, self._places, self.state)
 
@@ -61,20 +60,20 @@ class ColumnReader:
         return len(self._places.offsets)
 
     def every_key(self) -> list[str]:
-        """Return each key that has a record."""
+        """Return the keys that have a record."""
         return [key.hex() for key in self._places.offsets]
 
     def reaches(self, key: str, generation: int) -> bool:
-        """Tell whether a key has a record of this generation, or a higher one."""
+        """Return whether a key has a record of this generation or a higher one."""
         return self._places.generation(bytes.fromhex(key)) >= generation
 
     def next_generation(self, key: str) -> int:
-        """Return which generation the next record of a key needs to win over what was there."""
+        """Return the generation that the next record of a key needs to replace the current one."""
         return self._places.next_generation(bytes.fromhex(key))
 
     @property
     def generations(self) -> dict[str, int]:
-        """The keys whose record was made anew, with its generation."""
+        """The keys with a record that replaced another, with its generation."""
         return {key.hex(): value for key, value in self._places.generations.items()}
 
     @property
@@ -83,22 +82,23 @@ class ColumnReader:
         return self._places.highest_generation
 
     def ids(self) -> set[tuple[str, int]]:
-        """Return the ids and trials of all items that have a record here, under whatever key."""
-        found: set[tuple[str, int]] = set()
+        """Return the ids and trials of all items that have a record, under any key."""
+        ids: set[tuple[str, int]] = set()
         with open_to_read(self.path) as file:
             for offset in sorted(self._places.offsets.values()):
                 file.seek(offset)
-                found.add(id_and_trial_of(file.readline()))
-        return found
+                ids.add(id_and_trial_of(file.readline()))
+        return ids
 
     def read(self, key: str) -> Entry | None:
-        """Return the record of a key, or None if there is none that counts."""
+        """Return the record of a key; None if it has no valid one."""
         return next((entry for _, entry in self.read_many([key])), None)
 
     def read_many(self, keys: Iterable[str]) -> Iterator[tuple[str, Entry]]:
-        """Yield the records of those keys that are there, in the order of the file.
+        """Yield the records of the keys that have one, in file order.
 
-        A line that no longer has its CRC is said and left out, and its key is forgotten.
+        A line whose CRC no longer fits is logged and skipped, and its key has no record from then
+        on.
         """
         offsets = self._places.offsets
         places = [(offsets.get(bytes.fromhex(key)), key) for key in keys]
@@ -122,11 +122,10 @@ class ColumnReader:
 
 
 class Column(ColumnReader):
-    """A column that can be appended to, as its journal opened it.
+    """A column that can be appended to, opened by its journal.
 
     Attributes:
-        mask: Takes secrets out of what is shown of a result that has no JSON form; returns how
-            many there were, too.
+        mask: Masks secrets in the repr of a result that cannot be encoded as JSON.
     """
 
     def __init__(
@@ -146,24 +145,23 @@ class Column(ColumnReader):
         self._index = index
         self._failures = failures
         self._writer = writer
-        file.on_kept = self._keep
+        file.on_durable = self._add_to_index
 
     def append(self, outcome: Outcome) -> asyncio.Future[Outcome]:
-        """Write an outcome: a success to the column, a failure to `failures.jsonl`.
+        """Append an outcome: a success to the column, a failure to `failures.jsonl`.
 
-        Await what it returns: it is done when the record is durable, with the outcome as it was
-        recorded. That is a failure if the record could not be encoded. Cancelling it disturbs
-        nothing: the record is written all the same.
+        The future is done when the record is durable. Its result is the outcome as recorded: a
+        failure if it could not be encoded. Cancelling the future does not stop the write.
 
         Raises:
             ValueError: Its key is not 32 hex digits, or its generation is too high.
-            DiskFullError: There was no room for a long time. Nothing is done; try again.
-            JournalError: The journal is closed or broken; or, from the future, this one record
-                could not be written.
+            DiskFullError: The disk was full for too long. Nothing was written; try again.
+            JournalError: The journal is closed or broken; or, from the future, this record could
+                not be written.
         """
         _check(outcome)
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        job = Job(self._file, outcome.cell.id, answer=outcome, future=future)
+        job = Job(self._file, outcome.cell.id, result=outcome, future=future)
         size = plain_size(outcome.record, LARGE_BYTES)
         if size is None or size >= LARGE_BYTES or outcome.status is CellStatus.FAILED:
             job.encode = self._encode
@@ -173,30 +171,33 @@ class Column(ColumnReader):
         return future
 
     def _encode(self, job: Job) -> None:
-        """Fill in a job's line. An outcome that cannot be encoded becomes a failure."""
-        outcome: Outcome = job.answer
+        """Set a job's line. An outcome that cannot be encoded becomes a failure."""
+        outcome: Outcome = job.result
         if outcome.status is not CellStatus.FAILED:
             try:
                 job.line = encode_outcome(outcome)
             except NotPlainError as error:
                 outcome = not_encoded(outcome, error, self.mask)
                 assert outcome.failure is not None
-                # Without its traceback, whose texts nobody has masked.
+                # Without its traceback, which is not masked.
                 logger.error("%s: %s", one_line(outcome.cell.id), outcome.failure.message)  # noqa: TRY400
             else:
                 return
-        job.file, job.answer = self._failures, outcome
+        job.file, job.result = self._failures, outcome
         job.line = encode_failure(outcome, self.mask)
 
-    def _keep(self, jobs: Sequence[Job]) -> None:
-        marks = [_mark_of(job.answer, job.begin, job.length) for job in jobs]
+    def _add_to_index(self, jobs: Sequence[Job]) -> None:
+        marks = [
+            Mark(
+                bytes.fromhex(job.result.cell.key),
+                job.begin,
+                job.length,
+                generation=job.result.generation,
+            )
+            for job in jobs
+        ]
         self._places.add(marks)
         self._index.add(marks)
-
-
-def _mark_of(outcome: Outcome, begin: int, length: int) -> Mark:
-    key = bytes.fromhex(outcome.cell.key)
-    return Mark(key, begin, length, LineKind.RECORD, outcome.generation)
 
 
 def _check(outcome: Outcome) -> None:
@@ -207,4 +208,4 @@ def _check(outcome: Outcome) -> None:
         outcome.generation
         and whole_number_from(0, generation=outcome.generation) > MOST_GENERATIONS
     ):
-        raise ValueError(f"generation={outcome.generation}: {MOST_GENERATIONS} is the most")
+        raise ValueError(f"generation={outcome.generation}: must be at most {MOST_GENERATIONS}")

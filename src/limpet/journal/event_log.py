@@ -1,6 +1,6 @@
-"""What does the event log tell of a session: which calls started, failed, and at what pace?
+"""What does the event log say about a session: which calls started or failed, at what pace?
 
-It is not the truth: a line that cannot be read is left out, and losing all of it loses no result.
+No result depends on it: a line that cannot be read is skipped.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ _KEY = re.compile("[0-9a-f]{32}", re.ASCII | re.IGNORECASE)
 
 
 class Started(NamedTuple):
-    """An attempt that started: of which cell and generation, which attempt from 1, and when."""
+    """An attempt that started: its cell and generation, its number from 1, and when."""
 
     step: str
     key: str
@@ -33,20 +33,19 @@ class Started(NamedTuple):
 
 
 class EventLog:
-    """The events of one session, read as far as they go and further when there are more.
+    """The events of one session; `refresh` reads the new ones.
 
     Args:
         events: The file.
         start: Where the session begins in it.
-        calls: Whether to take note of each call that starts; else that is left out, as it is most
-            of the events.
+        calls: Whether to read the starts of calls, which are most of the events.
 
     Attributes:
-        begun: Attempts that started and did not fail, by step and key. Those that have no record
-            either are in flight, or were when the session was cut off.
-        retries: How many attempts failed and were tried again, by step.
-        pace: The latest word on each step's pace.
-        is_stopping: Whether it takes no more work.
+        begun: Attempts that started and did not fail, by step and key. Those without a record are
+            in flight, or were when the session was interrupted.
+        retries: How many attempts failed and were retried, by step.
+        pace: The latest pace event of each step.
+        is_stopping: Whether the session takes no more work.
     """
 
     def __init__(self, events: Path, start: int = 0, *, calls: bool = True) -> None:
@@ -60,7 +59,7 @@ class EventLog:
         self.is_stopping = False
 
     def refresh(self) -> None:
-        """Read what was told since. A last line that is not ended waits for the next time."""
+        """Read the new events. An incomplete last line waits for the next refresh."""
         with contextlib.suppress(FileNotFoundError), open_to_read(self._events) as file:
             file.seek(self._end)
             while lines := file.readlines(_GROUP_BYTES):
@@ -70,10 +69,10 @@ class EventLog:
                 if not self.calls:
                     lines = [line for line in lines if _STARTED not in line]
                 for event in filter(None, map(_event_of, lines)):
-                    self._hear(event)
+                    self._apply(event)
 
-    def _hear(self, event: Mapping[str, Any]) -> None:
-        # Plain questions, not patterns: there may be a million of these lines.
+    def _apply(self, event: Mapping[str, Any]) -> None:
+        # Plain comparisons, not `match`: there may be a million of these lines.
         kind, key = event.get("event"), event.get("key")
         step = event.get("step", "")
         if kind == "started" and _is_key(key):
@@ -95,15 +94,14 @@ class EventLog:
 
 
 def _is_key(value: Any) -> TypeGuard[str]:
-    """Tell whether it is a key: a damaged line may hold anything."""
+    """Return whether a value is a key: a damaged line may contain anything."""
     return type(value) is str and _KEY.fullmatch(value) is not None
 
 
 def unfinished(events: Path, start: int) -> list[Started]:
-    """Return the attempts that started and did not fail, from `start` on.
+    """Return the attempts from `start` on that started and did not fail.
 
-    Those that are not in their column either were in flight at the end: they may have been paid
-    for.
+    Those without a record were in flight when the session ended: they may have been paid for.
     """
     log = EventLog(events, start)
     log.refresh()
@@ -111,8 +109,8 @@ def unfinished(events: Path, start: int) -> list[Started]:
 
 
 def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield what the events tell of failed attempts at some items, oldest first."""
-    # Most lines are of other items: they are not even parsed.
+    """Yield the events of failed attempts at some items, oldest first."""
+    # Most lines belong to other items and are not parsed.
     needles = [orjson.dumps(id_) for id_ in ids]
     with contextlib.suppress(FileNotFoundError), open_to_read(events) as file:
         for line in file:
@@ -123,7 +121,7 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
 
 
 def last_told(events: Path) -> str:
-    """Return when the last event happened, from the last lines alone; empty: there is none."""
+    """Return when the last event happened, from the last lines alone; "": there is none."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))

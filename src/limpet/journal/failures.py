@@ -1,4 +1,4 @@
-"""What is written of a cell that failed, and how is it read again?"""
+"""What is recorded about a failed cell, and how is it read?"""
 
 import contextlib
 from collections.abc import Callable
@@ -14,15 +14,15 @@ from limpet.types import CellStatus, Failure, Outcome
 _LONGEST_REPR = 10_000
 _LONGEST_MESSAGE = 2_000
 Masks = Callable[[str], tuple[str, int]]
-"""Returns a text without secrets, and how many there were."""
+"""Returns a string with its secrets masked, and how many there were."""
 
 
 def not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
-    """A finished cell is never lost to encoding: what it gave is at least shown."""
-    message, found = mask(f"the result cannot be kept as JSON: {error}")
+    """Return the failure that replaces an outcome that cannot be encoded. It shows the result."""
+    message, count = mask(f"the result cannot be kept as JSON: {error}")
     shown, more = mask(_repr(outcome.record))  # before it is cut: half a secret is one too
     failure = Failure("encoding", message, "NotPlainError")
-    facts = {**(outcome.facts or {}), **({"masked": found + more} if found + more else {})}
+    facts = {**(outcome.facts or {}), **({"masked": count + more} if count + more else {})}
     return outcome._replace(
         status=CellStatus.FAILED,
         record={"repr": shown[:_LONGEST_REPR]},
@@ -41,7 +41,7 @@ def _repr(value: Any) -> str:
 
 
 def encode_failure(outcome: Outcome, mask: Masks) -> bytes:
-    """Return the line for a failed cell. Whatever it holds, there is one."""
+    """Return the line for a failed cell. Works for any content."""
     failure = outcome.failure or Failure("unknown", "no reason was given", "")
     more = {"step": outcome.cell.step, "class": failure.kind}
     error = {
@@ -63,7 +63,7 @@ def encode_failure(outcome: Outcome, mask: Masks) -> bytes:
 
 
 def read_failures(path: Path) -> dict[tuple[str, str], Entry]:
-    """Return the latest failure of each step and key, as others left it."""
+    """Return the latest failure of each step and key."""
     failures: dict[tuple[str, str], Entry] = {}
     with contextlib.suppress(FileNotFoundError), open_to_read(path) as file:
         for line in file:

@@ -1,4 +1,4 @@
-"""How do bytes get to the disk, and stay there?"""
+"""How do bytes get to disk and stay there?"""
 
 import contextlib
 import errno
@@ -23,13 +23,10 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def open_for_append(path: Path) -> int:
-    """Open a file to append to, or make it; either way its name is on the disk.
-
-    The file is opened for reading too, so that recovery and the writer are the same file.
-    """
+    """Open or create a file for appending and reading, and sync its name to disk."""
     fd = open_own(path, os.O_APPEND)
     try:
-        # Also if it was there: whoever made it may have been killed before this.
+        # Also if it existed: the process that created it may have been killed before this.
         sync_directory(path.parent)
     except BaseException:
         os.close(fd)
@@ -38,44 +35,44 @@ def open_for_append(path: Path) -> int:
 
 
 def open_own(path: Path, more: int = 0) -> int:
-    """Open one of our files to write, or make it: a file with this one name, and nothing else.
+    """Open or create one of our files for writing: a regular file without other names.
 
     Through a link we would change a file that is not ours, and two journals would share one. A
-    directory above it may be a link.
+    parent directory may be a link.
 
     Raises:
-        JournalError: Something else is in its place.
-        OSError: What the system said.
+        JournalError: It is not such a file.
+        OSError: It cannot be opened.
     """
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | more
     try:
         fd = os.open(path, flags, 0o666)
     except OSError as error:
-        what = _what_else(path)
-        if what is None:
+        kind = _other_kind(path)
+        if kind is None:
             raise
-        raise _in_its_place(path, what) from error
-    what = _what_else(fd)
-    if what is not None:
+        raise _not_regular(path, kind) from error
+    kind = _other_kind(fd)
+    if kind is not None:
         os.close(fd)
-        raise _in_its_place(path, what)
+        raise _not_regular(path, kind)
     return fd
 
 
 def open_to_read(path: Path, buffering: int = -1) -> BinaryIO:
-    """Open one of our files to read. What is no file at all is refused, and never waited for.
+    """Open one of our files for reading. A pipe is refused, not waited for.
 
     Raises:
         JournalError: It is a directory, a pipe or a device.
-        OSError: What the system said.
+        OSError: It cannot be opened.
     """
-    # By name: Windows, where a journal is only read, lacks some of them and needs another.
-    wanted = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
-    fd = os.open(path, sum(getattr(os, name, 0) for name in wanted) | os.O_RDONLY)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        what = _what_else(fd)
+    # By name: Windows, where a journal is only read, lacks some and needs another.
+    flags = ("O_CLOEXEC", "O_NONBLOCK", "O_BINARY")
+    fd = os.open(path, sum(getattr(os, name, 0) for name in flags) | os.O_RDONLY)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
         os.close(fd)
-        raise _in_its_place(path, what or "no file")
+        raise _not_regular(path, _kind_of(mode))
     return os.fdopen(fd, "rb", buffering)
 
 
@@ -83,7 +80,7 @@ _CLOSED = "other code in this process closed the file"
 
 
 class OwnFile(NamedTuple):
-    """A file that we opened, by its number. Other code may close it, and get the number anew."""
+    """A file we opened, by its descriptor. Other code may close it, and reuse the descriptor."""
 
     fd: int
     device: int
@@ -91,33 +88,33 @@ class OwnFile(NamedTuple):
 
     @classmethod
     def of(cls, fd: int) -> "OwnFile":
-        """Remember which file this is."""
-        found = os.fstat(fd)
-        return cls(fd, found.st_dev, found.st_ino)
+        """Remember which file the descriptor is."""
+        status = os.fstat(fd)
+        return cls(fd, status.st_dev, status.st_ino)
 
     def size(self) -> int:
-        """Return how long it is.
+        """Return its size.
 
         Raises:
-            OSError: It was closed by somebody else.
+            OSError: Other code closed it.
         """
         try:
-            found = os.fstat(self.fd)
-        except OSError as error:  # and nobody has its number yet
+            status = os.fstat(self.fd)
+        except OSError as error:
             raise OSError(error.errno, _CLOSED) from error
-        if (found.st_dev, found.st_ino) != (self.device, self.node):
+        if (status.st_dev, status.st_ino) != (self.device, self.node):  # the descriptor is reused
             raise OSError(errno.EBADF, _CLOSED)
-        return found.st_size
+        return status.st_size
 
     def close(self) -> None:
-        """Close it, unless somebody else has."""
+        """Close it, unless other code has."""
         with contextlib.suppress(OSError):
             self.size()
             os.close(self.fd)
 
 
 def read_whole(path: Path) -> bytes:
-    """Return what is in one of our files; raises as `open_to_read` does."""
+    """Return the content of one of our files. Raises as `open_to_read` does."""
     with open_to_read(path) as file:
         return file.read()
 
@@ -132,32 +129,36 @@ _KINDS = {
 }
 
 
-def _what_else(place: Path | int) -> str | None:
-    """Say what a place holds that is not a file with one name; None if it is one, or nothing."""
+def _other_kind(file: Path | int) -> str | None:
+    """Return what it is, if not a regular file with one name; None if it is, or does not exist."""
     try:
-        found = os.fstat(place) if isinstance(place, int) else place.lstat()
+        status = os.fstat(file) if isinstance(file, int) else file.lstat()
     except OSError:
         return None
-    if stat.S_ISREG(found.st_mode):
-        return f"a file with {found.st_nlink} names (hard links)" if found.st_nlink > 1 else None
-    return _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+    if stat.S_ISREG(status.st_mode):
+        return f"a file with {status.st_nlink} names (hard links)" if status.st_nlink > 1 else None
+    return _kind_of(status.st_mode)
 
 
-def _in_its_place(path: Path, what: str) -> JournalError:
+def _kind_of(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "not a file")
+
+
+def _not_regular(path: Path, kind: str) -> JournalError:
     return JournalError(
-        f"{path}: this is {what}; a run's own files must be files of their own",
-        hint="put a copy of the file in its place, or take it away; nothing was changed",
+        f"{path}: this is {kind}; the files of a run must be regular files without links",
+        hint="replace it with a copy of the file, or remove it; nothing was changed",
     )
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it, each synced into its parent."""
+    """Create a directory and its parents, each synced into its parent."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
         sync_directory(path.parent)
         return
-    # Whoever made it may have been killed before this. Not everybody may look above it.
+    # The process that created it may have been killed before this. The parent may be unreadable.
     with contextlib.suppress(PermissionError):
         sync_directory(path.parent)
 
@@ -166,20 +167,19 @@ def write_all(fd: int, parts: Iterable[bytes]) -> None:
     """Write all the parts, at most a megabyte at a time.
 
     Raises:
-        OSError: What the system said; some of the bytes may be in the file.
+        OSError: The write failed; some of the bytes may be in the file.
     """
     for chunk in _chunks(parts):
         left: Parts = chunk
         while left:
-            # Python itself goes on after EINTR.
-            written = os.writev(fd, left)
+            written = os.writev(fd, left)  # Python retries after EINTR
             if written == 0 and any(left):
                 raise OSError(errno.EIO, "the system wrote nothing and gave no reason")
             left = _rest(left, written)
 
 
 def _chunks(parts: Iterable[bytes]) -> Iterator[Parts]:
-    """Yield the parts in groups that one system call takes."""
+    """Yield the parts in groups, each for one system call."""
     chunk: list[bytes | memoryview] = []
     size = 0
     for part in parts:
@@ -203,10 +203,10 @@ def _rest(parts: Parts, written: int) -> Parts:
 
 
 def sync_file(fd: int) -> None:
-    """Return when the file's bytes and length are on the disk itself.
+    """Return when the file's bytes and size are on the disk itself.
 
     Raises:
-        OSError: They may not be. Never ask again: the system has forgotten which they were.
+        OSError: They may not be. Never retry: the system has marked the pages clean.
     """
     full_sync: int | None = getattr(fcntl, "F_FULLFSYNC", None)
     if full_sync is None:
@@ -221,30 +221,30 @@ def sync_file(fd: int) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Return when the names in a directory are on the disk."""
+    """Return when the names in a directory are on disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that has no such thing
+        if error.errno != errno.EINVAL:  # not supported by the file system
             raise
     finally:
         os.close(fd)
 
 
 def replace_file(path: Path, content: Iterable[bytes]) -> None:
-    """Put a whole file in the place of another: readers see the old one or the new one.
+    """Replace a file atomically: readers see the old content or the new one.
 
     Args:
         path: The file.
-        content: Its bytes, in pieces of any size.
+        content: Its new bytes, in pieces of any size.
 
     Raises:
-        OSError: It could not be written; the old one is untouched.
+        OSError: It could not be written; the old file is unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.unlink(missing_ok=True)  # of a process that was killed; or somebody's link
+        temporary.unlink(missing_ok=True)  # left by a killed process, or a link
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         try:
             write_all(fd, content)
@@ -259,20 +259,20 @@ def replace_file(path: Path, content: Iterable[bytes]) -> None:
 
 
 _MOUNTS = Path("/proc/self/mountinfo")
-_OVER_A_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
-_OVER_A_NETWORK |= {"9p", "beegfs", "gpfs", "vboxsf", "prl_fs", "virtiofs", "ncpfs"}
-# fuseblk and these are local disks; every other FUSE is somebody's own idea of a file.
+_NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre"}
+_NETWORK |= {"9p", "beegfs", "gpfs", "vboxsf", "prl_fs", "virtiofs", "ncpfs"}
+# These are local disks; any other FUSE may be anything.
 _LOCAL_FUSE = {"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g", "fuse.bindfs", "fuse.lxcfs"}
 
 
-def doubt_about(path: Path, mounts: str | None = None) -> str | None:
-    """Return why locks or appends may not hold where `path` lies, or None.
+def file_system_risk(path: Path, mounts: str | None = None) -> str | None:
+    """Return why locks or appends may be unreliable at `path`; None: no reason is known.
 
-    Only Linux tells; elsewhere there is no doubt and no knowledge.
+    Known on Linux only.
 
     Args:
         path: A file or directory that exists.
-        mounts: The text of `mountinfo`; None: this process's own.
+        mounts: The content of `mountinfo`; None: that of this process.
     """
     if mounts is None:
         try:
@@ -280,10 +280,10 @@ def doubt_about(path: Path, mounts: str | None = None) -> str | None:
         except OSError:
             return None
     kind = _file_system_at(path.resolve(), mounts)
-    if kind in _OVER_A_NETWORK:
-        return f"{path} lies on {kind}: locks and appends over a network are not always kept"
+    if kind in _NETWORK:
+        return f"{path} is on {kind}: locks and appends over a network are not always reliable"
     if kind.startswith("fuse") and kind not in _LOCAL_FUSE:
-        return f"{path} lies on {kind}: an object store behind FUSE may lose or reorder appends"
+        return f"{path} is on {kind}: an object store behind FUSE may lose or reorder appends"
     return None
 
 
@@ -294,7 +294,7 @@ def _file_system_at(path: Path, mounts: str) -> str:
         fields = before.split(" ")
         if len(fields) < 5 or not after:  # noqa: PLR2004 - the mount point is the fifth field
             continue
-        point = Path(re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), fields[4]))
+        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
         depth = len(point.parts)
         if depth >= best and (point == path or point in path.parents):
             best, kind = depth, after.split(" ")[0]

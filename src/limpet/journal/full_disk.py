@@ -1,7 +1,8 @@
-"""What happens to finished records while the disk has no room for them?
+"""What happens to finished records while the disk is full?
 
-They wait in memory and the write is tried again each second, for as long as `patience_s` and
-whoever is in a hurry allow. Whoever starts new work is told, and told again when there is room.
+They wait in memory, and the write is retried each second until `patience_s` or `hurry` ends the
+wait. Listeners hear when the disk gets full, so that no new work starts, and when there is space
+again.
 """
 
 import logging
@@ -19,47 +20,48 @@ _STEP_S = 0.1
 
 
 class FullDisk:
-    """The wait for room. All but `hurry` and `is_full` belongs to the writer's thread.
+    """The wait for space. Other threads may use only `hurry` and `is_full`.
 
     Args:
-        patience_s: How long to wait, from when the disk got full.
+        patience_s: How long to wait after the disk got full.
         closing: Ends every wait.
-        tell: Told a DiskFullError when the disk gets full, and None when there is room again.
+        notify: Called with a DiskFullError when the disk gets full, and with None when there is
+            space again.
     """
 
     def __init__(
         self,
         patience_s: float,
         closing: threading.Event,
-        tell: Callable[[LimpetError | None], None],
+        notify: Callable[[LimpetError | None], None],
     ) -> None:
         self._patience_s = patience_s
         self._closing = closing
-        self._tell = tell
+        self._notify = notify
         self._since: float | None = None
         self._give_up_at = inf
 
     @property
     def is_full(self) -> bool:
-        """Whether records wait for room."""
+        """Whether records wait for space."""
         return self._since is not None
 
     def hurry(self, within_s: float) -> None:
-        """Wait no longer than that, however long `patience_s` is."""
+        """Wait at most this long from now, even if `patience_s` is longer."""
         self._give_up_at = min(self._give_up_at, time.monotonic() + within_s)
 
     def wait(self, file: AppendFile, jobs: Sequence[Job], error: OSError) -> bool:
-        """Wait before the next try; tell whether there should be one."""
+        """Wait before the next attempt; return whether to make one."""
         now = time.monotonic()
         if self._since is None:
             self._since = now
             full = disk_full(file, jobs, error)
             logger.error("%s; %s", full, full.hint)
-            self._tell(full)
+            self._notify(full)
         end = self._since + self._patience_s
         if now >= min(end, self._give_up_at):
             return False
-        # By short steps: it may be told meanwhile that it has to hurry.
+        # In short steps: `hurry` may be called meanwhile.
         until = min(now + RETRY_S, end)
         while (step_s := min(until, self._give_up_at) - time.monotonic()) > 0:
             if self._closing.wait(min(step_s, _STEP_S)):
@@ -67,21 +69,21 @@ class FullDisk:
         return True
 
     def end(self, file: AppendFile) -> None:
-        """Take note that something could be written."""
+        """Note that a write succeeded."""
         if self._since is not None:
             self._since = None
-            logger.warning("%s: there is room again; going on", file.path)
-            self._tell(None)
+            logger.warning("%s: there is space again; continuing", file.path)
+            self._notify(None)
 
 
 def disk_full(file: AppendFile, jobs: Sequence[Job], error: OSError) -> DiskFullError:
-    """Return the error for records that there is no room for."""
+    """Return the error for records that do not fit on the disk."""
     needed, free = sum(len(job.line) for job in jobs), file.free_bytes()
-    room = "" if free is None else f", {free / 1e6:,.1f} MB are free"
+    space = "" if free is None else f", {free / 1e6:,.1f} MB are free"
     full = DiskFullError(
-        f"{file.path}: {error.strerror}: {needed / 1e6:,.1f} MB are needed{room}",
-        hint="make room on that disk and it goes on by itself; "
-        "if it has stopped, run it again: nothing that was finished is lost",
+        f"{file.path}: {error.strerror}: {needed / 1e6:,.1f} MB are needed{space}",
+        hint="free some space on that disk and it continues by itself; "
+        "if it has stopped, run it again: no finished result is lost",
     )
     full.__cause__ = error
     return full

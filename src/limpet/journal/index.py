@@ -1,12 +1,12 @@
-"""Where in a column does each record stand, without reading the column?
+"""Where in a column is each record, without reading the column?
 
-A column's index is a hint of 32 bytes per line: key, place, length, kind and generation, and a
-check over all entries that were written before. It may be deleted, and it may be behind; it is
-used only as far as it proves right: its lines lie within the file, the check fits, and the last
-of them has its key and its CRC. Whatever comes after is read from the column itself.
+A column's index is a hint of 32 bytes per line: key, offset, length, kind and generation, and a
+checksum of all entries before it. It may be deleted or out of date. It is used only as far as it
+is proven right: its lines lie within the file, the checksum fits, and the last line has its key and
+its CRC. The rest is read from the column itself.
 
-Entries are written a group at a time, and those of a group have the same check. So the last group
-is not covered by any check, and its lines are read from the column too.
+Entries are written in groups, and all entries of a group have the same checksum. So no checksum
+covers the last group, and its lines are read from the column too.
 """
 
 import logging
@@ -23,18 +23,18 @@ from limpet.journal.lines import KEY, LineKind, crc32, is_whole, kind_of
 
 _ENTRY = struct.Struct("<16sQIHH")
 ENTRY_BYTES = _ENTRY.size
-assert ENTRY_BYTES == 32  # noqa: PLR2004 - what the docs say
+assert ENTRY_BYTES == 32  # noqa: PLR2004 - as documented
 KEY_BYTES = 16
 NO_KEY = bytes(KEY_BYTES)
 MOST_GENERATIONS = 2**14 - 1
-_KINDS = (*LineKind, LineKind.BAD)  # by what two bits of an entry say; nobody writes the last
+_KINDS = (*LineKind, LineKind.BAD)  # by two bits of an entry; the last is never written
 _CHUNK_LINES = 2**15
 
 logger = logging.getLogger("limpet.journal")
 
 
 class Mark(NamedTuple):
-    """One line of a column, as the index knows it."""
+    """One line of a column, as the index describes it."""
 
     key: bytes
     offset: int
@@ -49,11 +49,11 @@ class Mark(NamedTuple):
 
 
 class Places:
-    """Where each key's record stands: the first of the highest generation wins.
+    """Where each key's record is: the first of the highest generation wins.
 
     Attributes:
-        offsets: By key.
-        bad_lines: The numbers of lines that do not count, from 1.
+        offsets: The offsets by key.
+        bad_lines: The numbers of invalid lines, from 1.
     """
 
     # Measured for a million records: 138 bytes each. A second dict for lengths would make it 200.
@@ -65,30 +65,30 @@ class Places:
         self._generations: dict[bytes, int] = {}
 
     def add(self, marks: Iterable[tuple[bytes, int, int, LineKind, int]], first: int = 1) -> None:
-        """Take note of lines, the first of which is the `first`th of its file, from 1."""
+        """Add lines; the first has the number `first` in its file, from 1."""
         offsets, generations = self.offsets, self._generations
         for number, (key, offset, _, kind, generation) in enumerate(marks, first):
             if kind is LineKind.RECORD:
                 if key not in offsets or generation > generations.get(key, 0):
                     if generation:
-                        offsets.pop(key, None)  # to the end: keys stay in the order of the file
+                        offsets.pop(key, None)  # to the end: keys stay in file order
                         generations[key] = generation
                     offsets[key] = offset
             elif kind is LineKind.BAD:
                 self.bad_lines.append(number)
 
     def generation(self, key: bytes) -> int:
-        """Return the generation of the record of a key; -1 if there is none."""
+        """Return the generation of a key's record; -1 if it has none."""
         return self._generations.get(key, 0) if key in self.offsets else -1
 
     def next_generation(self, key: bytes) -> int:
-        """Return which generation the next record of a key needs to win over what was there."""
+        """Return the generation that the next record of a key needs to replace the current one."""
         known = key in self.offsets or key in self._generations
         return self._generations.get(key, 0) + 1 if known else 0
 
     @property
     def generations(self) -> dict[bytes, int]:
-        """The keys whose record was made anew, with its generation."""
+        """The keys with a record that replaced another, with its generation."""
         return {
             key: generation
             for key, generation in self._generations.items()
@@ -101,13 +101,13 @@ class Places:
         return max(self._generations.values(), default=0)
 
     def forget(self, key: bytes) -> None:
-        """Let a key have no record, because the one it had is damaged."""
+        """Remove a key's record, because it is damaged."""
         if self.offsets.pop(key, None) is not None:
-            self._generations.setdefault(key, 0)  # an index may go on naming the damaged line
+            self._generations.setdefault(key, 0)  # an index may still name the damaged line
 
 
 class IndexFile:
-    """An index that grows with its column. It is a hint: a failure to write it ends it."""
+    """An index that grows with its column. It is only a hint: after a failed write it ends."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -122,13 +122,13 @@ class IndexFile:
             self._give_up(error.strerror)
 
     def clear(self) -> None:
-        """Forget what it says: it is made anew."""
+        """Empty it, to write it again."""
         if self._own is not None:
             os.ftruncate(self._own.fd, 0)
         self._crc = 0
 
     def add(self, marks: Sequence[Mark]) -> None:
-        """Write the entries of the next lines: a group."""
+        """Write the entries of the next lines, as one group."""
         if self._own is None or not marks:
             return
         try:
@@ -149,12 +149,10 @@ class IndexFile:
 
     def _give_up(self, why: str | None) -> None:
         self.close()
-        logger.warning(
-            "%s: cannot be written, so the next opening takes longer: %s", self._path, why
-        )
+        logger.warning("%s: cannot be written, so opening takes longer: %s", self._path, why)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -165,10 +163,10 @@ class Index:
     """The part of an index file that fits its column.
 
     Attributes:
-        places: Where the lines stand that it vouches for.
-        lines: How many lines of the column it vouches for.
-        end: Where in the column the first line stands that it does not vouch for.
-        reach: Where the last line ends of which it says anything.
+        places: Where the proven lines are.
+        lines: How many lines are proven.
+        end: Where the proven lines end in the column.
+        reach: Where the last line it describes ends.
     """
 
     places: Places
@@ -178,14 +176,14 @@ class Index:
 
 
 def load_index(path: Path, column: BinaryIO) -> Index | None:
-    """Return as much of the index as proves right; None if there is none or it is wrong."""
+    """Return as much of the index as is proven; None if it is missing or wrong."""
     try:
         with open_to_read(path) as file:
             known = os.fstat(file.fileno()).st_size // ENTRY_BYTES
-            # Asked after the index: its entries are written after their lines.
+            # Read after the index: entries are written after their lines.
             size = os.fstat(column.fileno()).st_size
             return _load(file, known, size, column) if known else None
-    except (OSError, ValueError, JournalError):  # also: somebody makes it anew just now
+    except (OSError, ValueError, JournalError):  # also: it is being rewritten
         return None
 
 
@@ -214,7 +212,7 @@ def _load(file: BinaryIO, known: int, size: int, column: BinaryIO) -> Index | No
 
 
 def _entry_at(file: BinaryIO, number: int) -> tuple[Mark, int]:
-    """Return an entry, and its check."""
+    """Return an entry and its checksum."""
     key, offset, length, tag, check = _ENTRY.unpack(_read(file, number, 1))
     return Mark(key, offset, length, _KINDS[tag & 3], tag >> 2), check
 
@@ -228,7 +226,7 @@ def _read(file: BinaryIO, first: int, count: int) -> bytes:
 
 
 def _is_there(mark: Mark, column: BinaryIO) -> bool:
-    """Tell whether a line stands in the column where the index says."""
+    """Return whether the column has this line where the index says."""
     column.seek(mark.offset)
     line = column.read(mark.length)
     if not line.endswith(b"\n") or line.count(b"\n") != 1:

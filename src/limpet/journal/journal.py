@@ -1,4 +1,4 @@
-"""All the files of one journal, opened for writing by one process."""
+"""All files of one journal, opened for writing by one process."""
 
 import asyncio
 import errno
@@ -15,7 +15,7 @@ from limpet.journal.append_file import AppendFile, Job
 from limpet.journal.column import Column
 from limpet.journal.files import (
     NO_SPACE,
-    doubt_about,
+    file_system_risk,
     make_directory,
     open_for_append,
     open_to_read,
@@ -32,34 +32,34 @@ from limpet.journal.writer import PATIENCE_S, Durability, Writer
 from limpet.json_values import encode
 
 FORMAT = 1
-"""Of a run's directory. Raised when a later version could not read it rightly."""
+"""The format of a run's directory. Raised when a change would make older versions misread it."""
 
 logger = logging.getLogger("limpet.journal")
 RESTORE = "restore it from a copy, or delete it: the results are in the columns"
 
 
 class Journal:
-    """A durable store of finished cells. Opening it takes the lock and recovers what is there.
+    """A durable store of finished cells. Opening it takes the lock and recovers its files.
 
-    Opening, `column` and `close` read and write files: call them where that may take a while.
+    Opening, `column` and `close` read and write files, so they may block for a while.
 
     Args:
-        path: A directory, or a `.jsonl` file that is the one column, with the rest beside it in
-            `<name>.d/`.
-        durability: When an appended record counts: "sync" (on the disk) or "flush" (with the
-            system: survives a killed process only).
+        path: A directory, or a `.jsonl` file that is the only column, with the other files in
+            `<name>.d/` beside it.
+        durability: When a record counts: "sync" (on disk) or "flush" (handed to the system:
+            survives a killed process only).
         strict: Refuse a column that has bad lines.
-        patience_s: How long records wait for room before they are given up.
+        patience_s: How long records wait for space on a full disk.
 
     Attributes:
-        layout: Where its files lie.
-        states: What was found in each file that was opened.
-        listeners: Told, on the writer's thread, that there is no room or that the disk failed;
-            told None when there is room again.
+        layout: The paths of its files.
+        states: The state of each file when it was opened.
+        listeners: Called on the writer's thread: with an error when the disk is full or failed,
+            with None when there is space again.
 
     Raises:
         RunLockedError: Another process writes here.
-        JournalError: It cannot be opened as it is.
+        JournalError: It cannot be opened.
     """
 
     def __init__(
@@ -90,21 +90,21 @@ class Journal:
 
     def _begin(self, patience_s: float) -> None:
         with _naming(self.layout.single or self.layout.home):
-            _refuse_what_is_not_ours(self.layout)
+            _refuse_foreign_files(self.layout)
             make_directory(self.layout.home)
-            doubt = doubt_about(self.layout.home)
-            if doubt is not None:
-                logger.warning("%s; a local disk is safe", doubt)
+            risk = file_system_risk(self.layout.home)
+            if risk is not None:
+                logger.warning("%s; a local disk is safe", risk)
             self._lock = Lock(self.layout.lock)
             self._failures, _, _ = self._open(self.layout.failures)
             self._events, _, _ = self._open(self.layout.events)
             self._writer = Writer(
-                self._lock, self._durability, self._hear_trouble, patience_s, self._let_go
+                self._lock, self._durability, self._notify, patience_s, self._release
             )
 
-    def _hear_trouble(self, trouble: LimpetError | None) -> None:
+    def _notify(self, problem: LimpetError | None) -> None:
         for listener in self.listeners:
-            listener(trouble)
+            listener(problem)
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +113,7 @@ class Journal:
         self.close()
 
     def column(self, step: str) -> Column:
-        """Open the column of a step, recovering what is there.
+        """Open and recover the column of a step.
 
         Raises:
             JournalError: It has bad lines, and the journal is strict.
@@ -149,16 +149,16 @@ class Journal:
         return file, places, state
 
     def tell(self, event: str, **facts: Any) -> None:
-        """Add a line to the event log. Nobody waits for it, and losing it loses no result."""
+        """Add a line to the event log. It is not waited for, and no result depends on it."""
         if self._writer is None or not self._writer.is_open:
-            return  # whoever waits for a record hears of it
+            return  # those who append a record see the error
         line = encode({"at": timestamp(), "event": event, **facts})[0] + b"\n"
         self._writer.put(Job(self._events, event, line))
 
     def note_file(
         self, facts: dict[str, Any], record: dict[str, Any], *, wait: bool
     ) -> asyncio.Future[None] | None:
-        """Add a line to `files.jsonl`. What it returns to be awaited is done when it is durable.
+        """Add a line to `files.jsonl`. With `wait`, return a future: done when it is durable.
 
         Raises:
             JournalError: It cannot be opened, or the journal is closed or broken.
@@ -174,24 +174,24 @@ class Journal:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether the disk is full, and what is finished waits for room."""
-        return self._writer is not None and self._writer.waits_for_room
+        """Whether the disk is full and records wait for space."""
+        return self._writer is not None and self._writer.full_disk.is_full
 
     def hurry(self, within_s: float = 0.0) -> None:
-        """Wait no longer than that for room on a full disk. What cannot be written runs again."""
+        """Wait at most this long for space on a full disk. What cannot be written runs again."""
         if self._writer is not None:
-            self._writer.hurry(within_s)
+            self._writer.full_disk.hurry(within_s)
 
     def write_about(self, known: dict[str, Any]) -> None:
-        """Put what was asked into `run.json`, whole.
+        """Write `run.json`, which says what the run was asked to do.
 
         Raises:
-            JournalError: It cannot be written, or the lock is lost: then it may be another's.
+            JournalError: It cannot be written, or the lock is lost.
         """
         self._write_whole(known, self.layout.about, self.layout.about_copy)
 
     def write_identity(self, known: dict[str, Any]) -> None:
-        """Put what each step's identity is made of into `identity.json`, whole.
+        """Write `identity.json`, which says what each step's identity consists of.
 
         Raises:
             JournalError: As for `write_about`.
@@ -200,45 +200,44 @@ class Journal:
 
     def _write_whole(self, known: dict[str, Any], path: Path, *copies: Path) -> None:
         if self._lock is None or not self._lock.is_held:
-            raise JournalError(f"{path}: not written: the lock is not ours any more")
+            raise JournalError(f"{path}: not written: the lock is lost")
         with _naming(path):
             content = json.dumps({"format": FORMAT, **known}, indent=2).encode() + b"\n"
-            for one in (path, *copies):
-                make_directory(one.parent)
-                replace_file(one, [content])
+            for target in (path, *copies):
+                make_directory(target.parent)
+                replace_file(target, [content])
 
     def drain(self) -> None:
-        """Return when all that was appended so far has been written, or could not be."""
+        """Return when everything appended so far has been written or has failed."""
         if self._writer is not None:
             self._writer.drain()
 
     def set_aside_bad_lines(self) -> None:
-        """Take out the bad lines that were found: what they held is done again, or not wanted.
+        """Move the bad lines to `torn/`.
 
-        They are in `torn/` then. It is for when nothing of what was asked is missing: until then
-        they show which cells were lost.
+        Call it only when no result is missing: until then they show which cells were lost.
         """
         for state in self.states:
             if not state.bad_lines:
                 continue
             try:
                 to = set_aside_bad_lines(self.layout, state.path, state.bad_lines)
-            except OSError as error:  # they stay, and count for nothing
+            except OSError as error:  # they stay, and do not count
                 logger.warning("%s: %s stay in it: %s", state.path, state.bad_words, error.strerror)
             else:
                 logger.warning("%s: %s set aside in %s", state.path, state.bad_words, to)
                 state.bad_lines.clear()
 
     def close(self) -> None:
-        """Write what waits, and let others write."""
+        """Write what is queued, and release the lock."""
         if self._writer is not None:
-            # The writer lets go of the files and the lock, so that an interrupt here cannot let
+            # The writer releases the files and the lock, so that an interrupt here cannot let
             # another process in while it still writes.
             self._writer.close()
         else:
-            self._let_go()
+            self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         for file in self._open_files:
             file.close()
         self._open_files.clear()
@@ -248,26 +247,26 @@ class Journal:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Say which journal it was that the system refused."""
+    """Name the path in errors of the system."""
     try:
         yield
     except OSError as error:
         kind = DiskFullError if error.errno in NO_SPACE else JournalError
-        hints = dict.fromkeys(NO_SPACE, "make room on that disk")
+        hints = dict.fromkeys(NO_SPACE, "free some space on that disk")
         hints[errno.EIO] = "check the disk (dmesg, smartctl)"
         raise kind(
             f"{path}: the journal cannot be opened for writing: {error.strerror}"
             + ("" if error.filename is None else f" ({error.filename})"),
-            hint=hints.get(error.errno or 0, "check the path and who may write there"),
+            hint=hints.get(error.errno or 0, "check the path and its permissions"),
         ) from error
 
 
-def _refuse_what_is_not_ours(layout: Layout) -> None:
-    """A path given by mistake, such as the dataset's, must not become a journal."""
+def _refuse_foreign_files(layout: Layout) -> None:
+    """Raise if the path was given by mistake, like that of the dataset, and is not a journal."""
     path = layout.single
     if path is None:
-        # One look: another process may be making it just now. Its lock is the first file it makes.
-        names = {one.name for one in layout.home.iterdir()} if layout.home.is_dir() else set()
+        # Listed once: another process may be creating it, beginning with the lock.
+        names = {file.name for file in layout.home.iterdir()} if layout.home.is_dir() else set()
         if names and layout.lock.name not in names and not layout.columns():
             raise _not_ours(layout.home)
     elif not layout.home.exists() and path.exists() and path.stat().st_size:
@@ -278,16 +277,16 @@ def _refuse_what_is_not_ours(layout: Layout) -> None:
 
 def _not_ours(path: Path) -> JournalError:
     return JournalError(
-        f"{path}: it is not empty, and it is not a journal",
-        hint="give the journal a path of its own; nothing was changed",
+        f"{path}: is not empty, and not a journal",
+        hint="choose another path for the journal; nothing was changed",
     )
 
 
 def read_about(layout: Layout) -> dict[str, Any]:
-    """Return what stands in a `run.json`; empty if there is none.
+    """Return the content of `run.json`; empty if there is none.
 
     Raises:
-        JournalError: It is not what it should be.
+        JournalError: It cannot be read, or has another format.
     """
     try:
         known = json.loads(read_whole(layout.about))
@@ -298,13 +297,13 @@ def read_about(layout: Layout) -> dict[str, Any]:
             known = json.loads(read_whole(layout.about_copy))
         except (OSError, ValueError):
             raise JournalError(f"{layout.about}: cannot be read: {error}", hint=RESTORE) from error
-        logger.warning("%s: cannot be read, and is taken from its copy: %s", layout.about, error)
+        logger.warning("%s: cannot be read, using its copy: %s", layout.about, error)
     if not isinstance(known, dict):
         raise JournalError(f"{layout.about}: must be a JSON object", hint=RESTORE)
     if known.get("format", FORMAT) != FORMAT:
         raise JournalError(
-            f"{layout.about}: the run has format {known['format']!r}, and this Limpet knows "
-            f"{FORMAT} only",
-            hint="use the version of Limpet that made it, or another directory for a new run",
+            f"{layout.about}: the run has format {known['format']!r}, and this version of Limpet "
+            f"reads only {FORMAT}",
+            hint="use the version of Limpet that wrote it, or another directory for a new run",
         )
     return known

@@ -1,4 +1,4 @@
-"""Where do a journal's files lie?"""
+"""Where are the files of a journal?"""
 
 import os
 import re
@@ -14,11 +14,11 @@ _SUFFIXES = (".jsonl", ".ndjson", ".json")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The places of one journal.
+    """The paths of one journal.
 
     Attributes:
-        home: Where the lock, the failures, the story, the index and torn bytes lie.
-        single: The one column, where the journal is a file and `home` lies beside it.
+        home: The directory of the lock, the failures, the events, the index and torn bytes.
+        single: The only column, if the journal is a file; `home` is then beside it.
     """
 
     home: Path
@@ -29,11 +29,11 @@ class Layout:
         if self.single is not None:
             return self.single
         if not re.fullmatch(r"\w[\w.-]*", step):
-            raise ValueError(f"step={step!r}: must be letters, digits, '_', '-' and '.'")
+            raise ValueError(f"step={step!r}: must consist of letters, digits, '_', '-' and '.'")
         return self.home / f"{step}{_COLUMN}"
 
     def columns(self) -> list[Path]:
-        """Return the columns that are there."""
+        """Return the columns that exist."""
         if self.single is not None:
             return [self.single] if self.single.exists() else []
         return sorted(self.home.glob(f"*{_COLUMN}"))
@@ -44,22 +44,22 @@ class Layout:
 
     @property
     def items(self) -> Path:
-        """The items of the dataset as they were last asked."""
+        """The items of the dataset, as of the last session."""
         return self.home / "items.jsonl"
 
     @property
     def items_note(self) -> Path:
-        """A note of what `items.jsonl` is."""
+        """A note of what `items.jsonl` contains."""
         return self.home / "index" / "items.json"
 
     @property
     def lock(self) -> Path:
-        """The file that is locked by the one who writes."""
+        """The file that the writing process locks."""
         return self.home / "LOCK"
 
     @property
     def torn(self) -> Path:
-        """Where recovery sets bytes aside."""
+        """Bytes that recovery set aside."""
         return self.home / "torn"
 
     @property
@@ -69,77 +69,70 @@ class Layout:
 
     @property
     def events(self) -> Path:
-        """The story."""
+        """The event log."""
         return self.home / "events.jsonl"
 
     @property
     def files(self) -> Path:
-        """Files of the user's that were read."""
+        """The user's files that were read."""
         return self.home / "files.jsonl"
 
     @property
     def redone(self) -> Path:
-        """A note of which records were made anew."""
+        """A note of which records were replaced."""
         return self.home / "index" / "redone"
 
     @property
     def outdated(self) -> Path:
-        """A note of which records are to be made anew because a file changed."""
+        """A note of which records must be replaced because a file changed."""
         return self.home / "index" / "outdated"
 
     @property
     def about_copy(self) -> Path:
-        """What was asked, once more."""
+        """A copy of `run.json`."""
         return self.home / "index" / "run.json"
 
     @property
     def about(self) -> Path:
-        """What was asked."""
+        """What the run was asked to do."""
         return self.home / "run.json"
 
     @property
     def identity(self) -> Path:
-        """What the last identity of each step was made of."""
+        """What the last identity of each step consists of."""
         return self.home / "identity.json"
 
 
 def directory_at(path: str | Path) -> Layout:
-    """Return the places of a journal that is a directory, whatever it is called.
+    """Return the layout of a journal that is a directory, whatever its name.
 
     Raises:
-        JournalError: It is a file, or no path at all.
+        JournalError: It is a file, or not a path at all.
     """
-    try:
-        real = Path(os.path.realpath(Path(path).expanduser()))
-        there = next(one for one in (real, *real.parents) if one.exists())
-    except (OSError, ValueError, RuntimeError) as error:
-        raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
-    if not there.is_dir():
+    real = _real(path)
+    existing = next(above for above in (real, *real.parents) if above.exists())
+    if not existing.is_dir():
         raise JournalError(
-            f"{one_line(str(there))}: this is a file, and a run is a directory",
-            hint="give the run another place",
+            f"{one_line(str(existing))}: this is a file, and a run is a directory",
+            hint="choose another directory for the run",
         )
     return Layout(real)
 
 
 def layout_at(path: str | Path) -> Layout:
-    """Return the places of the journal at `path`: a directory, or a file that is its column.
+    """Return the layout of the journal at `path`: a directory, or a file that is its column.
 
     Raises:
         JournalError: It can be neither.
     """
     if not str(path):
-        raise JournalError("the journal needs a path", hint='give it one, such as "out.jsonl"')
-    try:
-        # Through links: two names of one file must not become two journals.
-        real = Path(os.path.realpath(Path(path).expanduser()))
-        # In this order: another process may make the directory between the two.
-        is_there = real.exists()
-        is_directory = real.is_dir()
-    except (OSError, ValueError, RuntimeError) as error:
-        raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
+        raise JournalError("the journal needs a path", hint='for example "out.jsonl"')
+    real = _real(path)
+    # In this order: another process may create the directory in between.
+    exists = real.exists()
+    is_directory = real.is_dir()
     suffix = real.suffix.lower()
-    if is_directory or (not is_there and not re.fullmatch(r"\.[a-z]{2,8}", suffix)):
+    if is_directory or (not exists and not re.fullmatch(r"\.[a-z]{2,8}", suffix)):
         return Layout(real)
     if suffix not in _SUFFIXES:
         raise JournalError(
@@ -147,3 +140,13 @@ def layout_at(path: str | Path) -> Layout:
             hint=f"call it {real.stem}.jsonl",
         )
     return Layout(real.with_name(f"{real.name}.d"), real)
+
+
+def _real(path: str | Path) -> Path:
+    """Return the path without links: two names of a file must not become two journals."""
+    try:
+        real = Path(os.path.realpath(Path(path).expanduser()))
+        real.exists()  # raises where the system cannot tell
+    except (OSError, ValueError, RuntimeError) as error:
+        raise JournalError(f"{one_line(str(path))}: not a path: {error}") from error
+    return real

@@ -4,7 +4,7 @@
 
 Our facts come first and the key has a fixed place, so that a scan reads a few bytes of each line.
 The CRC32 covers every byte before `,"_crc"`: a line counts when it is whole and its CRC fits. A
-line that others wrote, without `_limpet`, counts if it parses.
+line without `_limpet`, written by another program, counts if it parses.
 """
 
 import json
@@ -21,7 +21,7 @@ from limpet.errors import JournalError
 from limpet.json_values import NotPlainError, decode, encode
 from limpet.types import Outcome
 
-try:  # 25 times faster than zlib's on long lines; the same sum
+try:  # 25 times faster than zlib on long lines; the same checksum
     from zlib_ng.zlib_ng import crc32 as fast_crc32
 except ImportError:  # pragma: no cover - a platform without its wheel
     from zlib import crc32 as fast_crc32
@@ -33,14 +33,14 @@ _TAIL_BYTES = len(b',"_crc":"00000000"}\n')
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
 _OURS = ("_limpet", "_crc")
 _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
-# In JSON text every quote is escaped, so what this finds first is our fact and nothing else.
+# JSON escapes quotes inside strings, so the first match is our fact and nothing else.
 _GENERATION = re.compile(rb'"status":"\w+"(?:,"generation":(\d+),)?')
 _WRAP = "value"
-"""Holds a record that is not an object, or that uses one of our names."""
+"""The name for a record that is not an object, or that uses one of our names."""
 
 
 class LineKind(IntEnum):
-    """What a line of a column is: a record of ours, valid JSON by others, or damage."""
+    """What a line of a column is: our record, JSON of another program, or damage."""
 
     RECORD = 0
     FOREIGN = 1
@@ -49,7 +49,7 @@ class LineKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A line as it was read: our facts, and the public record."""
+    """A line that was read: our facts, and the public record."""
 
     facts: Mapping[str, Any]
     record: Any
@@ -60,10 +60,10 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
 
     Args:
         outcome: How the cell ended.
-        more: Further facts about it.
+        more: Additional facts.
 
     Raises:
-        NotPlainError: Its record cannot be kept as JSON at all.
+        NotPlainError: Its record cannot be kept as JSON.
     """
     cell = outcome.cell
     facts = {"key": cell.key, "id": cell.id, "trial": cell.trial, "status": outcome.status.value}
@@ -80,12 +80,12 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
         facts["marked"] = True
         encoded, _ = encode({"_limpet": facts, **fields})
     if len(encoded) + _TAIL_BYTES > _LONGEST_LINE:
-        raise NotPlainError(f"it takes {len(encoded):,} bytes; 4 GiB are the most")
+        raise NotPlainError(f"it takes {len(encoded):,} bytes; the maximum is 4 GiB")
     return seal(encoded)
 
 
 def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
-    """Return a record's fields, and whether they are its own or it had to be wrapped."""
+    """Return a record's fields, and whether they are its own: else it is wrapped."""
     if isinstance(record, Mapping) and all(isinstance(name, str) for name in record):
         fields = dict(record)
         if not any(name in fields for name in _OURS):
@@ -94,7 +94,7 @@ def _fields_of(record: Any) -> tuple[bool, dict[str, Any]]:
 
 
 def seal(encoded: bytes) -> bytes:
-    """Return the line for a JSON object: with its CRC as the last field, and a line end."""
+    """Return the line for a JSON object, with its CRC as the last field."""
     body = encoded[:-1]
     return body + _tail(crc32(body))
 
@@ -104,12 +104,12 @@ def _tail(crc: int) -> bytes:
 
 
 def is_whole(line: bytes) -> bool:
-    """Tell whether a line of ours has its CRC and its line end."""
+    """Return whether a line of ours has its CRC and its line end."""
     return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-_TAIL_BYTES])))
 
 
 def key_of(line: bytes) -> bytes | None:
-    """Return the key of a line of ours, or None if there is none at its place."""
+    """Return the key of a line of ours; None if it has none in the right place."""
     try:
         return unhexlify(line[KEY])
     except ValueError:
@@ -117,19 +117,19 @@ def key_of(line: bytes) -> bytes | None:
 
 
 def id_and_trial_of(line: bytes) -> tuple[str, int]:
-    """Return the id and the trial of a whole line of ours, without reading the rest of it."""
-    found = _ID.match(line, KEY.stop)
-    return ("", 0) if found is None else (str(json.loads(found[1])), int(found[2]))
+    """Return the id and trial of a whole line of ours, without parsing the rest."""
+    match = _ID.match(line, KEY.stop)
+    return ("", 0) if match is None else (str(json.loads(match[1])), int(match[2]))
 
 
 def generation_of(line: bytes) -> int:
     """Return the generation of a whole line of ours."""
-    found = _GENERATION.search(line, KEY.stop)
-    return 0 if found is None else int(found[1] or 0)
+    match = _GENERATION.search(line, KEY.stop)
+    return 0 if match is None else int(match[1] or 0)
 
 
 def kind_of(line: bytes) -> LineKind:
-    """Tell what a line is, by its bytes alone. One without its line end does not count."""
+    """Return what a line is. Without its line end it is damaged."""
     if not line.endswith(b"\n"):
         return LineKind.BAD
     if line.startswith(PREFIX):
@@ -145,7 +145,7 @@ def kind_of(line: bytes) -> LineKind:
 
 
 def decode_line(line: bytes) -> Entry:
-    """Read a line that counts.
+    """Decode a valid line.
 
     Raises:
         ValueError: It is not JSON.

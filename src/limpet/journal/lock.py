@@ -1,7 +1,7 @@
-"""Who may write?
+"""Which process may write?
 
-One process, the one that holds `flock` on the file LOCK. The lock dies with its process, however
-that ends, so there is nothing stale to clean up; the file stays, and its text says who holds it.
+The one that holds `flock` on the file LOCK. The lock ends with its process, however that ends, so
+there is no stale lock to clean up. The file stays, and its content names the last holder.
 """
 
 import errno
@@ -25,19 +25,19 @@ except ImportError:  # pragma: no cover - Windows, where no journal is written
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _PID_NAMESPACE = Path("/proc/self/ns/pid")
-_PATIENCE_S = 0.05  # for those who only ask whether it is held: see `is_held`
+_PATIENCE_S = 0.05  # `is_held` of another process takes it for a moment
 _STARTED_AT = time.time()
 _held: WeakSet["Lock"] = WeakSet()
 
 
 class Lock:
-    """The right to write, from its making until `release`.
+    """The right to write, from its creation until `release`.
 
     Attributes:
-        on_lost: Called in a forked child, which does not have the right.
+        on_lost: Called in a forked child, which does not have the lock.
 
     Raises:
-        RunLockedError: Another process has it, or this one has it already.
+        RunLockedError: Another process holds it, or this one already does.
         JournalError: This system or file system has no locks.
     """
 
@@ -49,11 +49,11 @@ class Lock:
             )
         self._fd: OwnFile | None = None
         self.on_lost: Callable[[], None] = lambda: None
-        fd = _taken(path)
+        fd = _open_locked(path)
         try:
             os.ftruncate(fd, 0)
-            who = {**_who_we_are(), "path": str(path.resolve())}
-            os.pwrite(fd, json.dumps(who).encode() + b"\n", 0)
+            holder = {**_this_process(), "path": str(path.resolve())}
+            os.pwrite(fd, json.dumps(holder).encode() + b"\n", 0)
         except BaseException:
             os.close(fd)
             raise
@@ -62,36 +62,36 @@ class Lock:
 
     @property
     def is_held(self) -> bool:
-        """Whether we still have it: other code may close its file."""
+        """Whether we still hold it: other code may have closed its file."""
         try:
             return self._fd is not None and self._fd.size() >= 0
         except OSError:
             return False
 
     def release(self) -> None:
-        """Let others write. The file stays: deleting it would let two in at once."""
+        """Let others write. The file stays: deleting it would let two processes write."""
         if self._fd is not None:
             fd, self._fd = self._fd, None
             fd.close()
             _held.discard(self)
 
 
-def _taken(path: Path) -> int:
-    """Return the file with the lock on it."""
+def _open_locked(path: Path) -> int:
+    """Return the open file, locked."""
     while True:
         fd = open_own(path)
         try:
             _take(fd, path)
-            if _lies_at(fd, path):
+            if _is_at(fd, path):
                 return fd
         except BaseException:
             os.close(fd)
             raise
-        # Whoever had the lock moved the directory away: this is the lock of another place now.
+        # The last holder moved the directory: this file is the lock of another path now.
         os.close(fd)
 
 
-def _lies_at(fd: int, path: Path) -> bool:
+def _is_at(fd: int, path: Path) -> bool:
     try:
         return os.path.samestat(os.fstat(fd), path.lstat())
     except FileNotFoundError:
@@ -134,9 +134,9 @@ def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
         by = f"a process in another container on this machine (there {pid}, on {host})"
         hint = "wait for it to end, or stop it where it was started"
     elif pid == os.getpid():
-        by, hint = "this very process", "close the other journal first"
+        by, hint = "this process", "close the other journal first"
     elif not _is_alive(pid):
-        # It has ended, and the next one has not written its own name yet.
+        # It has ended, and the next holder has not written its name yet.
         by, hint = "another process", "wait for it to end"
     else:
         hint = f"wait for it to end, or stop it: kill -INT {pid}"
@@ -144,7 +144,7 @@ def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
 
 
 def holder(path: Path) -> dict[str, Any]:
-    """Return what the lock's text says of who last took it; empty if it says nothing."""
+    """Return what the lock file says about its last holder; empty if nothing."""
     try:
         who = json.loads(read_whole(path))
     except (OSError, ValueError, JournalError):
@@ -153,24 +153,24 @@ def holder(path: Path) -> dict[str, Any]:
 
 
 def is_of_this_system(who: dict[str, Any]) -> bool:
-    """Tell whether the holder ran under this very start of this machine's system."""
+    """Return whether the holder ran on this machine since its last boot."""
     if who.get("boot_id") is None and _boot_id() is None:
         return who.get("host") == platform.node()
     return who.get("boot_id") == _boot_id()
 
 
 def shares_our_numbers(who: dict[str, Any]) -> bool:
-    """Tell whether a process number means the same to the holder as to us.
+    """Return whether process ids mean the same to the holder as to us.
 
-    In a container of its own a process may be number 1, and our number 1 is another.
+    A process in another container may be number 1 there, and our number 1 is another process.
     """
     return who.get("pid_namespace") == _pid_namespace()
 
 
 def is_held(path: Path) -> bool | None:
-    """Ask the lock itself whether somebody of this system holds it; None: it cannot be asked.
+    """Return whether a process on this machine holds the lock; None: unknown.
 
-    For that we share it for a moment. Whoever takes it in that moment tries again.
+    To find out, we take it shared for a moment. A process that wants it meanwhile tries again.
     """
     try:
         with open_to_read(path) as file:
@@ -185,7 +185,7 @@ def is_held(path: Path) -> bool | None:
     return False
 
 
-def _who_we_are() -> dict[str, Any]:
+def _this_process() -> dict[str, Any]:
     started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(_STARTED_AT))
     return {
         "pid": os.getpid(),
@@ -196,10 +196,10 @@ def _who_we_are() -> dict[str, Any]:
     }
 
 
-def _is_alive(pid: Any) -> bool:
+def _is_alive(pid: int) -> bool:
     try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError, TypeError, OverflowError):
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
         return True
@@ -220,8 +220,8 @@ def _pid_namespace() -> str | None:
         return None
 
 
-def _let_go_after_fork() -> None:
-    # A forked child shares the lock: it would hold it after we are dead. Closing its copy does
+def _release_after_fork() -> None:
+    # A forked child shares the lock, and would hold it after we have ended. Closing its copy does
     # not unlock ours.
     for lock in list(_held):
         lock.release()
@@ -229,4 +229,4 @@ def _let_go_after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go_after_fork)
+    os.register_at_fork(after_in_child=_release_after_fork)

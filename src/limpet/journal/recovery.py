@@ -1,12 +1,12 @@
-"""What of a column is good, and what is done about the rest before anything is appended?
+"""What is valid in a column, and what happens to the rest before anything is appended?
 
 - A last line that lost only its line end gets it back.
 - Bytes after the last valid line are a torn tail: copied to `torn/`, synced, then cut off.
-- An invalid line before a valid one is damage: its bytes stay, it is said, its cell is not done.
-  Once nothing of the run is missing any more, `set_aside_bad_lines` takes them out.
+- An invalid line before a valid one is damage: its bytes stay, it is logged, its cell is not done.
+  When no result is missing any more, `set_aside_bad_lines` moves it away.
 
-Every line is read, whatever the index says: a flipped bit changes no size and no time, so nothing
-else would find it.
+Recovery reads every line, whatever the index says: a flipped bit changes neither size nor time, so
+nothing else would find it.
 """
 
 import logging
@@ -37,12 +37,12 @@ BUFFER_BYTES = 2**20
 def read_column(
     path: Path, index_path: Path | None, *, rebuild: IndexFile | None = None
 ) -> tuple[Places, ColumnState]:
-    """Find where each record stands, from the index as far as it fits, then from the column.
+    """Find where each record is, from the index as far as it fits, then from the column.
 
     Args:
         path: The column.
-        index_path: Its index; None: every line is read and checked.
-        rebuild: The index to be made anew; None: nothing is changed.
+        index_path: Its index; None: read and check every line.
+        rebuild: The index to write again; None: change nothing.
     """
     places, state = Places(), ColumnState(path)
     with open_to_read(path, BUFFER_BYTES) as column:
@@ -68,12 +68,12 @@ def _index_state(index: Index | None, path: Path, size: int) -> IndexState:
 
 
 def lacks_line_end(path: Path) -> bool:
-    """Tell whether the last line is whole but for its line end."""
+    """Return whether the last line lacks only its line end."""
     line = _last_bytes(path)
     if not line or line.endswith(b"\n"):
         return False
     kind = kind_of(line + b"\n")
-    # Of what others wrote, only an object is surely whole: a number may be half of another.
+    # In lines of other programs, only an object is surely whole: a number may be cut.
     return kind is not LineKind.BAD and (kind is not LineKind.FOREIGN or line.startswith(b"{"))
 
 
@@ -81,16 +81,16 @@ def _last_bytes(path: Path) -> bytes:
     """Return the bytes after the last line end before the last byte."""
     with path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
-        at, found = end, b""
+        at, tail = end, b""
         while at > 0:
             start = max(0, at - BUFFER_BYTES)
             file.seek(start)
-            found = file.read(at - start) + found
-            cut = found.rfind(b"\n", 0, len(found) - 1)
+            tail = file.read(at - start) + tail
+            cut = tail.rfind(b"\n", 0, len(tail) - 1)
             if cut >= 0:
-                return found[cut + 1 :]
+                return tail[cut + 1 :]
             at = start
-        return found
+        return tail
 
 
 def recover(
@@ -102,21 +102,24 @@ def recover(
     strict: bool = False,
     durable: bool = True,
 ) -> tuple[Places, ColumnState]:
-    """Make a column ready to be appended to. The lock must be held.
+    """Prepare a column for appending. The caller holds the lock.
 
     Args:
-        layout: Where the index and torn bytes go.
+        layout: The journal's paths.
         path: The column.
         fd: The same file, open for appending.
-        index: Its index, to be made anew; None: it has none.
+        index: Its index, to write again; None: it has none.
         strict: Refuse a column with bad lines.
-        durable: Return only when all that counts is on the disk.
+        durable: Return only when all valid lines are on disk.
 
     Raises:
-        JournalError: There are bad lines, and `strict` forbids them.
+        JournalError: There are bad lines, and `strict` is set.
     """
-    if strict:
-        _refuse_bad_lines(path)
+    if strict and (state := read_column(path, None)[1]).bad_lines:
+        raise JournalError(
+            str(state),
+            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
+        )
     lacked = lacks_line_end(path)
     if lacked:
         write_all(fd, [b"\n"])
@@ -127,7 +130,7 @@ def recover(
         state.torn_to = set_aside(layout, path, state.end)
         os.ftruncate(fd, state.end)
     if durable and state.end:
-        # Whoever wrote it may have been killed before its own sync: what counts must stay.
+        # The process that wrote it may have been killed before its own sync.
         sync_file(fd)
     if not state.is_sound:
         logger.warning("%s", state)
@@ -135,7 +138,7 @@ def recover(
 
 
 def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:
-    """Make the events ready to be appended to, by their last line alone: they may be many."""
+    """Prepare the event log for appending, by its last line alone: it may be long."""
     state, last = ColumnState(path), _last_bytes(path)
     if last and not last.endswith(b"\n"):
         if lacks_line_end(path):
@@ -149,17 +152,8 @@ def recover_event_log(layout: Layout, path: Path, fd: int) -> ColumnState:
     return state
 
 
-def _refuse_bad_lines(path: Path) -> None:
-    _, state = read_column(path, None)  # every line, whatever the index says
-    if state.bad_lines:
-        raise JournalError(
-            str(state),
-            hint="open it without strict: the cells of the bad lines run again, their bytes stay",
-        )
-
-
 def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
-    """Copy a file's bytes from `start` on to `torn/`, and return when they are on the disk."""
+    """Copy a file's bytes from `start` on to `torn/`, and return when they are on disk."""
     copy, to = _new_in_torn(layout, path)
     with path.open("rb") as source, os.fdopen(to, "wb") as target:
         source.seek(start)
@@ -171,17 +165,17 @@ def set_aside(layout: Layout, path: Path, start: int = 0) -> Path:
 
 
 def set_aside_bad_lines(layout: Layout, path: Path, numbers: Sequence[int]) -> Path:
-    """Move lines to `torn/`; blanks stand in their place, so that no other line moves.
+    """Move lines to `torn/`, and overwrite them with blanks, so that no other line moves.
 
     Args:
-        layout: Where torn bytes go.
+        layout: The journal's paths.
         path: The file.
-        numbers: Which lines, from 1.
+        numbers: The numbers of the lines, from 1.
     """
     wanted = frozenset(numbers)
     bad: list[tuple[int, bytes]] = []
     copy, to = _new_in_torn(layout, path)
-    with path.open("r+b") as file, os.fdopen(to, "wb") as target:  # not for appending
+    with path.open("r+b") as file, os.fdopen(to, "wb") as target:  # not in append mode
         begin = 0
         for number, line in enumerate(file, 1):
             if number in wanted:
@@ -193,14 +187,14 @@ def set_aside_bad_lines(layout: Layout, path: Path, numbers: Sequence[int]) -> P
         sync_directory(layout.torn)
         for begin, line in bad:
             file.seek(begin)
-            file.write(b" " * (len(line) - 1))  # and its line end
+            file.write(b" " * (len(line) - 1))  # its line end stays
         file.flush()
         sync_file(file.fileno())
     return copy
 
 
 def _new_in_torn(layout: Layout, path: Path) -> tuple[Path, int]:
-    """Make a new file for bytes of another; return its path, and itself, open for writing."""
+    """Create a file for the bytes of another; return its path and its descriptor."""
     make_directory(layout.torn)
     at = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     for number in range(10**6):
@@ -208,4 +202,4 @@ def _new_in_torn(layout: Layout, path: Path) -> tuple[Path, int]:
         with suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             return copy, os.open(copy, flags, 0o666)
-    raise JournalError(f"{layout.torn}: it is full of torn bytes", hint="look at them, move them")
+    raise JournalError(f"{layout.torn}: has too many files", hint="check them, and move them away")

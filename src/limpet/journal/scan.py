@@ -8,25 +8,23 @@ from limpet.journal.index import NO_KEY, IndexFile, Mark, Places
 from limpet.journal.lines import LineKind, generation_of, is_whole, key_of, kind_of
 
 _GROUP_BYTES = 2**18
-
-
 IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
 
 
 @dataclass(slots=True)
 class ColumnState:
-    """What was found in a column, and what was done about it.
+    """The state of a column, and what recovery did about it.
 
     Attributes:
         path: The column.
-        records: How many records count.
-        lines: How many lines there are, up to the last valid one.
-        end: Where the last valid line ends: what comes after is a torn tail.
+        records: How many records it has.
+        lines: How many lines it has, up to the last valid one.
+        end: Where the last valid line ends; what follows is a torn tail.
         bad_lines: The numbers of the invalid lines before a valid one, from 1.
-        torn_bytes: How many bytes came after the last valid line.
+        torn_bytes: How many bytes follow the last valid line.
         torn_to: Where they were set aside; None if there were none, or nothing was changed.
-        lacked_line_end: The last line had lost its line end, and nothing else.
-        index: Whether the index fitted; None: it was not looked at.
+        lacked_line_end: Whether the last line lacked its line end, and nothing else.
+        index: Whether the index fits; None: it was not checked.
     """
 
     path: Path
@@ -41,12 +39,12 @@ class ColumnState:
 
     @property
     def is_sound(self) -> bool:
-        """Whether every byte of it is a whole line that counts."""
+        """Whether every line is whole and valid."""
         return not (self.bad_lines or self.torn_bytes or self.lacked_line_end)
 
     @property
     def bad_words(self) -> str:
-        """The bad lines, in words."""
+        """The bad lines, for messages."""
         numbers = ", ".join(map(str, self.bad_lines[:10]))
         more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
         return f"{len(self.bad_lines)} bad lines ({numbers}{more})"
@@ -69,20 +67,20 @@ class ColumnState:
 def scan(
     column: BinaryIO, places: Places, state: ColumnState, index: IndexFile | None = None
 ) -> None:
-    """Read a column from where `state` ends to the file's end, and check every line.
+    """Read a column from `state.end` to the end of the file, and check every line.
 
-    A last line without its line end does not count: somebody may be writing it just now.
+    A last line without its line end does not count: it may just be written.
 
     Args:
         column: The open file.
-        places: Told of each line, except those of the torn tail.
-        state: What was found so far; brought up to date.
-        index: Told the same as `places`.
+        places: Each line is added to it, except those of the torn tail.
+        state: The state so far, which is updated.
+        index: The same lines are added to it.
     """
     pending: list[Mark] = []  # bad lines: the torn tail, unless a valid line follows
     offset = state.end
     column.seek(offset)
-    while group := column.readlines(_GROUP_BYTES):  # of a binary file: only \n ends a line
+    while group := column.readlines(_GROUP_BYTES):  # binary: only \n ends a line
         counted: list[Mark] = []
         for line in group:
             mark = _mark_of(line, offset)

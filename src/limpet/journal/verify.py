@@ -1,4 +1,4 @@
-"""Is a journal sound, and if not, what can be done about it?"""
+"""Is a journal sound, and how is it repaired?"""
 
 import os
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from limpet.journal.scan import ColumnState
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `verify` or `repair` found, a state for each file that has records."""
+    """The result of `verify` or `repair`: the state of each file."""
 
     states: list[ColumnState]
 
     @property
     def is_sound(self) -> bool:
-        """Whether every byte of every file is a whole line that counts."""
+        """Whether every line of every file is whole and valid."""
         return all(state.is_sound for state in self.states)
 
     def __str__(self) -> str:
@@ -30,7 +30,7 @@ class Report:
 
 
 def verify(path: str | Path) -> Report:
-    """Read and check every line of a journal, and change nothing.
+    """Check every line of a journal, and change nothing.
 
     Raises:
         JournalError: There is no journal at `path`.
@@ -38,7 +38,7 @@ def verify(path: str | Path) -> Report:
     layout = layout_at(path)
     states = []
     for file in _files(layout):
-        _, state = read_column(file, None)  # every line, whatever the index says
+        _, state = read_column(file, None)
         if file in layout.columns():
             _, hinted = read_column(file, layout.index(file))
             state.index = hinted.index
@@ -47,11 +47,11 @@ def verify(path: str | Path) -> Report:
 
 
 def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
-    """Do what opening a journal for writing would do, with a backup of each file it changes.
+    """Do what opening a journal for writing does, with a backup of each file that changes.
 
     Args:
         path: The journal.
-        say: Where it says what it did.
+        say: Called with each thing that was done.
 
     Raises:
         RunLockedError: Another process writes here.
@@ -67,9 +67,9 @@ def repair(path: str | Path, say: Callable[[str], None] = print) -> Report:
 
 
 def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnState:
-    _, found = read_column(path, None)
-    if found.torn_bytes or found.lacked_line_end:
-        say(f"{path}: copied as it was to {set_aside(layout, path)}")
+    _, before = read_column(path, None)
+    if before.torn_bytes or before.lacked_line_end:
+        say(f"{path}: backed up to {set_aside(layout, path)}")
     index = IndexFile(layout.index(path)) if path in layout.columns() else None
     fd = open_for_append(path)
     try:
@@ -80,7 +80,7 @@ def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnSta
             index.close()
     if index is not None:
         state.index = "rebuilt"
-    elif state.bad_lines:  # not of results: no cell has to run again before they may go
+    elif state.bad_lines:  # these are not results: no cell has to run again first
         state.torn_to = set_aside_bad_lines(layout, path, state.bad_lines)
         say(f"{path}: {state.bad_words} set aside in {state.torn_to}")
         state.bad_lines.clear()
@@ -89,8 +89,8 @@ def _repair(layout: Layout, path: Path, say: Callable[[str], None]) -> ColumnSta
 
 
 def _files(layout: Layout) -> list[Path]:
-    beside = (layout.failures, layout.files, layout.events)
-    files = [*layout.columns(), *(one for one in beside if one.exists())]
+    others = (layout.failures, layout.files, layout.events)
+    files = [*layout.columns(), *(file for file in others if file.exists())]
     if not files:
         raise JournalError(f"{layout.single or layout.home}: there is no journal here")
     return files

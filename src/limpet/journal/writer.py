@@ -1,27 +1,27 @@
-"""How does a finished record get to the disk before anybody counts it?
+"""How does a finished record get to disk before it counts?
 
-The problem. A record counts when it is on the disk, and a disk takes as long to sync one record
-as a thousand. Calls end at any moment, some thousands in a second; their event loop must never
-wait for a disk. Disks get full, fail, and lie; a process may be killed between any two bytes.
+The problem. A record counts when it is on disk, and a disk takes as long to sync one record as a
+thousand. Calls end at any moment, thousands per second, and their event loop must never wait for a
+disk. Disks get full, fail, and lie; a process may be killed between any two bytes.
 
 What does not work. Opening, writing and closing the file in a thread for each record costs a
 hundred microseconds and survives no power cut. A sync for each record is a thousand times slower
-than the calls. Syncing again after a sync has failed succeeds, and the data is gone: the system
-marks the pages clean when it gives up on them. Bounding the queue saves no memory: whoever waits
-for a place in it holds the same record.
+than the calls. A second sync after a failed one succeeds, and the data is gone: the system marks
+the pages clean when it gives up on them. A bounded queue saves no memory: a caller that waits for
+a place in it holds the same record.
 
-What we do. One thread. In each round it takes all that waits, writes each file's lines with few
-system calls, syncs each file once, and wakes all the waiters with one call into their event loop:
-the more there is to do, the larger the rounds. Each waiter has a future of its own, so that
-cancelling one disturbs no other, and its record is written all the same.
+What we do. One thread. In each round it takes everything queued, writes each file's lines with few
+system calls, syncs each file once, and wakes all waiters with one call into their event loop: the
+more there is to do, the larger the rounds. Each waiter has its own future, so that cancelling one
+affects no other, and its record is still written.
 
-- No room: what was half written is cut away, and all that waits goes on waiting, as full_disk.py
-  says. When its patience is over, the waiters get a DiskFullError; the next may still try.
-- A sync that fails ends it: the records in doubt are named and taken out of the file, and no
+- Disk full: a partial write is cut off, and the records wait as full_disk.py describes. When its
+  patience ends, the waiters get a DiskFullError; later records may still try.
+- A failed sync ends the journal: the records in doubt are named and removed from the file, and no
   more are accepted.
-- Any other failure of a write is tried record by record, so that one harms no other.
+- After any other failed write, each record is tried alone, so that one cannot harm another.
 
-Still open. A disk that acknowledges a sync and lies cannot be found out from here.
+Still open. A disk that acknowledges a sync and lies cannot be detected from here.
 """
 
 import errno
@@ -53,43 +53,46 @@ class Writer:
     """The thread that writes.
 
     Args:
-        lock: Asked before each round whether it is still held.
+        lock: Checked before each round: it must still be held.
         durability: When a record counts as durable: see docs/explanation/durability.md.
-        on_trouble: Told, on the writer's thread, that there is no room, or that the journal is
-            broken; and told None when there is room again.
-        patience_s: How long waiters wait for room.
-        on_end: Called on the writer's thread as its last act: only then may others write.
+        on_problem: Called on the writer's thread: with an error when the disk is full or the
+            journal is broken, with None when there is space again.
+        patience_s: How long waiters wait for space.
+        on_end: Called last on the writer's thread: only then may others write.
+
+    Attributes:
+        full_disk: The wait for space on a full disk.
     """
 
     def __init__(
         self,
         lock: Lock,
         durability: Durability,
-        on_trouble: Callable[[LimpetError | None], None],
+        on_problem: Callable[[LimpetError | None], None],
         patience_s: float,
         on_end: Callable[[], None],
     ) -> None:
         self._lock = lock
         self._durability = durability
-        self._on_trouble = on_trouble
+        self._on_problem = on_problem
         self._on_end = on_end
-        # A job, a drain's event to set once all before it is done, or None: the end.
+        # A job, an event to set when all jobs before it are done, or None: the end.
         self._queue: SimpleQueue[Job | threading.Event | None] = SimpleQueue()
         self._broken: JournalError | None = None
         self._event_log_has_gap = False
         self._closing = threading.Event()
-        self._full_disk = FullDisk(patience_s, self._closing, self._tell)
+        self.full_disk = FullDisk(patience_s, self._closing, self._notify)
         self._ended = False
-        # Not join(): interrupted by an exception, it takes a thread that still runs for ended.
-        self._gone = threading.Event()
+        # Not join(): if interrupted by an exception, it takes a running thread for ended.
+        self._exited = threading.Event()
         self._pid = os.getpid()
         lock.on_lost = self._disown
-        threading.Thread(target=self._live, name="limpet-journal", daemon=True).start()
+        threading.Thread(target=self._run, name="limpet-journal", daemon=True).start()
 
     # ---- from any thread --------------------------------------------------------------------
 
     def put(self, job: Job) -> None:
-        """Take a record. Its future is done when it is durable, or cannot be.
+        """Queue a record. Its future is done when the record is durable, or has failed.
 
         Raises:
             JournalError: The journal is closed or broken.
@@ -97,14 +100,14 @@ class Writer:
         if not self.is_open:
             raise self._refusal()
         self._queue.put(job)
-        if self._ended:  # between the two lines above: it may not have been seen
+        if self._ended:  # meanwhile: the thread may not have seen the job
             if job.future is not None:
                 job.future.cancel()
             raise self._refusal()
 
     @property
     def is_open(self) -> bool:
-        """Whether it takes records."""
+        """Whether it accepts records."""
         return self._broken is None and not self._closing.is_set()
 
     def _refusal(self) -> JournalError:
@@ -113,65 +116,56 @@ class Writer:
         return JournalError("the journal is closed", hint="open it again to append to it")
 
     def _disown(self) -> None:
-        """Refuse all records: this is a forked child, without the thread that writes."""
+        """Refuse all records: a forked child does not have the writer's thread."""
         self._broken = JournalError(
             "the journal belongs to the process that opened it, not to its forked child",
             hint='start children with the "spawn" method, and append in the parent',
         )
 
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether the disk is full, and records wait for room."""
-        return self._full_disk.is_full
-
-    def hurry(self, within_s: float) -> None:
-        """Wait no longer than that for room on a full disk: then whoever waits is told."""
-        self._full_disk.hurry(within_s)
-
     def drain(self) -> None:
-        """Return when all that was put so far is written, or cannot be. Blocks for that long."""
-        if os.getpid() != self._pid:  # a forked child: there is no thread here
+        """Return when everything queued so far is written or has failed."""
+        if os.getpid() != self._pid:  # a forked child has no thread
             return
         reached = threading.Event()
         self._queue.put(reached)
-        # Once the thread has left its loop, nobody may see the event any more.
-        (self._gone if self._ended else reached).wait()
+        # Once the thread has left its loop, it may not see the event any more.
+        (self._exited if self._ended else reached).wait()
 
     def close(self) -> None:
-        """Write and sync what waits, and end the thread. Blocks for as long as that takes."""
+        """Write and sync what is queued, and end the thread."""
         if os.getpid() != self._pid:
             self._on_end()
             return
         if not self._closing.is_set():
             self._closing.set()
             self._queue.put(None)
-        self._gone.wait()
+        self._exited.wait()
 
     # ---- on the writer's thread ---------------------------------------------------------------
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         while not self._ended:
             jobs, drains, is_end = self._take()
             try:
                 if jobs and not self._lock.is_held:
                     self._break(_lock_lost())
                 self._write(jobs)
-            except BaseException as bug:  # noqa: BLE001 - nobody may wait for a thread that died
+            except BaseException as bug:  # noqa: BLE001 - a dead thread would leave waiters hanging
                 self._break(JournalError(f"the journal's writer failed: {bug!r}"))
                 self._refuse(jobs)
             self._ended = is_end
-            _answer(jobs, drains)
+            _acknowledge(jobs, drains)
         self._queue.put(None)
-        jobs, drains, _ = self._take()  # what was put while the thread left its loop
+        jobs, drains, _ = self._take()  # queued while the thread left its loop
         self._refuse(jobs)
-        _answer(jobs, drains)
+        _acknowledge(jobs, drains)
         try:
             self._on_end()
         finally:
-            self._gone.set()
+            self._exited.set()
 
     def _take(self) -> tuple[list[Job], list[threading.Event], bool]:
-        """Wait until there is something to do; return all of it, and whether it is the end."""
+        """Wait for something to do; return all of it, and whether it is the end."""
         jobs: list[Job] = []
         drains: list[threading.Event] = []
         item = self._queue.get()
@@ -185,7 +179,7 @@ class Writer:
         return jobs, drains, item is None
 
     def _write(self, jobs: Sequence[Job]) -> None:
-        """Write and sync the records; each job notes how it went."""
+        """Write and sync the records, and set `failure` where that fails."""
         portion: list[Job] = []
         size = 0
         for job in jobs:
@@ -193,7 +187,7 @@ class Writer:
                 continue
             portion.append(job)
             size += len(job.line)
-            if size >= _PORTION_BYTES:  # large records are not all encoded in memory at once
+            if size >= _PORTION_BYTES:  # large records are not all in memory at once
                 self._append(portion)
                 portion, size = [], 0
         self._append(portion)
@@ -205,7 +199,7 @@ class Writer:
             self._append_to(file, of_file)
 
     def _append_to(self, file: AppendFile, jobs: Sequence[Job]) -> None:
-        """Write records to their file, one by one if need be."""
+        """Write records to their file, one by one if they fail together."""
         if self._broken is not None:
             self._refuse(jobs)
             return
@@ -227,17 +221,17 @@ class Writer:
             except OSError as error:
                 if error.errno not in NO_SPACE or file.is_event_log:
                     raise
-                if not self._full_disk.wait(file, jobs, error):
+                if not self.full_disk.wait(file, jobs, error):
                     raise
             else:
                 if file.is_event_log:
                     self._event_log_has_gap = False
                 else:
-                    self._full_disk.end(file)
+                    self.full_disk.end(file)
                 return
 
     def _note_gap(self, file: AppendFile, jobs: Sequence[Job], error: OSError) -> None:
-        """Say once that events are lost: no result is."""
+        """Log once that events are lost. No result is."""
         for job in jobs:
             job.failure = error
         if not self._event_log_has_gap:
@@ -252,8 +246,8 @@ class Writer:
                 self._break(broken)
                 self._refuse(jobs)
                 return
-        if file.on_kept is not None:
-            file.on_kept(jobs)
+        if file.on_durable is not None:
+            file.on_durable(jobs)
 
     def _refuse(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
@@ -263,13 +257,13 @@ class Writer:
         if self._broken is None:
             self._broken = broken
             logger.error("%s", broken, exc_info=broken)
-            self._tell(broken)
+            self._notify(broken)
 
-    def _tell(self, trouble: LimpetError | None) -> None:
+    def _notify(self, problem: LimpetError | None) -> None:
         try:
-            self._on_trouble(trouble)
-        except Exception:  # whoever listens must not take the writer with them
-            logger.exception("nobody could be told of the journal's trouble")
+            self._on_problem(problem)
+        except Exception:  # a listener must not end the writer
+            logger.exception("a listener of the journal failed")
 
 
 def _by_file(jobs: Iterable[Job]) -> dict[AppendFile, list[Job]]:
@@ -280,7 +274,7 @@ def _by_file(jobs: Iterable[Job]) -> dict[AppendFile, list[Job]]:
 
 
 def _is_encoded(job: Job) -> bool:
-    """Have a job's line filled in, where that was left to this thread."""
+    """Encode a job's line, if that was left to this thread. Return whether it has one."""
     if job.encode is None:
         return True
     try:
@@ -294,8 +288,8 @@ def _is_encoded(job: Job) -> bool:
     return True
 
 
-def _answer(jobs: Iterable[Job], drains: Iterable[threading.Event]) -> None:
-    """Tell those who wait how it went: one call into each event loop."""
+def _acknowledge(jobs: Iterable[Job], drains: Iterable[threading.Event]) -> None:
+    """Wake the waiters, with one call into each event loop."""
     loops: defaultdict[AbstractEventLoop, list[Job]] = defaultdict(list)
     for job in jobs:
         if job.future is not None:
@@ -303,19 +297,19 @@ def _answer(jobs: Iterable[Job], drains: Iterable[threading.Event]) -> None:
     for loop, done in loops.items():
         try:
             loop.call_soon_threadsafe(_settle, done)
-        except RuntimeError:  # the loop is closed: nobody waits any more
-            logger.debug("those who waited for the journal are gone")
+        except RuntimeError:
+            logger.debug("an event loop closed before its records were written")
     for reached in drains:
         reached.set()
 
 
 def _settle(jobs: Iterable[Job]) -> None:
     for job in jobs:
-        # One that was cancelled is left alone: its record is written all the same.
+        # A cancelled one is left alone: its record is still written.
         if job.future is None or job.future.done():
             continue
         if job.failure is None:
-            job.future.set_result(job.answer)
+            job.future.set_result(job.result)
         else:
             job.future.set_exception(job.failure)
 
@@ -330,7 +324,7 @@ def _lock_lost() -> JournalError:
 
 def _not_written(job: Job, error: OSError) -> LimpetError:
     if error.errno in NO_SPACE:
-        return disk_full(job.file, [job], error)  # said when it got full: not once more for each
+        return disk_full(job.file, [job], error)  # logged when the disk got full
     kind = RecordNotWrittenError if error.errno == errno.EFBIG else JournalError
     failure = kind(
         f"{job.file.path}: {one_line(job.label)} could not be written: {error.strerror}",

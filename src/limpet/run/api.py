@@ -9,7 +9,7 @@ from typing import Any, Literal, Unpack
 
 from limpet.arguments import whole_number_from
 from limpet.datasets import Dataset, LoadedDataset
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.evaluators import as_evaluators
 from limpet.executors.loops import run_here, run_in_thread, running_loop
 from limpet.executors.threads import Threads, uninterrupted

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.evaluators.protocol import Evaluator
 from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.executors.options import ExecutorOptions

@@ -12,7 +12,7 @@ from functools import cache
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.errors import JournalError
 from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout

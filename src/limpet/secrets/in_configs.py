@@ -1,8 +1,8 @@
-"""What of a configuration must be neither kept on disk nor shown?
+"""Which parts of a configuration must be neither stored nor shown?
 
-A header's value, the user and password in an address, the telling values of its query, and what
-stands under a secret's name. Written as `${NAME}` they are no secret: that is how the file has
-them, and how they are kept. The default of a `${NAME:-default}` is one.
+The values of headers, the user and password in a URL, its secret query values, and any value under
+the name of a secret. `${NAME}` is not a secret, and is stored as the file has it. The default in
+`${NAME:-default}` is one.
 """
 
 import re
@@ -15,7 +15,7 @@ from limpet.secrets.masking import MASK, by_environment
 from limpet.secrets.names import is_secret_key, may_be_secret
 
 Hide = Callable[[str], str]
-"""Takes a secret, and returns what is shown in its place."""
+"""Takes a secret, and returns what to show instead."""
 
 _TYPICAL = ("api_key", "headers", "password", "secret", "authorization", "credentials", "token")
 _NEAR = 0.8
@@ -34,30 +34,30 @@ _DEFAULT = re.compile(r"(?P<start>\$\{[^}:]*:-)(?P<value>[^}]+)\}")
 _SCHEMES = re.compile(r"(?i)\s*(bearer|basic|token|apikey|key)?\s*")
 _SCHEME = re.compile(r"(?i)^\s*(?:bearer|basic|token|apikey|key)\s+")
 
-# A word, a number or a kind of content stands in many places, and is a secret only in its own.
+# Words, numbers and content types occur in many places, and are secrets only under their names.
 _COMMON = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[\d.,:+-]+|(?i:application|text)/\S+|\w+://\S*")
 _SHORTEST = 6
 _SHORTEST_ALONE = 4
 _SHORTEST_NUMBER = 8
-_NO_SECRETS = ("true", "false", "none", "null", "auto", "default", "empty")
+_NEVER_SECRET = ("true", "false", "none", "null", "auto", "default", "empty")
 
 
 def _mask(_: str) -> str:
     return MASK
 
 
-# ---- one text -----------------------------------------------------------------------------------
+# ---- one string ---------------------------------------------------------------------------------
 
 
 def hidden(text: str, hide: Hide = _mask) -> str:
-    """Return what may be kept of a secret: the variables it comes from, without their defaults."""
+    """Return what may be shown of a secret: the variables it comes from, without their defaults."""
     if not text or not _is_variable(text):
         return text and hide(text)
     return _without_defaults(text, hide)
 
 
 def _without_defaults(text: str, hide: Hide) -> str:
-    return _DEFAULT.sub(lambda found: f"{found['start']}{hide(found['value'])}}}", text)
+    return _DEFAULT.sub(lambda match: f"{match['start']}{hide(match['value'])}}}", text)
 
 
 def _is_variable(text: str) -> bool:
@@ -66,9 +66,9 @@ def _is_variable(text: str) -> bool:
 
 
 def without_parts(text: str, hide: Hide = _mask) -> str:
-    """Return a text without what in it is secret by itself.
+    """Return a string without the secrets that are recognisable in it.
 
-    That is the user in an address, `?api-key=…`, `--api-key …` and `API_KEY=…`.
+    These are the user in a URL, `?api-key=…`, `--api-key …` and `API_KEY=…`.
     """
     text = _hide_values(_QUERY_IN_TEXT, without_user(text, hide), may_be_secret, hide)
     if (pair := _PAIR.fullmatch(text)) and is_secret_key(pair["name"]):
@@ -77,47 +77,48 @@ def without_parts(text: str, hide: Hide = _mask) -> str:
 
 
 def without_query(address: str) -> str:
-    """Return an address without the user and any literal value of the query in it."""
+    """Return a URL without its user and without the literal values of its query."""
     return _hide_values(_QUERY, without_user(address), lambda _: True, _mask)
 
 
 def _hide_values(
-    pattern: re.Pattern[str], text: str, is_asked: Callable[[str], bool], hide: Hide
+    pattern: re.Pattern[str], text: str, is_secret: Callable[[str], bool], hide: Hide
 ) -> str:
-    def put(found: re.Match[str]) -> str:
-        is_template = found["value"].startswith("{{") and found["value"].endswith("}}")
-        if is_template or not is_asked(found["name"]):
-            return found[0]
-        return found[0][: found.start("value") - found.start()] + hidden(found["value"], hide)
+    def replace(match: re.Match[str]) -> str:
+        value = match["value"]
+        is_template = value.startswith("{{") and value.endswith("}}")
+        if is_template or not is_secret(match["name"]):
+            return match[0]
+        return match[0][: match.start("value") - match.start()] + hidden(value, hide)
 
-    return pattern.sub(put, text)
+    return pattern.sub(replace, text)
 
 
 def without_user(address: str, hide: Hide = _mask) -> str:
-    """Return a text without the literal user and password of an address that stands in it."""
+    """Return a string without the literal users and passwords of the URLs in it."""
 
-    def put(found: re.Match[str]) -> str:
-        user = found["user"]
-        kept = all(_is_variable(part) or part == "" for part in user.split(":", 1))
-        return f"{found['scheme']}{_without_defaults(user, hide) if kept else hide(user)}@"
+    def replace(match: re.Match[str]) -> str:
+        user = match["user"]
+        is_shown = all(_is_variable(part) or part == "" for part in user.split(":", 1))
+        return f"{match['scheme']}{_without_defaults(user, hide) if is_shown else hide(user)}@"
 
-    return _ADDRESS.sub(put, address)
+    return _ADDRESS.sub(replace, address)
 
 
-# ---- a value that was typed for a path ----------------------------------------------------------
+# ---- a value given for a path -------------------------------------------------------------------
 
 
 def may_show(path: str, value: str) -> bool:
-    """Tell whether a value may be shown: neither it nor its path says that it is a secret.
+    """Return whether a value may be shown: neither it nor its path looks like a secret.
 
-    A path that is nearly one that says so was probably mistyped.
+    A path close to that of a secret was probably mistyped.
     """
     near = [get_close_matches(part.lower(), _TYPICAL, 1, _NEAR) for part in path.split(".")]
     return not any(near) and shown_value(path, value) == value
 
 
 def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
-    """Return what may be shown of a value that was typed for a path; it may be YAML."""
+    """Return what may be shown of the value given for a path; it may be YAML."""
     parts = ["", *(part.strip() for part in path.split("."))]
     is_secret = any(is_secret_key(part, above) for above, part in pairwise(parts))
     if is_secret or secret_start(value) is not None:
@@ -126,10 +127,10 @@ def shown_value(path: str, value: str, hide: Hide = _mask) -> str:
 
 
 def secret_start(text: str) -> int | None:
-    """Return where in a text the first literal begins that stands under a secret name, if any."""
-    for found in _WORD.finditer(text):
-        if (found["flag"] or found["sign"]) and is_secret_key(found["name"]):
-            literal = _LITERAL.match(text, found.end())
+    """Return where the first literal under the name of a secret begins; None: there is none."""
+    for word in _WORD.finditer(text):
+        if (word["flag"] or word["sign"]) and is_secret_key(word["name"]):
+            literal = _LITERAL.match(text, word.end())
             if literal:
                 return literal.end() - 1
     return None
@@ -139,59 +140,59 @@ def secret_start(text: str) -> int | None:
 
 
 def masked(value: Any, *also: Any) -> Any:
-    """Return plain data without its secrets, and without those of other data; `${NAME}` is none."""
+    """Return plain data without its secrets, and without those of `also`. `${NAME}` stays."""
     return by_environment().ours.data(each_word(value, Literals(value, *also).masked))[0]
 
 
 def without_secrets(value: Any) -> Any:
-    """Return plain data without the texts of secrets: what answers depend on."""
+    """Return plain data without the strings under names of secrets: what answers depend on."""
     if isinstance(value, Mapping):
         return {
-            key: without_secrets(held)
-            for key, held in value.items()
-            if not (is_secret_key(str(key)) and isinstance(held, str))
+            key: without_secrets(child)
+            for key, child in value.items()
+            if not (is_secret_key(str(key)) and isinstance(child, str))
         }
-    return [without_secrets(held) for held in value] if isinstance(value, list) else value
+    return [without_secrets(child) for child in value] if isinstance(value, list) else value
 
 
 def each_word(value: Any, do: Callable[[Any, str], Any], says: str = "", inside: str = "") -> Any:
-    """Return plain data with each word replaced.
+    """Return plain data with each scalar replaced.
 
     Args:
         value: The data.
-        do: Takes a text, number or the like, and the name that says it is a secret; "": none does.
-        says: The name above it that says so.
-        inside: The key that it stands under.
+        do: Takes a scalar and the name of a secret that it is under; "": it is under none.
+        says: The name of a secret that the data is under.
+        inside: The key that the data is under.
     """
     if isinstance(value, Mapping):
         return {
-            key: each_word(held, do, says or (name if is_secret_key(name, inside) else ""), name)
-            for key, held in value.items()
+            key: each_word(child, do, says or (name if is_secret_key(name, inside) else ""), name)
+            for key, child in value.items()
             for name in [str(key)]
         }
     if isinstance(value, list):
         return [
-            each_word(held, do, says or _flag_before(before, held), inside)
-            for before, held in pairwise(("", *value))
+            each_word(child, do, says or _flag_before(before, child), inside)
+            for before, child in pairwise(("", *value))
         ]
     return do(value, says)
 
 
 def _flag_before(before: Any, value: Any) -> str:
-    """Return the option that says a list's next word is a secret, as in `[--api-key, word]`."""
-    found = _FLAG.fullmatch(before) if isinstance(before, str) else None
+    """Return the option that marks the next word of a list as a secret: `[--api-key, word]`."""
+    flag = _FLAG.fullmatch(before) if isinstance(before, str) else None
     is_flag = isinstance(value, str) and value.startswith("--")
-    return found["name"] if found and is_secret_key(found["name"]) and not is_flag else ""
+    return flag["name"] if flag and is_secret_key(flag["name"]) and not is_flag else ""
 
 
 class Literals:
-    """The secrets that stand in a configuration as they are.
+    """The secrets written out in a configuration.
 
-    A secret may stand where nothing says so, in a prompt or behind an alias: there it is found by
-    what it is. A common word is no secret everywhere only because a header has it.
+    A secret may also occur where no name marks it, in a prompt or behind an alias: there it is
+    found by its value. A common word is not hidden everywhere only because a header has it.
 
     Args:
-        *data: The plain data to look through.
+        *data: The plain data to search.
     """
 
     def __init__(self, *data: Any) -> None:
@@ -204,7 +205,7 @@ class Literals:
 
     def _learn(self, value: Any, says: str) -> None:
         if says.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
-            return  # `X-Role: user` hides no other `user`
+            return  # `X-Role: user` does not hide every `user`
         if says and _is_word(value):
             hidden(str(value), self._keep)
         elif isinstance(value, str):
@@ -213,17 +214,17 @@ class Literals:
     def _keep(self, secret: str) -> str:
         for word in (secret.strip(), _SCHEME.sub("", secret).strip()):
             shortest = _SHORTEST_NUMBER if word.isdigit() else _SHORTEST_ALONE
-            if len(word) >= shortest and word.lower() not in _NO_SECRETS and word != MASK:
+            if len(word) >= shortest and word.lower() not in _NEVER_SECRET and word != MASK:
                 self._alone.add(word)
         return MASK
 
     @property
     def keys(self) -> list[str]:
-        """Those that are used as a key, a password or a header, and stand here as they are."""
+        """Those that are a key, a password or a header."""
         return sorted(self._alone)
 
     def masked(self, value: Any, says: str = "") -> Any:
-        """Return a word of the configuration without secrets."""
+        """Return a scalar of the configuration without secrets."""
         if not _is_word(value):
             return value
         text = str(value)
@@ -236,7 +237,7 @@ class Literals:
         return value if text == str(value) else text
 
     def text(self, text: str) -> str:
-        """Return a text without secrets."""
+        """Return a string without secrets."""
         return self._pattern.sub(MASK, without_parts(text))
 
 

@@ -1,4 +1,4 @@
-"""How is a YAML file written down without its secrets, and otherwise as it is?"""
+"""How is a YAML file stored without its secrets, and otherwise unchanged?"""
 
 import json
 import re
@@ -11,54 +11,54 @@ from limpet.secrets.in_configs import Literals, each_word, hidden, secret_start
 from limpet.secrets.masking import MASK, by_environment
 from limpet.secrets.names import is_secret_key
 
-_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#+(?P<indent>[ \t]*)(?P<said>.*)$")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#+(?P<indent>[ \t]*)(?P<comment>.*)$")
 _OPENS = re.compile(r"[\"']?(?P<name>[\w-]+)[\"']?\s*:\s*(?:[|>]\S*)?\s*")
 _ITEM = re.compile(r"(?:-\s+)?(?:[\"']?[\w-]+[\"']?\s*:\s+|-\s+)?")
-_NOT_SAID = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
+_NO_STRING = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool")
 
 
 def masked_text(text: str, *also: Any) -> str:
     """Return the text of a YAML file without its secrets, however they are quoted.
 
-    What is left is YAML of the same shape: a text stays a text, and an anchor where it is. Secrets
-    of other data are looked for in it, too.
+    The result is YAML of the same shape: a string stays a string, and anchors stay in place. The
+    secrets of `also` are masked too.
     """
     data = words_of(text)
-    cleaning = _Cleaning(Literals(data, *also))
-    each_word(data, cleaning.look)
-    made, done = "", 0
+    masker = _Masker(Literals(data, *also))
+    each_word(data, masker.learn)
+    masked, done = "", 0
     for token, tag in _scalars(text):
         start, end = token.start_mark.index, token.end_mark.index
-        raw, shown = text[start:end], cleaning.shown(token)
+        raw, shown = text[start:end], masker.shown(token)
         if tag is not None and shown != token.value:
-            # What was a number is now a text.
-            made += cleaning.between(text[done : tag.start_mark.index])
+            # A number becomes a string, so its tag goes.
+            masked += masker.between(text[done : tag.start_mark.index])
             done = tag.end_mark.index
-        made += cleaning.between(text[done:start]) + cleaning.scalar(token, raw, shown)
+        masked += masker.between(text[done:start]) + masker.scalar(token, raw, shown)
         done = end
-    return made + cleaning.between(text[done:])
+    return masked + masker.between(text[done:])
 
 
 def words_of(text: str) -> Any:
-    """Return what a YAML file holds, each value as the text it is written as."""
+    """Return the data of a YAML file, each scalar as the string in the file."""
     return _plain(yaml.compose(text, Loader=yaml.SafeLoader))
 
 
 class _Word(str):
-    """What a file says in one place."""
+    """A scalar, and where it ends in the file."""
 
     __slots__ = ("end",)
     end: int
 
     def __new__(cls, node: yaml.ScalarNode) -> Self:
-        made = super().__new__(cls, "" if node.tag in _NOT_SAID else node.value)
-        made.end = node.end_mark.index
-        return made
+        word = super().__new__(cls, "" if node.tag in _NO_STRING else node.value)
+        word.end = node.end_mark.index
+        return word
 
 
 def _plain(node: Any) -> Any:
     if isinstance(node, yaml.MappingNode):
-        # `<<` may stand there more than once.
+        # `<<` may occur more than once.
         names = [
             f"<<{number}" if key.value == "<<" else str(key.value)
             for number, (key, _) in enumerate(node.value)
@@ -71,7 +71,7 @@ def _plain(node: Any) -> Any:
 
 
 def _scalars(text: str) -> Iterator[tuple[yaml.ScalarToken, yaml.TagToken | None]]:
-    """Return each word of a YAML file, and its tag."""
+    """Yield each scalar of a YAML file, and its tag."""
     tag = None
     for token in yaml.scan(text, Loader=yaml.SafeLoader):
         if isinstance(token, yaml.ScalarToken):
@@ -80,19 +80,19 @@ def _scalars(text: str) -> Iterator[tuple[yaml.ScalarToken, yaml.TagToken | None
             tag = token if isinstance(token, yaml.TagToken) else None
 
 
-class _Cleaning:
-    """Takes the secrets out of a file, piece by piece."""
+class _Masker:
+    """Masks the secrets of a file, piece by piece."""
 
     def __init__(self, literals: Literals) -> None:
         self._literals = literals
         self._ours = by_environment().ours
-        self._shown: dict[int, str] = {}  # by where the word ends: an anchor stands before it
+        self._shown: dict[int, str] = {}  # by the end of the scalar: an anchor comes before it
 
-    def look(self, word: Any, says: str) -> None:
+    def learn(self, word: Any, says: str) -> None:
         if not word:
             return
         shown = self._ours.text(self._literals.masked(str(word), says))
-        if says or word.end not in self._shown:  # it may be a secret by one of its aliases only
+        if says or word.end not in self._shown:  # it may be a secret by one alias only
             self._shown[word.end] = shown
 
     def shown(self, token: yaml.ScalarToken) -> str:
@@ -102,7 +102,7 @@ class _Cleaning:
         return self._ours.text(self._literals.text(text))
 
     def scalar(self, token: yaml.ScalarToken, raw: str, shown: str) -> str:
-        """Return how a word is written now."""
+        """Return how to write a scalar."""
         head, line, body = raw.partition("\n") if token.style in ("|", ">") else ("", "", raw)
         raw = self.between(head) + line + body
         if shown == token.value:
@@ -113,29 +113,29 @@ class _Cleaning:
         return _quoted(shown) + raw[len(raw.rstrip()) :]
 
     def between(self, text: str) -> str:
-        """Return what stands between words, without the secrets in its comments."""
-        opened: int | None = None  # how far a secret key is indented whose value stands below it
+        """Return the text between scalars, without the secrets in its comments."""
+        opened: int | None = None  # the indent of a secret key whose value is on the next lines
 
-        def put(found: re.Match[str]) -> str:
+        def replace(match: re.Match[str]) -> str:
             nonlocal opened
-            said, indent = self._text(found["said"]), len(found["indent"])
+            comment, indent = self._text(match["comment"]), len(match["indent"])
             if opened is not None and indent > opened:
-                said = _masked_item(said)
+                comment = _masked_item(comment)
             else:
-                opens = _OPENS.fullmatch(said.removeprefix("- "))
+                opens = _OPENS.fullmatch(comment.removeprefix("- "))
                 opened = indent if opens and is_secret_key(opens["name"]) else None
-                start = secret_start(said) if opened is None else None
-                said = said if start is None else said[:start].rstrip("\"'") + MASK
-            return found[0][: found.start("said") - found.start()] + said
+                start = secret_start(comment) if opened is None else None
+                comment = comment if start is None else comment[:start].rstrip("\"'") + MASK
+            return match[0][: match.start("comment") - match.start()] + comment
 
-        return _COMMENT.sub(put, text)
+        return _COMMENT.sub(replace, text)
 
 
-def _masked_item(said: str) -> str:
-    item = _ITEM.match(said)
+def _masked_item(comment: str) -> str:
+    item = _ITEM.match(comment)
     start = item.end() if item else 0
-    value = said[start:].strip("\"' ")
-    return said if hidden(value) == value else said[:start] + hidden(value)
+    value = comment[start:].strip("\"' ")
+    return comment if hidden(value) == value else comment[:start] + hidden(value)
 
 
 def _read(raw: str) -> Any:

@@ -1,40 +1,32 @@
 """Which values are secrets, and how sure is that?
 
-Widely: the value of any variable whose name says so. That is enough to keep it out of what we
-write of our own accord: a configuration, a command, a message.
+Possible secrets: the value of any variable with the name of a secret. That is enough to keep it out
+of what we write ourselves: a configuration, a command, a message.
 
-With certainty: what also looks like a secret, and what was declared to be one, as a header or as a
-key. Only those are masked in an answer, for an answer may well be `postgres`, and somebody's
-password too.
+Certain secrets: those that also look like one, and those declared as a header or a key. Only these
+are masked in an answer: an answer may be `postgres`, and so may a password.
 """
 
-import binascii
 import contextlib
 import json
 import os
 import re
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from limpet.secrets.names import is_secret_variable, may_be_secret
 
-_SCHEMES = frozenset({"bearer", "basic", "digest", "token", "apikey", "key", "negotiate"})
-
-_DIRECTORIES = ("PWD", "OLDPWD")  # of the shell; in code, `pwd` may be a password
-_SHORTEST_WIDE = 8  # shorter ones are words like "test", and would be found everywhere
+_DIRECTORIES = ("PWD", "OLDPWD")  # the shell's; in code, `pwd` may be a password
+_SHORTEST_POSSIBLE = 8  # shorter ones are words like "test", and occur everywhere
 _SHORTEST_CERTAIN = 16
 _SHORTEST_DECLARED = 8
-_SHORTEST_TELLING, _SHORTEST_HEADER = 3, 8
-_LONGEST_WORD = 20
-_SHORTEST_LINE = 24  # of a key that takes several lines
+_SHORTEST_LINE = 24  # of a key that has several lines
 
 _KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")))
-_WORD = re.compile(r"[^\W\d_]+")
 _WORDS = re.compile(r"[A-Z]?[^\WA-Z\d_]+|[A-Z]+|[a-z]*(?:[A-Z][a-z]{2,})+")
-_NUMBER = re.compile(r"[-+\d.,:_ eE]+")
-# A key may begin with a slash: what is taken for a path is written as paths are.
+NUMBER = re.compile(r"[-+\d.,:_ eE]+")
+# A key may begin with a slash, so a path must look like one.
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Z]?[a-z0-9._ -]*)+"
     r"|[A-Za-z0-9._-]+(?:[/\\][A-Z]?[a-z0-9._ -]*)+\.[a-z]{2,5}"
@@ -42,26 +34,22 @@ _PATH = re.compile(
     r"|/(?:etc|home|root|usr|var|opt|run|srv|mnt|tmp|dev|app|data|private|Users|Volumes)/[\w. /@-]+"
     r"|/[\w. /@-]+\.[a-z]{2,5}"
 )
-_STANDS_FOR_ANOTHER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
-_CONTENT_TYPE = re.compile(r"(?i)(?:application|text|audio|image|video|multipart|\*)/\S+(?:;.*)?")
+_PLACEHOLDER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
+URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
-# ---- the environment ----------------------------------------------------------------------------
-
-
-def wide_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of variables whose names say that they are secrets."""
+def possible_secrets(environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield the values of variables that have the name of a secret."""
     for name, value in environment.items():
         if may_be_secret(name) and name not in _DIRECTORIES:
             text = value.strip()
-            # A path under such a name says where a secret is, and is none itself.
-            if len(text) >= _SHORTEST_WIDE and not os.path.exists(text):  # noqa: PTH110 - Path raises
+            # A path under such a name says where the secret is.
+            if len(text) >= _SHORTEST_POSSIBLE and not os.path.exists(text):  # noqa: PTH110 - Path raises
                 yield text
 
 
 def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values that are secrets by their names and by their looks, and their parts."""
+    """Yield the values of variables that are secrets by name and looks, and their parts."""
     for name, value in environment.items():
         text = value.strip()
         if is_secret_variable(name) and looks_secret(text):
@@ -70,114 +58,55 @@ def certain_secrets(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def looks_secret(value: str) -> bool:
-    """Tell a key or a password from a path, a word, a number or an address.
+    """Return whether this is a key or password, not a path, a word, a number or a URL.
 
-    It has at least 16 characters, of more than one kind.
+    A secret has at least 16 characters, of more than one kind.
     """
-    if len(value) < _SHORTEST_CERTAIN or sum(kind.search(value) is not None for kind in _KINDS) < 2:  # noqa: PLR2004 - more than kind
+    if len(value) < _SHORTEST_CERTAIN or sum(kind.search(value) is not None for kind in _KINDS) < 2:  # noqa: PLR2004 - more than one kind
         return False
-    if any(pattern.fullmatch(value) for pattern in (_WORDS, _NUMBER, _PATH, _STANDS_FOR_ANOTHER)):
+    if any(pattern.fullmatch(value) for pattern in (_WORDS, NUMBER, _PATH, _PLACEHOLDER)):
         return False
-    if _URL.fullmatch(value):
-        return bool(_secrets_of_url(value))
-    return not os.path.exists(value)  # noqa: PTH110 - Path raises where a value is long
+    if URL.fullmatch(value):
+        return bool(secrets_of_url(value))
+    return not os.path.exists(value)  # noqa: PTH110 - Path raises if a value is long
 
 
-def _secrets_of_url(text: str) -> list[str]:
+def secrets_of_url(text: str) -> list[str]:
+    """Return the password of a URL, or a user that is a key, and its secret query values."""
     try:
         parts = urlsplit(text)
         query = [value for name, value in parse_qsl(parts.query) if may_be_secret(name)]
     except ValueError:
         return []
-    # Whoever has no password may be a key.
+    # A user without a password may be a key.
     user = parts.username if parts.password or looks_secret(parts.username or "") else None
     return [part for part in (parts.password or user, *query) if part]
 
 
 def _parts_of(value: str) -> Iterator[str]:
-    """Yield what is a secret by itself: of an address, of JSON, of a key with many lines."""
-    found: list[str] = []
-    if _URL.fullmatch(value):
-        found += _secrets_of_url(value)
+    """Yield the parts that are secrets themselves: of a URL, of JSON, of a key with many lines."""
+    parts: list[str] = []
+    if URL.fullmatch(value):
+        parts += secrets_of_url(value)
     if value.startswith(("{", "[")):
         with contextlib.suppress(ValueError, RecursionError):
-            found += _texts_in(json.loads(value))
-    for text in [value, *found]:
+            parts += _strings_in(json.loads(value))
+    for text in [value, *parts]:
         lines = [line.strip() for line in text.splitlines()]
-        found += [line for line in lines if len(line) >= _SHORTEST_LINE and line != text]
-    yield from (part for part in found if looks_secret(part) and not part.startswith("-----"))
+        parts += [line for line in lines if len(line) >= _SHORTEST_LINE and line != text]
+    yield from (part for part in parts if looks_secret(part) and not part.startswith("-----"))
 
 
-def _texts_in(data: Any) -> list[str]:
+def _strings_in(data: Any) -> list[str]:
     if isinstance(data, dict):
         data = list(data.values())
     if isinstance(data, list):
-        return [text for held in data for text in _texts_in(held)]
+        return [text for child in data for text in _strings_in(child)]
     return [data] if isinstance(data, str) else []
 
 
-# ---- what was declared --------------------------------------------------------------------------
-
-
-def is_common(text: str) -> bool:
-    """Tell whether a text is a word, a number, a kind of content or a plain address."""
-    is_word = len(text) <= _LONGEST_WORD and _WORD.fullmatch(text) is not None
-    if is_word or _NUMBER.fullmatch(text) or _CONTENT_TYPE.fullmatch(text) or " " in text:
-        return True
-    return _URL.fullmatch(text) is not None and not _secrets_of_url(text)
-
-
-def header_values(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield what a message must not repeat of headers: also what is short, if its name tells."""
-    for name, whole in headers.items():
-        shortest = _SHORTEST_TELLING if may_be_secret(name) else _SHORTEST_HEADER
-        values = [*_values_in(whole), *_pair_in(whole)]
-        yield from (value for value in values if len(value) >= shortest)
-
-
-def declared_in_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """Yield the secrets of headers that must not stand in an answer either.
-
-    That is every value but those that many answers have: `X-Role: assistant`.
-    """
-    for name, whole in headers.items():
-        for value in _values_in(whole):
-            scheme, _, rest = value.partition(" ")
-            has_scheme = bool(rest) and scheme.lower() in _SCHEMES
-            if has_scheme or may_be_secret(name) or not is_common(value):
-                yield value
-        if pair := _pair_in(whole):
-            whole_pair, user, password = pair
-            yield from (whole_pair, password)
-            if not password or looks_secret(user):  # else a user's name, which is no secret
-                yield user
-
-
 def declared(values: Iterable[str]) -> list[str]:
-    """Return those of declared secrets that are long enough to be looked for in an answer."""
-    told = (text.strip() for text in values)
-    long = (text for text in told if len(text) >= _SHORTEST_DECLARED)
-    return [text for text in long if not _STANDS_FOR_ANOTHER.fullmatch(text)]
-
-
-def _values_in(header: str) -> Iterator[str]:
-    """Yield a header's value and those in it: `Bearer …`, `name=value; …`."""
-    yield header
-    for word in re.split(r"[\s;,]+", header):
-        if word.lower() in _SCHEMES:
-            continue
-        yield word
-        yield word.partition("=")[2].strip('"')
-
-
-def _pair_in(header: str) -> tuple[str, str, str] | tuple[()]:
-    """Return what a `Basic …` holds: `user:password`, the user, the password."""
-    scheme, _, told = header.partition(" ")
-    if scheme.lower() != "basic":
-        return ()
-    try:
-        pair = b64decode(told, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        return ()
-    user, _, password = pair.partition(":")
-    return pair, user, password
+    """Return the declared secrets that are long enough to be masked in an answer."""
+    stripped = (text.strip() for text in values)
+    long = (text for text in stripped if len(text) >= _SHORTEST_DECLARED)
+    return [text for text in long if not _PLACEHOLDER.fullmatch(text)]

@@ -1,8 +1,8 @@
-"""How are secrets kept out of what is written?
+"""How are secrets masked in what we write?
 
-A secret is looked for as it is and as it looks inside JSON, a `repr`, an address or base64. One
-expression finds them all, in one pass however many there are: it is a tree of their characters, for
-`re` would try thousands of alternatives one after the other at each place.
+A secret is searched for literally, and as it looks inside JSON, a `repr`, a URL or base64. One
+pattern finds them all in one pass. It is a tree of their characters: with plain alternatives, `re`
+would try thousands one after the other at each position.
 """
 
 import functools
@@ -15,23 +15,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from limpet.secrets.known import certain_secrets, declared, wide_secrets
+from limpet.secrets.known import certain_secrets, declared, possible_secrets
 
 MASK = "[redacted]"
-_ALONE = 8  # shorter ones are hidden only where they stand alone, as words do
-_WORD_ALONE = 20  # and words and numbers: `postgres` is not hidden in `postgresql`
+_ALONE = 8  # shorter ones are masked only as whole words
+_WORD_ALONE = 20  # so are words and numbers: `postgres` is not masked in `postgresql`
 _SHORTEST_PACKED = 12
 _CUTS = ("…", "...")
-# Where a word may begin: also behind what JSON and addresses write for a sign that is no letter.
+# Where a word may begin: also after the escapes of JSON and URLs.
 _BEGINS = r"(?:(?<![^\W_])|(?<=\\[bfnrt])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _ENDS = r"(?![^\W_])"
 
 
 class Mask:
-    """Takes some secrets out of texts and of plain data.
+    """Masks secrets in strings and plain data.
 
     Args:
-        secrets: What to take out. The shorter ones are, too, but only where they stand alone.
+        secrets: The secrets. Short ones are masked only as whole words.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -42,53 +42,53 @@ class Mask:
             *([re.compile(_tree(forms - short))] if forms - short else []),
             *([re.compile("|".join(map(_alone, _longest_first(short))))] if short else []),
         ]
-        # Whoever shows the beginning of a long text may show that of a secret.
+        # A shortened string may show the beginning of a secret.
         self._long = sorted(forms - short)
         self._longest = max(map(len, self._long), default=0)
         heads = {form[:_ALONE] for form in self._long}
         self._heads = re.compile(_tree(heads)) if heads else None
-        # Most texts have no word that is long enough, and that is quickly seen.
+        # Most strings have no word that is long enough, which is fast to check.
         self._shortest = min((max(map(len, form.split()), default=0) for form in forms), default=0)
-        # As JSON, a list of texts may read like a secret that none of its texts holds.
+        # A list as JSON may contain a secret that none of its strings contains.
         self._across = any('"' in secret for secret in secrets)
 
     def __bool__(self) -> bool:
         return bool(self._patterns)
 
     def text(self, text: str) -> str:
-        """Return a text without secrets."""
+        """Return a string with its secrets masked."""
         return self._text(text)[0]
 
     def data(self, value: Any) -> tuple[Any, int]:
-        """Return plain data without secrets, and how many there were.
+        """Return plain data with its secrets masked, and how many there were.
 
-        The same object if there were none; what is no plain data stays as it is.
+        The same object if there were none. Other objects stay unchanged.
         """
         if not self._patterns or not value:
             return value, 0
-        if type(value) is str:  # most answers are: this is asked of every one
+        if type(value) is str:  # the usual answer: this runs for each one
             return self._text(value) if self._is_in_text(value) else (value, 0)
-        found = [0]
+        total = [0]
         if self._is_in(value):
-            value = self._masked(value, found)
+            value = self._masked(value, total)
         if self._across and not isinstance(value, str):
             whole, count = self._text(_as_json(value))
             if count:
-                return whole, found[0] + count
-        return value, found[0]
+                return whole, total[0] + count
+        return value, total[0]
 
     def _text(self, text: str) -> tuple[str, int]:
-        found = 0
+        total = 0
         for pattern in self._patterns:
             text, count = pattern.subn(MASK, text)
-            found += count
+            total += count
         for begin, end in reversed(list(self._beginnings(text))):
             text = text[:begin] + MASK + text[end:]
-            found += 1
-        return text, found
+            total += 1
+        return text, total
 
     def _beginnings(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield where a secret stands of which the end was cut off, as `sk-abc012…`."""
+        """Yield where a shortened secret begins and ends, like `sk-abc012…`."""
         if self._heads is None or ("…" not in text and "..." not in text):
             return
         for head in self._heads.finditer(text):
@@ -103,17 +103,17 @@ class Mask:
     def _is_in(self, value: Any) -> bool:
         todo = [value]
         while todo:
-            held = todo.pop()
-            if isinstance(held, str):
-                if self._is_in_text(held):
+            child = todo.pop()
+            if isinstance(child, str):
+                if self._is_in_text(child):
                     return True
-            elif isinstance(held, Mapping):
-                todo += held.keys()
-                todo += held.values()
-            elif isinstance(held, (list, tuple)):
-                todo += held
-            elif isinstance(held, bytes):
-                todo.append(_as_text(held))
+            elif isinstance(child, Mapping):
+                todo += child.keys()
+                todo += child.values()
+            elif isinstance(child, (list, tuple)):
+                todo += child
+            elif isinstance(child, bytes):
+                todo.append(_as_text(child))
         return False
 
     def _is_in_text(self, text: str) -> bool:
@@ -123,39 +123,39 @@ class Mask:
                     return True
         return any(self._beginnings(text))
 
-    def _masked(self, value: Any, found: list[int]) -> Any:
+    def _masked(self, value: Any, total: list[int]) -> Any:
         if isinstance(value, str):
             text, count = self._text(value)
-            found[0] += count
+            total[0] += count
             return text
         if isinstance(value, Mapping):
             masked: dict[Any, Any] = {}
-            for key, held in value.items():
-                name = self._masked(key, found)
-                # Two keys may become the same: neither may hide the other.
+            for key, child in value.items():
+                name = self._masked(key, total)
+                # Two keys may become equal: neither may replace the other.
                 while name in masked or (name != key and name in value):
                     name = f"{name}'"
-                masked[name] = self._masked(held, found)
+                masked[name] = self._masked(child, total)
             return masked
         if isinstance(value, (list, tuple)):
-            return [self._masked(held, found) for held in value]
+            return [self._masked(child, total) for child in value]
         if isinstance(value, bytes):
-            return self._masked(_as_text(value), found).encode("utf-8", "surrogateescape")
+            return self._masked(_as_text(value), total).encode("utf-8", "surrogateescape")
         return value
 
 
 class Masking:
-    """What one session knows of secrets.
+    """The secrets that a session knows.
 
     Args:
-        secrets: Declared ones, beside those of the environment.
-        results: Whether answers, scores and errors are masked.
-        environment: Where to look; None: `os.environ`.
+        secrets: Declared secrets, in addition to those of the environment.
+        results: Whether to mask answers, scores and errors.
+        environment: The environment; None: `os.environ`.
 
     Attributes:
-        ours: For what we write of our own accord: takes out whatever may be a secret.
-        certain: Takes out only what certainly is one: for what others said.
-        results: The same, for what is kept of answers, scores and errors; or nothing.
+        ours: For what we write ourselves: masks every possible secret.
+        certain: For what others wrote: masks only certain secrets.
+        results: For answers, scores and errors: as `certain`, or masks nothing.
     """
 
     ours: Mask
@@ -176,10 +176,10 @@ class Masking:
         self.look_again(secrets)
 
     def look_again(self, secrets: Iterable[str] = ()) -> None:
-        """Learn of secrets that came into the environment since, and of these."""
+        """Add these secrets, and new ones of the environment."""
         self._declared.update(declared(secrets))
         certain = self._declared.union(certain_secrets(self._environment))
-        everything = frozenset(certain).union(wide_secrets(self._environment))
+        everything = frozenset(certain).union(possible_secrets(self._environment))
         if everything == self._known:
             return
         self._known = everything
@@ -194,7 +194,7 @@ def _of_environment() -> Masking:
 
 
 def by_environment() -> Masking:
-    """Return what the environment, as it is now, says of secrets."""
+    """Return the masking for the current environment."""
     masking = _of_environment()
     masking.look_again()
     return masking
@@ -215,19 +215,19 @@ def _forms(secret: str) -> Iterator[str]:
     raw = _as_bytes(secret)
     for encoded in (quote(raw), quote(raw, safe=""), quote_plus(raw)):
         yield encoded
-        yield re.sub("%..", lambda found: found[0].lower(), encoded)
+        yield re.sub("%..", lambda escape: escape[0].lower(), encoded)
     for packed in _packed(raw):
         yield packed
         yield packed.replace("+", "-").replace("/", "_")
 
 
 def _packed(raw: bytes) -> Iterator[str]:
-    """Yield base64, also as it looks behind something else, as in `user:secret`."""
+    """Yield base64, also as it looks after other bytes, as in `user:secret`."""
     yield b64encode(raw).decode().rstrip("=")
     for before in (0, 1, 2):
         bits = 8 * (before + len(raw))
         packed = b64encode(b"\0" * before + raw).decode()
-        # Only what is made of its bits alone: what stands beside it changes the rest.
+        # Only characters made of its bits alone: the bytes beside it change the others.
         inner = packed[-(-8 * before // 6) : bits // 6]
         if len(inner) >= _SHORTEST_PACKED:
             yield inner
@@ -251,7 +251,7 @@ def _as_json(value: Any) -> str:
         return ""
 
 
-# ---- expressions --------------------------------------------------------------------------------
+# ---- patterns -----------------------------------------------------------------------------------
 
 
 def _is_word(form: str) -> bool:
@@ -269,12 +269,12 @@ def _alone(form: str) -> str:
 
 
 def _tree(forms: Iterable[str]) -> str:
-    """Return an expression that matches the longest of these texts, sharing what they share."""
+    """Return a pattern that matches the longest of these strings, with common prefixes shared."""
     return _fork(sorted(forms), 0)
 
 
 def _branch(forms: list[str], at: int) -> str:
-    """Return an expression for what sorted texts have from one place on."""
+    """Return a pattern for sorted strings, from a position on."""
     first, last = forms[0], forms[-1]
     same = at
     while same < len(first) and same < len(last) and first[same] == last[same]:

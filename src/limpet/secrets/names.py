@@ -1,14 +1,14 @@
-"""Is this name a secret's?
+"""Is this the name of a secret?
 
-`api_key` says so wherever it stands; `answer_key`, `stop_token` and `signature` are often something
-else. So a name is rated, in one table, and each place asks for what a mistake costs there:
+`api_key` always is; `answer_key`, `stop_token` and `signature` are often something else. So one
+table rates each name, and each use has its own threshold, by what a mistake costs:
 
-- In code, only what is certain: a text under such a name does not count for an identity, and a
-  result must not stay when something else than a secret was edited.
-- In a configuration, what is usual.
-- In the environment and in names in capitals, also what is doubtful: few variables are called
+- Code: certain names only. A string under such a name is not part of an identity, and a result must
+  not stay valid when something else than a secret was edited.
+- Configurations: usual names.
+- The environment, and names in capitals: doubtful names too. Few variables are called
   `ANSWER_KEY`.
-- Headers, values of a query, and whatever we print of our own accord: everything possible.
+- Headers, query values, and what we print ourselves: every possible name.
 """
 
 import functools
@@ -17,16 +17,16 @@ from enum import IntEnum
 
 WORDS = ("passw", "passphrase", "secret", "credential", "key", "auth", "token", "pwd", "bearer",
          "cookie", "signature", "_sig", "_pat", "_pass", "jwt", "dsn")  # fmt: skip
-"""A text without any of these gives nothing to the name of a secret."""
+"""Text without any of these contains no name of a secret."""
 PHRASE = (
     r"api_?key|passw(?:or)?d|passphrase|secret|credentials?|authorization"
     r"|(?:access|private|auth|signing)_?(?:key|token)"
 )
-"""What says so even in the middle of a name, in lower case with underscores."""
+"""Names of secrets even in the middle of a name, in lower case with underscores."""
 
 
 class Rating(IntEnum):
-    """How sure it is that a name is a secret's."""
+    """How sure it is that a name is that of a secret."""
 
     NO = 0
     POSSIBLE = 1
@@ -39,8 +39,8 @@ class Rating(IntEnum):
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SIGNS = re.compile(r"[^a-z0-9]+")
 
-# What looks like a secret's name, or holds one, and is none: cut out before a name is rated.
-# (`re` compiles and keeps these when the first name is rated: a `--help` never does.)
+# Looks like the name of a secret, but is not: removed before a name is rated.
+# (`re` compiles and caches these when the first name is rated, so not for `--help`.)
 _HARMLESS = (
     r"(?:^|_)key(?:board|word|frame|pad|note|stone|stroke|point|space)s?"
     r"|(?:^|_)(?:mon|don|tur|hoc|joc|whis)keys?(?![a-z])"
@@ -52,7 +52,7 @@ _HARMLESS = (
     r"|(?:^|_)tokens?_(?:limit|count|budget|usage|type|ids?|length|window|url|endpoint|per_[a-z]+)"
     r"|(?:^|_)(?:xdg|dbus|desktop|gnome_desktop)_session(?=_|$)|ssh_auth_sock|session_manager"
 )
-# Behind a secret's name, this says which one, and not what becomes of it.
+# After the name of a secret, this says which one.
 _WHICH = r"(?:_?(?:value|[0-9]+)|_(?:prod|production|staging|dev|live))?$"
 _KEYS = r"(?:api|access|secret|private|signing|encryption|subscription)_?keys?"
 _TOKENS = r"(?:api|access|auth|bearer|refresh|session|secret|hf|sas|bot)_?tokens?"
@@ -60,11 +60,11 @@ _WHOLE = r"apikey|passw(?:or)?d|passphrase|sshpass"
 _OFTEN = (
     r"(?:account|raw|master|storage|shared)_?keys?|passw(?:or)?ds|secrets|dsn|pwd|bearer|cookies?"
 )
-_OFTEN += "|authorization"  # in code and of files also a topic
+_OFTEN += "|authorization"  # in code and file names also a topic
 _WITHIN = r"key|token|auth|pwd|cookie|session|sessid|signature"
-# Where the secret is, or what is done with it.
+# Says where the secret is, or what is done with it.
 _ABOUT = r"name|header|header_name|file|path|dir|env|env_var|variable|field|policy|reset|url"
-# The first line that is found in a name rates it.
+# The first pattern that matches rates the name.
 _TABLE = (
     (Rating.CERTAIN, rf"(?:(?:^|_)(?:{_KEYS}|{_TOKENS}|secret|credentials?)|{_WHOLE}){_WHICH}"),
     (Rating.USUAL, rf"(?:^|_)(?:{_OFTEN}){_WHICH}"),
@@ -80,27 +80,27 @@ _KEYS_OF_CONFIGURATIONS = re.compile(r"^token(?:_value)?$|headers$")
 
 @functools.lru_cache(maxsize=10_000)
 def rated(name: str) -> Rating:
-    """Return how sure it is that a name, however it is written, is a secret's."""
+    """Return how sure it is that a name, in any spelling, is that of a secret."""
     plain = re.sub(_HARMLESS, "", _plain(name))
     return next((rating for rating, pattern in _TABLE if re.search(pattern, plain)), Rating.NO)
 
 
 def is_secret_name(name: str) -> bool:
-    """Tell whether a variable, a field or a key in code is certainly a secret."""
+    """Return whether a variable, field or key in code is certainly a secret."""
     return rated(name) is Rating.CERTAIN
 
 
 def is_secret_variable(name: str) -> bool:
-    """Tell whether a variable of the environment is a secret, if it looks like one."""
+    """Return whether an environment variable is a secret, if its value looks like one."""
     return rated(name) >= Rating.DOUBTFUL
 
 
 def is_secret_key(name: str, inside: str = "") -> bool:
-    """Tell whether what stands under this key of a configuration is a secret.
+    """Return whether the value of a configuration key is a secret.
 
     Args:
         name: The key.
-        inside: The key that it stands under: in an `env`, any `…_token` is one.
+        inside: Its parent key: in an `env`, any `…_token` is a secret.
     """
     is_variable = name.isupper() or inside.lower() in _ENVIRONMENTS
     least = Rating.DOUBTFUL if is_variable else Rating.USUAL
@@ -108,7 +108,7 @@ def is_secret_key(name: str, inside: str = "") -> bool:
 
 
 def may_be_secret(name: str) -> bool:
-    """Tell whether a name may be a secret's: asked of headers, queries and what we print."""
+    """Return whether a name may be that of a secret: for headers, queries and what we print."""
     return rated(name) > Rating.NO
 
 

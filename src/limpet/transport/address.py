@@ -3,7 +3,7 @@
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 from limpet.errors import LimpetError
 from limpet.secrets.names import may_be_secret
@@ -12,7 +12,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address:
-    """The address of a server, without the credentials it may contain.
+    """The address of a server or proxy, without the credentials it may contain.
 
     Args:
         url: The address as the user gave it.
@@ -55,28 +55,14 @@ class Address:
         self.url = urlunsplit((parts.scheme, netloc, parts.path, parts.query, ""))
         self.path = parts.path or "/"
         self.relative = urlunsplit(("", "", parts.path, parts.query, ""))
-        self.secrets = secrets_in(parts)
-        self.keys = _keys_in(parts)
+        query = parse_qsl(parts.query)
+        self.keys = [value for name, value in query if may_be_secret(name) and "{{" not in value]
+        credentials = [part for part in (parts.username, parts.password) if part]
+        self.secrets = [*credentials, *map(unquote, credentials), *self.keys]
         self.authorization: str | None = None
         if parts.username is not None:
-            self.authorization = basic(parts.username, parts.password)
-
-
-def basic(user: str, password: str | None) -> str:
-    """Return the Authorization header for the credentials in an address."""
-    pair = f"{unquote(user)}:{unquote(password or '')}"
-    return f"Basic {b64encode(pair.encode()).decode()}"
-
-
-def secrets_in(parts: SplitResult) -> tuple[str, ...]:
-    """Return the parts of an address to hide: user, password, secret query values."""
-    credentials = [part for part in (parts.username, parts.password) if part]
-    return (*credentials, *map(unquote, credentials), *_keys_in(parts))
-
-
-def _keys_in(parts: SplitResult) -> tuple[str, ...]:
-    query = parse_qsl(parts.query)
-    return tuple(value for name, value in query if may_be_secret(name) and "{{" not in value)
+            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+            self.authorization = f"Basic {b64encode(pair.encode()).decode()}"
 
 
 def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:

@@ -16,12 +16,12 @@ from yarl import URL
 
 from limpet.errors import EndpointDownError, LimpetError, PermanentError
 from limpet.pacing.observation import observe
-from limpet.secrets.in_replies import Secrets
+from limpet.secrets.in_headers import Secrets
 from limpet.transport.address import Address
-from limpet.transport.client_errors import MOST_HEADER_BYTES, translated, why_not
 from limpet.transport.deadlines import Deadlines, within
+from limpet.transport.failures import MOST_HEADER_BYTES, translated, why_not
 from limpet.transport.pool import Pool
-from limpet.transport.proxies import Proxy, proxy_for, tls_context
+from limpet.transport.proxies import proxy_for, tls_context
 from limpet.transport.reply import Reply
 
 T = TypeVar("T")
@@ -53,20 +53,19 @@ class Client:
         max_response_mb: float,
     ) -> None:
         self._address = address
-        own = dict(headers)
-        if address.authorization and not any(n.lower() == "authorization" for n in own):
-            own["Authorization"] = address.authorization
+        own = CIMultiDict(headers)
+        if address.authorization:
+            own.setdefault("Authorization", address.authorization)
         self._secrets = Secrets(own, address.secrets, address.keys)
         self.show = self._secrets.show
         self._has_credentials = bool(own)
         # No compression: it gains little on small text, and a server sends no compression bombs.
-        ours = {"Accept-Encoding": "identity", "User-Agent": "limpet"}
-        ours = {n: v for n, v in ours.items() if n.lower() not in {o.lower() for o in own}}
-        self._headers = CIMultiDict({**ours, **own})
+        self._headers = CIMultiDict({"Accept-Encoding": "identity", "User-Agent": "limpet"})
+        self._headers.update(own)
         self._deadlines = deadlines
         self._most = int(max_response_mb * MEBI)
         self._session: aiohttp.ClientSession | None = None
-        self._proxy: Proxy | None = None
+        self._proxy: Address | None = None
         self._proxy_headers: dict[str, str] = {}
         self._proxied_headers = self._headers
 
@@ -90,7 +89,7 @@ class Client:
         if proxy is not None:
             headers = {} if proxy.authorization is None else {"Authorization": proxy.authorization}
             self._secrets.add(proxy.secrets, headers)
-        schemes = {address.scheme, "" if proxy is None else proxy.url.partition(":")[0]}
+        schemes = {address.scheme, "" if proxy is None else proxy.scheme}
         tls = tls_context() if "https" in schemes else None
         await self._try_connection(tls)
         self._set_proxy_headers(proxy)
@@ -109,7 +108,7 @@ class Client:
             max_field_size=MOST_HEADER_BYTES,
         )
 
-    def _set_proxy_headers(self, proxy: Proxy | None) -> None:
+    def _set_proxy_headers(self, proxy: Address | None) -> None:
         # Without a tunnel, the proxy's credentials go with the call. With one, they go with
         # CONNECT only: the server must not see them, nor the proxy our headers. So the session has
         # no headers of its own: aiohttp would send them to both.
@@ -126,8 +125,8 @@ class Client:
             who, host, port = address.origin, address.host, address.port
             tls = tls if address.scheme == "https" else None
         else:
-            who, host, port = f"{address.origin}: its proxy {proxy.url}", proxy.host, proxy.port
-            tls = tls if proxy.url.startswith("https") else None
+            who, host, port = f"{address.origin}: its proxy {proxy.origin}", proxy.host, proxy.port
+            tls = tls if proxy.scheme == "https" else None
         opening = asyncio.open_connection(host, port, ssl=tls)
         seconds = self._deadlines.connect_timeout
         try:
@@ -224,7 +223,7 @@ class Client:
             # Made here: aiohttp would search for a fitting payload type.
             data=None if body is None else aiohttp.BytesPayload(body, content_type=_JSON),
             allow_redirects=False,
-            proxy=None if self._proxy is None else self._proxy.url,
+            proxy=None if self._proxy is None else self._proxy.origin,
             proxy_headers=self._proxy_headers if tunnel else None,
         )
 

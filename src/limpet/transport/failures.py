@@ -4,16 +4,23 @@ Executors decide what to do by the error's type, or by its status and headers, s
 have the right shape. The server's text is untrusted: it is shown on one line, shortened.
 """
 
+import ssl
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import aiohttp
+from aiohttp.http_exceptions import LineTooLong
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
 
 Show = Callable[[object], str]
 """Formats text from the server: on one line, shortened, without our secrets."""
 
+MOST_HEADER_BYTES = 2**16
+"""Maximum length of a header line. Some gateways send tokens of many kilobytes, and aiohttp's own
+limit is 8,190."""
 # Statuses below 500 that may succeed later; any other is the request's own fault.
-PASSING_STATUSES = frozenset({402, 408, 409, 425, 429})
+_PASSING_STATUSES = frozenset({402, 408, 409, 425, 429})
 _CREDENTIAL_HINTS = {
     401: "pass the credentials as headers, and run again",
     407: "put the proxy's user and password into HTTPS_PROXY or HTTP_PROXY: "
@@ -36,42 +43,12 @@ _MOST_HEADERS = 100
 
 # Names of the agent's own exceptions, if the server passes them on.
 _LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
-_PERMANENT_NAMES = frozenset(
-    {
-        "NameError",
-        "UnboundLocalError",
-        "SyntaxError",
-        "ImportError",
-        "ModuleNotFoundError",
-        "NotImplementedError",
-        "AuthenticationError",
-        "PermissionDeniedError",
-    }
-)
-
-_BESIDE_AN_ERROR = frozenset(
-    {
-        "error",
-        "error_code",
-        "error_description",
-        "code",
-        "detail",
-        "details",
-        "id",
-        "jsonrpc",
-        "message",
-        "object",
-        "ok",
-        "path",
-        "request_id",
-        "status",
-        "status_code",
-        "success",
-        "timestamp",
-        "trace_id",
-        "type",
-    }
-)
+_PERMANENT_NAMES = ("NameError", "UnboundLocalError", "SyntaxError", "ImportError",
+                    "ModuleNotFoundError", "NotImplementedError", "AuthenticationError",
+                    "PermissionDeniedError")  # fmt: skip
+_BESIDE_AN_ERROR = {"error", "error_code", "error_description", "code", "detail", "details", "id",
+                    "jsonrpc", "message", "object", "ok", "path", "request_id", "status",
+                    "status_code", "success", "timestamp", "trace_id", "type"}  # fmt: skip
 
 
 class StatusError(LimpetError):
@@ -112,7 +89,7 @@ class WorkflowFailedError(TransientError):
 
 
 def refused(
-    where: str, status: int, headers: Mapping[str, str], body: Any, said: str
+    where: str, status: int, headers: Mapping[str, str], body: Any, text: str
 ) -> LimpetError:
     """Return the error for an error status.
 
@@ -121,22 +98,22 @@ def refused(
         status: The status.
         headers: The response's headers.
         body: The response's JSON; None if it is not JSON.
-        said: The response's text for the message.
+        text: The response's text for the message.
     """
-    parts = (f"{where}: status {status}", _NO_ANSWER.get(status), said)
+    parts = (f"{where}: status {status}", _NO_ANSWER.get(status), text)
     message = ": ".join(part for part in parts if part)
     if status in _CREDENTIAL_HINTS:
         return SetupError(message, hint=_CREDENTIAL_HINTS[status])
-    if status >= _SERVER_ERROR or status in PASSING_STATUSES:
+    if status >= _SERVER_ERROR or status in _PASSING_STATUSES:
         return StatusError(message, status=status, headers=headers, body=body)
     return PermanentError(message)
 
 
-def agent_failure(where: str, said: Mapping[str, Any], show: Show) -> LimpetError:
+def agent_failure(where: str, error: Mapping[str, Any], show: Show) -> LimpetError:
     """Return the error for the toolkit's error object, by the exception it names."""
-    name = said.get("details")
+    name = error.get("details")
     name = name if isinstance(name, str) else ""
-    parts = [show(part) for part in (name, said.get("message", said)) if part]
+    parts = [show(part) for part in (name, error.get("message", error)) if part]
     message = f"{where}: the workflow failed: {': '.join(parts)}"
     if any(part in name for part in _LIMIT_NAMES):
         return StatusError(message, status=_RATE_LIMITED)
@@ -189,3 +166,69 @@ def wanted_fields(detail: Any, show: Show) -> str:
         names = [str(part) for part in location if part != "body"] or ["the body"]
         problems.append(show(f"{'.'.join(names)!r}: {problem.get('msg', 'not accepted')}"))
     return "; ".join(problems) or "its detail is empty"
+
+
+# ---- the HTTP client's exceptions ----------------------------------------------------------------
+
+
+def translated(
+    error: Exception, where: str, show: Show, connect_timeout: float | None
+) -> LimpetError:
+    """Return the error that describes how the call failed.
+
+    Args:
+        error: The client's exception.
+        where: The call's name in messages.
+        show: Formats untrusted text.
+        connect_timeout: Seconds allowed for the connection.
+    """
+    text = show(str(error) or type(error).__name__)
+    match error:
+        case aiohttp.ConnectionTimeoutError():
+            return ConnectionLostError(f"{where}: no connection within {connect_timeout:g} s")
+        case aiohttp.ClientHttpProxyError():
+            return _refused_by_proxy(error, where, show)
+        case aiohttp.ClientConnectorCertificateError():  # before 3.11 it has no os_error
+            text = why_not(error.certificate_error)
+            return ConnectionLostError(f"{where}: no connection: {text}")
+        case aiohttp.ClientConnectorError():
+            return ConnectionLostError(f"{where}: no connection: {why_not(error.os_error)}")
+        case aiohttp.ServerDisconnectedError():
+            # Not resent, even on a reused connection: the server may have started to work on the
+            # call, and every attempt is counted.
+            return ConnectionLostError(f"{where}: the connection was closed, without a response")
+        case aiohttp.ClientPayloadError():
+            why = getattr(error.__cause__, "message", None)  # aiohttp's own message is longer
+            text = show(why or text).rstrip(".")
+            return ConnectionLostError(f"{where}: the response breaks off: {text}")
+        case aiohttp.ClientResponseError() if _is_too_long(error):
+            return PermanentError(
+                f"{where}: a header of the response is longer than {MOST_HEADER_BYTES // 1024} KB"
+            )
+        case aiohttp.ClientResponseError():
+            return TransientError(f"{where}: the response is not HTTP: {show(error.message)}")
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            return PermanentError(f"{where}: not a valid address")
+    return ConnectionLostError(f"{where}: the connection broke: {text}")
+
+
+def why_not(error: BaseException) -> str:
+    """Return a short reason why there is no connection."""
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {error.reason or error}"
+    return str(getattr(error, "strerror", None) or error)
+
+
+def _refused_by_proxy(error: aiohttp.ClientHttpProxyError, where: str, show: Show) -> LimpetError:
+    text = show(error.message) if error.message else ""
+    return refused(f"{where}: its proxy", error.status, error.headers or {}, None, text)
+
+
+def _is_too_long(error: BaseException | None) -> bool:
+    while error is not None and not isinstance(error, LineTooLong):
+        error = error.__cause__
+    return error is not None

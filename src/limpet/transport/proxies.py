@@ -7,61 +7,34 @@ Proxies: `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`, in upper or lower
 
 import os
 import ssl
-from typing import NamedTuple
 from urllib import request
-from urllib.parse import urlsplit, urlunsplit
 
 from limpet.errors import LimpetError
-from limpet.transport.address import basic, secrets_in
+from limpet.transport.address import Address
 
 _MORE_CERTIFICATES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-_PORTS = {"http": 80, "https": 443}
 
 
-class Proxy(NamedTuple):
-    """A proxy, without the credentials in its address.
-
-    Attributes:
-        url: Its URL.
-        host: Its host.
-        port: Its port.
-        authorization: Header value made of its credentials; None: it has none.
-        secrets: Parts that must not be shown.
-    """
-
-    url: str
-    host: str
-    port: int
-    authorization: str | None = None
-    secrets: tuple[str, ...] = ()
-
-
-def proxy_for(scheme: str, host: str) -> Proxy | None:
+def proxy_for(scheme: str, host: str) -> Address | None:
     """Return the proxy for a server; None: connect directly.
 
     Raises:
         LimpetError: The proxy is not an http or https one.
     """
     proxies = request.getproxies_environment()
-    address = proxies.get(scheme) or proxies.get("all")
-    if not address or request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # missing in typeshed
+    url = proxies.get(scheme) or proxies.get("all")
+    if not url or request.proxy_bypass_environment(host, proxies):  # type: ignore[attr-defined] # missing in typeshed
         return None
-    address = address if "://" in address else f"http://{address}"
+    url = url if "://" in url else f"http://{url}"
     try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:
-        parts, port = urlsplit("none://"), None
-    if parts.scheme not in _PORTS or not parts.hostname:
+        return Address(url, "proxy")
+    except LimpetError:
+        kind = url.partition("://")[0]
+        shown = f"{kind}://…" if kind.isalnum() else "…"  # not more: it may contain a password
         raise LimpetError(
-            f"the proxy for {scheme}:// in the environment cannot be used: {parts.scheme}://…",
+            f"the proxy for {scheme}:// in the environment cannot be used: {shown}",
             hint="it must look like http://host:port",
-        )
-    port = port or _PORTS[parts.scheme]
-    hostname = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    url = urlunsplit((parts.scheme, f"{hostname}:{port}", "", "", ""))
-    authorization = None if parts.username is None else basic(parts.username, parts.password)
-    return Proxy(url, parts.hostname, port, authorization, secrets_in(parts))
+        ) from None
 
 
 def tls_context() -> ssl.SSLContext:

@@ -1,16 +1,19 @@
 """How is a response read, in pieces and up to a maximum size?"""
 
 import contextlib
-from collections.abc import Callable, Iterable
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 
 import aiohttp
 
 from limpet.errors import PermanentError, TransientError
-from limpet.transport.compression import ENCODINGS, Inflater
 from limpet.transport.deadlines import within
 
 MOST_SAID = 2**16
 """Maximum bytes read of an error response."""
+_ENCODINGS = frozenset({"gzip", "x-gzip", "deflate"})
+_PIECE = 2**16
+_GZIP_OR_ZLIB = 47
 
 
 class Reply:
@@ -57,20 +60,14 @@ class Reply:
             raise self._too_large()
         size = 0
         while chunk := await self._next():
-            try:
-                pieces: Iterable[bytes] = (chunk,) if inflater is None else inflater.feed(chunk)
-                for piece in pieces:
-                    size += len(piece)
-                    if size > self._most:
-                        raise self._too_large()
-                    take(piece)
-            except ValueError as error:
-                raise TransientError(f"{self._where}: {error}") from None
+            pieces: Iterable[bytes] = (chunk,) if inflater is None else inflater.feed(chunk)
+            for piece in pieces:
+                size += len(piece)
+                if size > self._most:
+                    raise self._too_large()
+                take(piece)
         if inflater is not None:
-            try:
-                inflater.end()
-            except ValueError as error:
-                raise TransientError(f"{self._where}: {error}") from None
+            inflater.end()
 
     async def whole(self) -> bytes:
         """Return the body. Raises as `pour` does."""
@@ -99,15 +96,15 @@ class Reply:
             return await content.readany()
         return await within(pause_s, content.readany(), f"{self._where}: no more of the response")
 
-    def _inflater(self) -> Inflater | None:
+    def _inflater(self) -> "_Inflater | None":
         if self._encoding in ("", "identity"):
             return None
-        if self._encoding not in ENCODINGS:
+        if self._encoding not in _ENCODINGS:
             raise PermanentError(
                 f"{self._where}: the response is encoded as {self._encoding[:40]!r}, which was "
                 "not requested"
             )
-        return Inflater()
+        return _Inflater(self._where)
 
     def _too_large(self) -> PermanentError:
         return PermanentError(
@@ -118,3 +115,36 @@ class Reply:
 
 class _EnoughError(Exception):
     """Enough was read."""
+
+
+class _Inflater:
+    """Decompresses gzip and deflate.
+
+    A few kilobytes may become gigabytes, so it yields pieces of bounded size, and the reader stops
+    when the total is too large. `feed` and `end` raise `TransientError` if the data is broken or
+    incomplete.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._inner = zlib.decompressobj(_GZIP_OR_ZLIB)
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield the decompressed bytes, in pieces of bounded size."""
+        while chunk:
+            if self._inner.eof:  # another part follows
+                self._inner = zlib.decompressobj(_GZIP_OR_ZLIB)
+            try:
+                piece = self._inner.decompress(chunk, _PIECE)
+            except zlib.error as error:
+                raise TransientError(
+                    f"{self._where}: its compression is broken ({error})"
+                ) from None
+            chunk = self._inner.unconsumed_tail or self._inner.unused_data
+            if piece:
+                yield piece
+
+    def end(self) -> None:
+        """Check that the data is complete."""
+        if not self._inner.eof:
+            raise TransientError(f"{self._where}: its compressed data is incomplete")

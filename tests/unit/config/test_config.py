@@ -180,7 +180,7 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
     (folder / "eval.yaml").write_text(GOOD)
     with pytest.raises(ConfigError) as caught:
         load_config("eval.yml")
-    assert str(caught.value) == "eval.yml: no such file"
+    assert str(caught.value) == "eval.yml: file not found"
     assert caught.value.hint == "did you mean 'eval.yaml'?"
 
 

@@ -29,7 +29,7 @@ def test_a_missing_library_is_named_with_the_command_that_installs_it(
     path = tmp_path / f"q.{suffix}"
     path.write_bytes(b"x")
     monkeypatch.setattr(importlib, "import_module", import_module)
-    monkeypatch.setattr("limpet.datasets.extras.import_module", import_module)
+    monkeypatch.setattr("limpet.datasets.sources.import_module", import_module)
     message, hint = refused(path)
     assert message == (
         f"{path}: reading it needs {library}, which cannot be imported "

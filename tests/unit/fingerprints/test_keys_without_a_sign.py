@@ -6,7 +6,7 @@ import pytest
 
 import limpet
 from limpet.fingerprints.declared import DependsOn
-from limpet.secrets.in_texts import without_keys, without_literals
+from limpet.secrets.in_code import without_keys, without_literals
 
 HEX = "c0ffee419f8e7d6c5b4a39281706"
 BASE64 = "kJ8xQ2vTz5mWb7RnYc1LpA9sDf3GhU6e"

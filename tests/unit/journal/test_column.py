@@ -351,7 +351,7 @@ def test_a_path_that_is_somebody_elses_file_is_refused_and_untouched(tmp_path):
     dataset.write_bytes(b'{"question": "1 + 1?"}\n')
     with pytest.raises(JournalError, match="not empty") as caught:
         Journal(dataset)
-    assert "path of its own" in caught.value.hint
+    assert "another path" in caught.value.hint
     assert dataset.read_bytes() == b'{"question": "1 + 1?"}\n'
     assert [one.name for one in tmp_path.iterdir()] == ["questions.jsonl"]
 
@@ -392,13 +392,13 @@ def test_without_flock_writing_is_refused_and_reading_works(tmp_path):
 def test_a_file_system_in_doubt_is_warned_about(tmp_path, monkeypatch, caplog):
     from limpet.journal import journal as journal_module
 
-    monkeypatch.setattr(journal_module, "doubt_about", lambda path: f"{path} lies on nfs4")
+    monkeypatch.setattr(journal_module, "file_system_risk", lambda path: f"{path} is on nfs4")
     Journal(tmp_path).close()
-    assert "lies on nfs4" in caplog.text
+    assert "is on nfs4" in caplog.text
 
 
 def test_a_second_opening_in_the_same_process_is_refused(tmp_path):
-    with Journal(tmp_path), pytest.raises(RunLockedError, match="this very process") as caught:
+    with Journal(tmp_path), pytest.raises(RunLockedError, match="this process") as caught:
         Journal(tmp_path)
     assert caught.value.holder["pid"] == os.getpid()
 

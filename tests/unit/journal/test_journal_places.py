@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from limpet.journal.files import (
-    doubt_about,
+    file_system_risk,
     make_directory,
     replace_file,
     sync_file,
@@ -107,8 +107,8 @@ MOUNTS = r"""
     ],
 )
 def test_a_file_system_that_may_not_keep_promises_is_named(path, said):
-    doubt = doubt_about(Path(path), MOUNTS)
-    assert doubt is None if said is None else said in doubt
+    risk = file_system_risk(Path(path), MOUNTS)
+    assert risk is None if said is None else said in risk
 
 
 def test_a_journal_is_a_file_with_notes_beside_it_or_a_directory(tmp_path):

@@ -429,7 +429,7 @@ def test_a_full_disk_pauses_the_calls_and_room_lets_them_go_on(tmp_path, monkeyp
     # Those in flight, and those that started before it was heard; without a pause, 250.
     assert calls_while_full[-1] < 200
     assert "No space left" in caplog.text
-    assert "there is room again" in caplog.text
+    assert "there is space again" in caplog.text
 
 
 def test_one_result_that_cannot_be_written_harms_no_other(tmp_path, monkeypatch):
@@ -566,8 +566,8 @@ def test_two_names_of_one_file_are_one_journal(tmp_path):
         ("results.jsonl.gz", "a .jsonl file or a directory"),
         ("x" * 300 + ".jsonl", "cannot be opened|not a path"),
         ("nul\0.jsonl", "not a path"),
-        ("full", "not empty, and it is not a journal"),
-        ("set.json", "not empty, and it is not a journal"),
+        ("full", "not empty, and not a journal"),
+        ("set.json", "not empty, and not a journal"),
     ],
 )
 def test_a_path_that_can_be_no_journal_is_said(tmp_path, monkeypatch, path, said):

@@ -6,7 +6,7 @@ import random
 import pytest
 
 import limpet
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.reading import RunReader

@@ -67,7 +67,7 @@ def test_nothing_is_written_through_what_is_not_a_file_of_its_own(kind, name, tm
     said = put(kind, tmp_path / "run" / name, outside)
     with pytest.raises(JournalError, match=f"{name}: this is {said}") as refused:
         evaluate(tmp_path / "run")
-    assert "in its place" in refused.value.hint
+    assert "replace it" in refused.value.hint
     assert outside.read_bytes() == b"precious\n"
     assert not (tmp_path / "nowhere").exists()
 

@@ -16,7 +16,7 @@ from limpet.journal.layout import layout_at
 from limpet.run.planning.identity_file import read_identity
 from limpet.run.planning.why import why_on_disk
 from limpet.run.reading import RunReader
-from limpet.secrets.in_texts import without_literals, without_settings
+from limpet.secrets.in_code import without_literals, without_settings
 
 ROWS = [{"id": str(n), "input": f"q{n}"} for n in range(3)]
 MANY = [{"id": str(n), "input": f"q{n}"} for n in range(101)]  # so many that an edit asks

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from limpet.secrets.in_texts import is_hidden
+from limpet.secrets.in_code import is_hidden
 from limpet.secrets.masking import MASK
 
 _NARROW = 56

@@ -13,7 +13,7 @@ from typing import Any
 
 from limpet.fingerprints.explaining.rendering import rendered
 from limpet.fingerprints.walk.result import WalkResult
-from limpet.secrets.in_texts import (
+from limpet.secrets.in_code import (
     is_hidden,
     is_secret_file,
     without_keys,

@@ -23,7 +23,7 @@ from limpet.fingerprints.steps import code_of
 from limpet.fingerprints.walk.safe_access import module_name
 from limpet.journal.journal import Journal
 from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
-from limpet.secrets.in_texts import without_settings
+from limpet.secrets.in_code import without_settings
 
 _MOST_TEXTS = 100
 

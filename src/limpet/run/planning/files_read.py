@@ -20,7 +20,7 @@ from limpet.fingerprints.walk.result import digest_of
 from limpet.journal.files import open_to_read
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry, decode_line, is_whole
-from limpet.secrets.in_texts import without_settings
+from limpet.secrets.in_code import without_settings
 
 FILES, SHARED = "files", "shared"
 """Facts about a record: what its call read, and which lines of `files.jsonl` precede it."""

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from limpet.datasets.packed import PackedItems
+from limpet.datasets.items import PackedItems
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import output_key
 from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file

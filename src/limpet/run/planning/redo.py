@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.choosing import Selection
+from limpet.datasets.selection import Selection
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file

@@ -25,17 +25,8 @@ _REASONS = {
 _HINT = "a quote inside a quoted cell is written twice"
 
 
-def read_csv(path: Path, place: str) -> Rows:
-    """Yield the rows of a comma-separated file."""
-    return _read(path, place, ",")
-
-
-def read_tsv(path: Path, place: str) -> Rows:
-    """Yield the rows of a tab-separated file, quoted as in CSV."""
-    return _read(path, place, "\t")
-
-
-def _read(path: Path, place: str, delimiter: str) -> Rows:
+def read_csv(path: Path, place: str, delimiter: str = ",") -> Rows:
+    """Yield the rows of a comma-separated file, or of one with another delimiter."""
     # The limit is global: it is raised and not restored, because restoring it could fail a file
     # that another thread is reading.
     csv.field_size_limit(sys.maxsize)

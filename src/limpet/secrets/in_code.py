@@ -1,8 +1,8 @@
-"""Which literals in code, and which settings in a text, are given to the name of a secret?
+"""Which literals in code, and which settings in a file, belong to the name of a secret?
 
-`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: what we show of somebody's code and files must
-not hold them, whether any variable of the environment does or not. Hiding too much costs a line
-that nobody can read; hiding too little costs a key.
+`api_key="…"`, `PASSWORD = "…"`, `{"token": "…"}`: what we show of the user's code and files must
+not contain them, whether or not they are in the environment. Hiding too much costs a readable line;
+hiding too little costs a key.
 """
 
 import ast
@@ -16,10 +16,10 @@ from pathlib import PurePath
 from limpet.secrets.masking import MASK
 from limpet.secrets.names import PHRASE, WORDS, Rating, is_secret_name, may_be_secret, rated
 
-# Of a name that is often no secret's (`answer_key`, `signature`), what is given to it decides.
+# For a name that is often not a secret (`answer_key`, `signature`), the value decides.
 _SHORTEST_DOUBTFUL = 6
 _TELLING = re.compile("(?i)" + "|".join(WORDS))
-# What is a key whatever it is called.
+# Keys under any name.
 _KEYS = re.compile(
     r"\b(?:sk[-_]|pk[-_]|rk[-_]|nvapi-|hf[-_]|xai-|gsk_)[A-Za-z0-9_-]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}"
     r"|\bglpat-[\w-]{16,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bxox[abprs]-[\w-]{10,}"
@@ -31,7 +31,7 @@ _PASSWORD_IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
 _SIGNS = ["sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "nvapi", "hf-", "hf_", "xai-", "gsk_", "ghp_"]
 _SIGNS += ["gho_", "ghu_", "ghs_", "ghr_", "github_pat", "glpat", "AKIA", "AIza", "xox", "eyJ"]
 _SIGNS += ["Bearer ", "Basic ", "PRIVATE KEY", "://"]
-# What may be a key without any sign of it: long, and not made of words.
+# What may be a key without a known prefix: long, and not made of words.
 _LONG = re.compile(r"(?<![\w+/-])[\w+/-]{20,}={0,2}", re.ASCII)
 _BETWEEN = re.compile(r"[\W_]+")
 _WORD_IN_IT = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{4,}")
@@ -60,7 +60,7 @@ _QUOTED = f'"{MASK}"'
 
 
 def is_hidden(name: str, literal: str | bytes) -> bool:
-    """Tell whether a literal must not be shown, given to this name."""
+    """Return whether a literal under this name must be hidden."""
     rating = rated(name)
     if rating >= Rating.MENTIONED:
         return bool(literal)
@@ -71,25 +71,25 @@ def is_hidden(name: str, literal: str | bytes) -> bool:
 
 
 def is_secret_file(path: PurePath) -> bool:
-    """Tell whether the name of a file says that its content is secret."""
+    """Return whether the name of a file says that its content is secret."""
     return _SECRET_FILES.fullmatch(path.name) is not None
 
 
 def without_keys(text: str) -> str:
-    """Return a text without what is a key by its looks, and without passwords in addresses."""
-    if any(sign in text for sign in _SIGNS):  # much faster than an expression
+    """Return a string without what looks like a key, and without passwords in URLs."""
+    if any(sign in text for sign in _SIGNS):  # much faster than the pattern
         text = _PASSWORD_IN_URL.sub(rf"\1{MASK}", _KEYS.sub(MASK, text))
     if _TELLING.search(text):
         text = _SAID.sub(rf"\1{MASK}", text)
     return _LONG.sub(_unless_words, text)
 
 
-def _unless_words(found: re.Match[str]) -> str:
-    """Return a long piece of text if it is made of words, or of digits alone."""
-    bare = _BETWEEN.sub(" ", found[0])
+def _unless_words(match: re.Match[str]) -> str:
+    """Return a long string if it is made of words or of digits only; else the mask."""
+    bare = _BETWEEN.sub(" ", match[0])
     rest = _WORD_IN_IT.sub(lambda word: word[0] if _NO_WORD.search(word[0]) else "", bare)
     rest = rest.replace(" ", "")
-    signs = sum(sign.isalnum() for sign in found[0])
+    signs = sum(sign.isalnum() for sign in match[0])
     letters = sum(sign.isalpha() for sign in rest)
     is_key = (
         signs >= _SHORTEST_UNKNOWN
@@ -97,29 +97,29 @@ def _unless_words(found: re.Match[str]) -> str:
         and any(sign.isdigit() for sign in rest)
         and 2 * len(rest) > signs
     )
-    return MASK if is_key else found[0]
+    return MASK if is_key else match[0]
 
 
 def without_settings(text: str) -> str:
-    """Return the text of a file without what it sets names of secrets to, one per line."""
+    """Return the text of a file without the values it sets names of secrets to."""
 
-    def hide(found: re.Match[str]) -> str:
-        begin, name, value = (found[1], found[2], found[3]) if found[2] else found.group(4, 5, 6)
+    def hide(match: re.Match[str]) -> str:
+        begin, name, value = match.group(1, 2, 3) if match[2] else match.group(4, 5, 6)
         bare = value.strip().strip(",").strip("\"'")
-        return begin + MASK if is_hidden(name, bare) and not bare.startswith("$") else found[0]
+        return begin + MASK if is_hidden(name, bare) and not bare.startswith("$") else match[0]
 
     return without_keys(_SETTING.sub(hide, text) if _TELLING.search(text) else text)
 
 
 def without_literals(code: str) -> str:
-    """Return a piece of Python without literals that are given to the name of a secret."""
+    """Return Python code without the literals under names of secrets."""
     lower = code.lower()
     if not any(word in lower for word in WORDS):
         return without_keys(code)
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # A piece of a statement, as a lambda's line is: nobody can tell what is given to what.
+        # Part of a statement, like the line of a lambda: which name has which value is unknown.
         code = _STRING.sub(_QUOTED, code)
     else:
         code = _replaced(code, list(_hidden_in(tree)))
@@ -127,11 +127,11 @@ def without_literals(code: str) -> str:
 
 
 def _without_comments(code: str) -> str:
-    """Return code without comments that set the name of a secret to something."""
+    """Return code without comments that give a value to the name of a secret."""
     lines = code.splitlines(keepends=True)
     try:
         tokens = list(tokenize.generate_tokens(io.StringIO(code).readline))
-    except (tokenize.TokenError, SyntaxError):  # a piece of a statement
+    except (tokenize.TokenError, SyntaxError):  # part of a statement
         return "".join(_without_end(line, line.find("#")) for line in lines)
     for token in tokens:
         if token.type == tokenize.COMMENT:
@@ -154,7 +154,7 @@ def _replaced(code: str, nodes: list[ast.expr]) -> str:
     for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
         first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
         if (node.end_lineno or 0, node.end_col_offset or 0) > done:
-            continue  # within another
+            continue  # inside another
         tail = lines[last][node.end_col_offset or 0 :]
         lines[first : last + 1] = [lines[first][: node.col_offset] + _QUOTED.encode() + tail]
         done = (node.lineno, node.col_offset)
@@ -168,7 +168,7 @@ def _hidden_in(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def _given(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:  # noqa: C901, PLR0912 - a case each
-    """Yield names, and what a piece of syntax gives to them."""
+    """Yield the names that a node gives values to, with the values."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:
@@ -232,8 +232,8 @@ def _literals(  # noqa: C901, PLR0912 - a case each
         case ast.Subscript() | ast.Lambda() | ast.Compare():
             return
         case ast.Dict(values=values):
-            for held in values:
-                yield from _literals(name, held)
+            for part in values:
+                yield from _literals(name, part)
         case ast.expr():
             for child in ast.iter_child_nodes(value):
                 yield from _literals(name, child, within=within)

@@ -28,6 +28,7 @@ from limpet.run.options import (
     secrets_in,
 )
 from limpet.run.planning.plan import Plan
+from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import forced
 from limpet.run.planning.why import Why
 from limpet.run.progress.notebook import NotebookView, in_notebook
@@ -167,14 +168,12 @@ def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
 
 def plan_prepared(prepared: Prepared) -> Plan:
     """Say what `evaluate_prepared` would do, and do nothing."""
-    with _evaluation(prepared) as evaluation:
-        return evaluation.look()
+    return Planner(_request(prepared, None)).look()
 
 
 def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
     """Say what each step is made of and what differs from what the run has, and do nothing."""
-    with _evaluation(prepared) as evaluation:
-        return evaluation.why(item)
+    return Planner(_request(prepared, None)).why(item)
 
 
 # ---- how it is done -----------------------------------------------------------------------------

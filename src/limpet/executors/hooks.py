@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
+from limpet.arguments import function
 from limpet.executors import countdown
-from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import Attempt, Finished
 from limpet.executors.progress import Progress
 
 OnComplete = Callable[[Finished[Any, Any]], Awaitable[None] | None]
@@ -25,6 +26,11 @@ class Hooks:
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) is not None:
+                function(**{name: getattr(self, name)})
 
 
 class HookRunner:

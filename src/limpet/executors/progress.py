@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.errors import InterruptedRunError, LimpetError
-from limpet.executors.attempts import Attempt, Call
+from limpet.executors.details import Attempt, Call
 from limpet.text import one_line
 
 logger = logging.getLogger("limpet.executors")

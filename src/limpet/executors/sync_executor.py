@@ -9,8 +9,7 @@ from typing import Any, Generic
 from limpet.arguments import function, signal_or_none
 from limpet.errors import PermanentError
 from limpet.executors import reasons
-from limpet.executors.attempts import Call, InputT, OutputT
-from limpet.executors.details import UNSET, ExecutionDetails, Unset
+from limpet.executors.details import UNSET, Call, ExecutionDetails, InputT, OutputT, Unset
 from limpet.executors.inputs import NOTHING, open_plain_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.progress import Progress

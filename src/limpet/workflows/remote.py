@@ -10,7 +10,7 @@ from typing import Any
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, SetupError, TransientError
-from limpet.pacing.observation import observe
+from limpet.pacing.ticket import observe
 from limpet.transport.address import Address
 from limpet.transport.client import Client
 from limpet.transport.failures import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet.copies import own_copy
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.executors.forks import end_if_forked
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form

@@ -16,7 +16,7 @@ from limpet.errors import (
     TransientError,
 )
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import Attempt, Finished
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.audit_hook import for_nobody

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import (
     SAW_MASKED,

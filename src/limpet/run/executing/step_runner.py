@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from limpet.errors import PermanentError
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal

@@ -1,0 +1,59 @@
+"""Where do a run's results go?"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic
+
+from limpet.executors.details import Call, ExecutionDetails, Finished, OutputT, Unset
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where a run's results go.
+
+    Attributes:
+        take: Called with each call when its input is taken, in input order.
+        finish: Called with each input that is done.
+        backlog: Returns how many finished inputs have not been read yet.
+    """
+
+    take: Callable[[Call], None]
+    finish: Callable[[Finished[Any, Any]], None]
+    backlog: Callable[[], int]
+
+
+NO_SINK = Sink(lambda _call: None, lambda _finished: None, lambda: 0)
+"""For a run that is over."""
+
+
+class OrderedResults(Generic[OutputT]):
+    """Outputs and details in input order, filled in as inputs finish.
+
+    Args:
+        fallback: The output of inputs without a result.
+        numbered: Whether an input's index may differ from its position.
+    """
+
+    def __init__(self, fallback: OutputT | Unset, *, numbered: bool) -> None:
+        self._fallback = fallback
+        self._outputs: list[OutputT | Unset] = []
+        self._details: list[ExecutionDetails] = []
+        self._places: dict[int, int] | None = {} if numbered else None
+        self.sink = Sink(self._take, self._finish, NO_SINK.backlog)
+
+    def _take(self, call: Call) -> None:
+        if self._places is not None:
+            self._places[call.index] = len(self._outputs)
+        self._outputs.append(self._fallback)
+        self._details.append(call.details)
+
+    def _finish(self, finished: Finished[Any, OutputT]) -> None:
+        index = finished.index
+        self._outputs[index if self._places is None else self._places[index]] = finished.output
+
+    def up_to(self, total: int | None) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
+        """Return them, with inputs that were never taken up to `total`."""
+        for _ in range(len(self._outputs), total or 0):
+            self._outputs.append(self._fallback)
+            self._details.append(ExecutionDetails())
+        return self._outputs, self._details

@@ -3,6 +3,8 @@
 import math
 from collections import deque
 
+from limpet.pacing.limits import Prediction
+
 MINUTE_S = 60.0
 KEPT_S = 2 * MINUTE_S
 
@@ -19,7 +21,7 @@ class Sent:
         self.owner = owner
         self.number = 0  # its position among all requests, in the order sent
         self.refused = False
-        self.predictions: dict[str, tuple[float, float, float]] = {}
+        self.predictions: dict[str, Prediction] = {}
 
 
 class Traffic:

@@ -229,14 +229,14 @@ class Pipeline:
         ]
 
     def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.missing(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in found if scoring is not None]
+        scorings = ((step, step.missing(work_item, entry)) for step in self._scoring)
+        return [(step, scoring) for step, scoring in scorings if scoring is not None]
 
     def _scored_masked(
         self, work_item: WorkItem, entry: Entry
     ) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in found if scoring is not None]
+        scorings = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
+        return [(step, scoring) for step, scoring in scorings if scoring is not None]
 
 
 def secrets_of(*steps: Workflow | Evaluator) -> list[str]:

@@ -38,7 +38,7 @@ from limpet.arguments import (
 from limpet.executors.details import UNSET, ExecutionDetails, Finished, InputT, OutputT, Unset
 from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
 from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
-from limpet.executors.inputs import Inputs, NumberedInputs, open_inputs
+from limpet.executors.inputs import Inputs, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
 from limpet.executors.options import Beginning, CostOf, Settings
@@ -205,7 +205,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """
         run, results = self._ordered(inputs)
         await self._conduct(run)
-        return results.up_to(run.total)
+        return results.in_order()
 
     def run(
         self, inputs: Iterable[InputT] | AsyncIterable[InputT] | Inputs
@@ -225,7 +225,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             # Only the main thread can install handlers, so this one passes the signal on.
             with on_signal(self.termination_signal, run.interrupt):
                 run_in_thread(lambda: self._run_here(run), on_interrupt=run.interrupt_at_once)
-        return results.up_to(run.total)
+        return results.in_order()
 
     async def stream(
         self, inputs: Iterable[InputT] | AsyncIterable[InputT]
@@ -242,7 +242,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             done.append(finished)
             news.set()
 
-        run = self._dispatch(inputs, Sink(NO_SINK.take, finish, done.__len__))
+        sink = Sink(NO_SINK.take, finish, done.__len__)
+        run = self._dispatch(open_inputs(inputs), sink)
         with on_signal(self.termination_signal, run.interrupt):
             try:
                 run.begin()
@@ -317,16 +318,15 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     # ---- internals --------------------------------------------------------------------------
 
-    def _dispatch(self, inputs: Any, sink: Sink) -> Dispatch:
-        source = open_inputs(inputs)
-        progress = Progress(self.tqdm_bar_format, source.total)
-        self._latest = Dispatch(self._settings, source, sink, progress)
+    def _dispatch(self, inputs: Inputs, sink: Sink) -> Dispatch:
+        progress = Progress(self.tqdm_bar_format, inputs.total)
+        self._latest = Dispatch(self._settings, inputs, sink, progress)
         return self._latest
 
     def _ordered(self, inputs: Any) -> tuple[Dispatch, OrderedResults[OutputT]]:
-        numbered = isinstance(inputs, NumberedInputs)
-        results = OrderedResults(self.fallback_return_value, numbered=numbered)
-        return self._dispatch(inputs, results.sink), results
+        source = open_inputs(inputs)
+        results = OrderedResults(source, self.fallback_return_value)
+        return self._dispatch(source, results.sink), results
 
     async def _conduct(self, run: Dispatch) -> None:
         with on_signal(self.termination_signal, run.interrupt):

@@ -134,11 +134,6 @@ class Dispatch:
         if self._inputs.error is not None:
             raise self._inputs.error
 
-    @property
-    def total(self) -> int | None:
-        """How many inputs there are; None if they have no length."""
-        return self._inputs.total
-
     def cancel(self, index: int) -> bool:
         """Fail one call that is in flight, waiting or ready. Returns whether it was."""
         if self.flight.cancel(index, Cancelled.REQUEST):
@@ -218,35 +213,31 @@ class Dispatch:
         at_gate = self._gate.waiting is not None
         return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
 
-    def _begins_gently(self) -> bool:
-        """Return whether new calls wait until the gentle beginning is over."""
-        return self._beginning is not None and self._in_progress >= self._beginning.most
-
-    def _watch_beginning(self) -> None:
-        if self._beginning is not None and self._beginning_timer is None:
-            loop = asyncio.get_running_loop()
-            self._beginning_timer = loop.call_later(self._beginning.seconds, self.end_beginning)
-
     def end_beginning(self) -> None:
-        """Continue at full speed."""
+        """Continue at full speed after a gentle beginning."""
         if self._beginning is not None:
             self._beginning = None
             self.pump()
 
     def _next(self) -> Call | None:
-        retried = self._queue.pop()
-        if retried is not None:
-            return retried
+        """Return the call to start next: a retry, a new input, or one that was put last."""
+        return self._queue.pop() or self._take() or self._queue.pop_last()
+
+    def _take(self) -> Call | None:
+        """Return a call for the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
-            return self._queue.pop_last()
-        if self._begins_gently():
-            return self._queue.pop_last()
+            return None
+        beginning = self._beginning
+        if beginning is not None and self._in_progress >= beginning.most:
+            return None
         taken = self._inputs.take()
         if taken is NOTHING:
-            return self._queue.pop_last()
+            return None
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
-        self._watch_beginning()
+        if beginning is not None and self._beginning_timer is None:
+            loop = asyncio.get_running_loop()
+            self._beginning_timer = loop.call_later(beginning.seconds, self.end_beginning)
         self._sink.take(call)
         return call
 

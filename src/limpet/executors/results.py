@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic
 
 from limpet.executors.details import Call, ExecutionDetails, Finished, OutputT, Unset
+from limpet.executors.inputs import Inputs, NumberedInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +31,17 @@ class OrderedResults(Generic[OutputT]):
     """Outputs and details in input order, filled in as inputs finish.
 
     Args:
+        inputs: The inputs.
         fallback: The output of inputs without a result.
-        numbered: Whether an input's index may differ from its position.
     """
 
-    def __init__(self, fallback: OutputT | Unset, *, numbered: bool) -> None:
+    def __init__(self, inputs: Inputs, fallback: OutputT | Unset) -> None:
+        self._total = inputs.total or 0
         self._fallback = fallback
         self._outputs: list[OutputT | Unset] = []
         self._details: list[ExecutionDetails] = []
-        self._places: dict[int, int] | None = {} if numbered else None
+        # Only if an input's index differs from its position in the output.
+        self._places: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
         self.sink = Sink(self._take, self._finish, NO_SINK.backlog)
 
     def _take(self, call: Call) -> None:
@@ -51,9 +54,9 @@ class OrderedResults(Generic[OutputT]):
         index = finished.index
         self._outputs[index if self._places is None else self._places[index]] = finished.output
 
-    def up_to(self, total: int | None) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        """Return them, with inputs that were never taken up to `total`."""
-        for _ in range(len(self._outputs), total or 0):
+    def in_order(self) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
+        """Return them, including those of inputs that were never taken."""
+        for _ in range(len(self._outputs), self._total):
             self._outputs.append(self._fallback)
             self._details.append(ExecutionDetails())
         return self._outputs, self._details

@@ -94,7 +94,6 @@ class Dispatch:
         self.raise_input_error()
 
     def begin(self) -> None:
-        """Start the first calls."""
         self._loop = loop = asyncio.get_running_loop()
         self.ended = loop.create_future()
         self.flight.open()
@@ -130,7 +129,6 @@ class Dispatch:
             self._sink = NO_SINK  # the executor keeps its latest run, but not the results
 
     def raise_input_error(self) -> None:
-        """Raise the exception that iterating over the inputs raised, if any."""
         if self._inputs.error is not None:
             raise self._inputs.error
 

@@ -135,7 +135,6 @@ class Flight:
         return True
 
     def cancel_all(self) -> None:
-        """Cancel all attempts, because the run stops."""
         for index, attempt in list(self._attempts.items()):
             if attempt.cancelled is None:
                 self.cancel(index, Cancelled.STOP)

@@ -97,7 +97,6 @@ class Gate:
         return call
 
     def close(self) -> None:
-        """Drop the waiting call."""
         self.waiting = None
         if self._task is not None:
             self._task.cancel()

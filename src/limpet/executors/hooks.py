@@ -46,12 +46,10 @@ class HookRunner:
         return len(self._running)
 
     def started(self, attempt: Attempt) -> None:
-        """An attempt has started."""
         if self._hooks.on_attempt_start is not None:
             self._call(self._hooks.on_attempt_start, attempt)
 
     def ended(self, attempt: Attempt) -> None:
-        """An attempt has ended, and what happens next is decided."""
         if self._hooks.on_attempt_end is not None:
             self._call(self._hooks.on_attempt_end, attempt)
 

@@ -51,11 +51,9 @@ class CallQueue:
         self._last.append(call)
 
     def pop_last(self) -> Call | None:
-        """Return the next call queued by `put_last`."""
         return self._last.popleft() if self._last else None
 
     def pop(self) -> Call | None:
-        """Return the next call that is ready."""
         return heappop(self._ready)[2] if self._ready else None
 
     def defer(self, call: Call) -> bool:
@@ -71,7 +69,6 @@ class CallQueue:
         return calls
 
     def remove(self, index: int) -> Call | None:
-        """Remove and return a call by its index."""
         heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
         for heap in heaps:
             for position, (_, call_index, call) in enumerate(heap):
@@ -88,7 +85,6 @@ class CallQueue:
         return None
 
     def clear(self) -> None:
-        """Remove all calls."""
         self._ready.clear()
         self._waiting.clear()
         self._last.clear()

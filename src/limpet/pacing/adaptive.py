@@ -159,7 +159,6 @@ class AdaptiveLimits(KnownLimits):
     # ---- how did it end? ------------------------------------------------------------------
 
     def ok(self, sent: Sent, limits: Iterable[Limit] = ()) -> None:
-        """The call was answered."""
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()

@@ -1,7 +1,7 @@
 """How does a caller report the end of a call to its pacer, and what its response said?
 
-Whoever settles the ticket rarely sees a successful response: the user's function returns an answer,
-not headers. `observe` lets the function pass on the headers and usage.
+The code that settles a ticket rarely sees a successful response: the user's function returns an
+answer, not headers. `observe` lets the function pass on the headers and usage.
 """
 
 import asyncio

@@ -40,12 +40,8 @@ logger = logging.getLogger("limpet.run")
 class AnsweringStep:
     """The workflow's step.
 
-    Args:
-        runner: Runs the step.
-        request: What is asked.
-        remarks: Reports what was left out.
-        pass_on: Called with each call and its unmasked answer, or None if it failed, once that is
-            on disk. None if there are no evaluators.
+    `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
+    on disk; it is None if there are no evaluators.
 
     Attributes:
         name: The step's name.
@@ -76,7 +72,6 @@ class AnsweringStep:
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, calls: Sequence[Call]) -> None:
-        """Answer every call."""
         recorder = self._runner.recorder(
             WORKFLOW,
             lambda call: call[1],

@@ -50,7 +50,6 @@ class Spent:
         self._usage: Counter[str] = Counter()
 
     def see(self, outcome: Outcome) -> None:
-        """Add the usage of an outcome."""
         if outcome.facts and outcome.failure is None and "usage" in outcome.facts:
             self._usage.update(outcome.facts["usage"])
 
@@ -84,7 +83,6 @@ class Guards:
         self._spent.calls += 1
 
     def see(self, outcome: Outcome) -> None:
-        """Show an outcome on disk to every guard."""
         self._spent.see(outcome)
         for guard in self._guards:
             reason = guard.see(outcome)
@@ -138,11 +136,7 @@ class EarlyStop:
 
 
 class Repetition:
-    """Warns when a step fails alike many times in a row; once per series.
-
-    Args:
-        journal: The run's journal.
-    """
+    """Warns when a step fails alike many times in a row; once per series."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal

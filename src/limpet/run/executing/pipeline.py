@@ -42,13 +42,7 @@ logger = logging.getLogger("limpet.run")
 class Pipeline:
     """The steps of a session, and the queues between them.
 
-    Args:
-        journal: The run's journal.
-        request: What is asked.
-        lookup: What is missing.
-        version_of: Returns the version of an evaluator, by name.
-        masking: Keeps secrets out of what is written.
-        files: Records which files the calls read.
+    `version_of` returns the version of an evaluator, by name.
     """
 
     def __init__(
@@ -104,7 +98,6 @@ class Pipeline:
     # ---- the session ----------------------------------------------------------------------------
 
     async def execute(self) -> None:
-        """Do what is missing."""
         calls, kept = self._lookup.missing, self._lookup.unscored
         self._stopping.loop = asyncio.get_running_loop()
         if not calls and not kept:

@@ -136,7 +136,6 @@ class StepQueue(Generic[T]):
         self._stopped = asyncio.Event()
 
     async def put(self, item: T) -> None:
-        """Add an item as soon as there is room."""
         await self._put(item)
 
     async def end(self) -> None:
@@ -158,7 +157,6 @@ class StepQueue(Generic[T]):
             stopped.cancel()
 
     def stop(self) -> None:
-        """Accept no more items."""
         self._stopped.set()
 
     async def __aiter__(self) -> AsyncIterator[T]:

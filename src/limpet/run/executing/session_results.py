@@ -25,12 +25,7 @@ logger = logging.getLogger("limpet.run")
 class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
-    Args:
-        request: What was asked.
-        plan: What the session did.
-        layout: The run's layout.
-        masking: Removes secrets from the reason for a stop.
-        run: The run's directory; None if it is temporary.
+    `run` is the run's directory, or None if it is temporary.
     """
 
     def __init__(

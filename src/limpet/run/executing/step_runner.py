@@ -38,17 +38,9 @@ OutputT = TypeVar("OutputT")
 
 
 class StepRunner:
-    """Runs steps, each in its own executor.
+    """Runs the steps of a session, each in its own executor.
 
-    Args:
-        journal: The run's journal.
-        request: What is asked.
-        redos: The forced redos.
-        stopping: Stops all steps together.
-        guards: Notified of each outcome.
-        masking: Keeps secrets out of what is written.
-        files: Records which files the calls read.
-        early_stop: The steps that start with a few cells, to find out whether they work at all.
+    Steps in `early_stop` start with a few cells, to find out whether they work at all.
 
     Attributes:
         redos: The forced redos.

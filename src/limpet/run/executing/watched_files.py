@@ -88,7 +88,6 @@ class WatchedFiles:
                     step.read(str(name), says, None)
 
     def begin(self) -> None:
-        """Start listening."""
         if self._watch.steps:
             listen(self._watch)
 

@@ -146,12 +146,10 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.dynamic_inactive_check_interval = positive_number(
             dynamic_inactive_check_interval=dynamic_inactive_check_interval
         )
-        self._timeouts_apart = max_timeouts is not None
-        self.max_timeouts = (
-            self.max_retries
-            if max_timeouts is None
-            else whole_number_from(0, max_timeouts=max_timeouts)
-        )
+        if max_timeouts is not None:
+            whole_number_from(0, max_timeouts=max_timeouts)
+        self._own_timeouts = max_timeouts
+        self.max_timeouts = self.max_retries if max_timeouts is None else max_timeouts
         self.classify = classify
         self.backoff = Backoff() if backoff is None else backoff
         self.on_complete = on_complete
@@ -179,7 +177,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             concurrency=limit,
             controller=controller,
             timeout_s=self.timeout,
-            max_timeouts=self.max_timeouts if self._timeouts_apart else None,
+            max_timeouts=self._own_timeouts,
             rules=RetryRules(self.max_retries, self.classify, self.backoff),
             exit_on_error=self.exit_on_error,
             fallback=self.fallback_return_value,
@@ -217,6 +215,11 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """
         run, results = self._ordered(inputs)
         loop = running_loop()
+
+        def stop_at_once() -> None:
+            run.interrupt()
+            run.interrupt()
+
         if loop is None:
             self._run_here(run)
         elif is_nest_patched(loop):
@@ -224,7 +227,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         else:
             # Only the main thread can install handlers, so this one passes the signal on.
             with on_signal(self.termination_signal, run.interrupt):
-                run_in_thread(lambda: self._run_here(run), on_interrupt=run.interrupt_at_once)
+                run_in_thread(lambda: self._run_here(run), on_interrupt=stop_at_once)
         return results.in_order()
 
     async def stream(

@@ -179,8 +179,10 @@ class Dispatch:
         waiting = self._queue or self._gate.waiting or (self._hooks and not self._stopping)
         if not self._inputs.exhausted or self.flight or waiting:
             self._inputs.refill()
-        elif deferred := self._queue.take_deferred():
-            self._begin_second_pass(deferred)
+        elif deferred := self._queue.begin_second_pass():
+            # The provider may have recovered.
+            self._progress.say_second_pass(deferred)
+            self._pump_soon()
         else:
             self._end()
 
@@ -273,8 +275,8 @@ class Dispatch:
     def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
         self._progress.say_retry(call, error, decision.wait_s)
         if decision.defer and self._queue.defer(call):
-            call.deferred = True
-        elif self._gate.blocked:
+            return
+        if self._gate.blocked:
             # Let another call probe: it may be only this one that cannot pass.
             self._queue.put_last(call)
         else:
@@ -290,15 +292,6 @@ class Dispatch:
         if self._settings.exit_on_error and not decision.on_request and not self._stopping:
             self._stop(error, grace_s=0)
 
-    def _begin_second_pass(self, calls: list[Call]) -> None:
-        """Make the last retry of the deferred calls: the provider may have recovered."""
-        self._progress.say_second_pass(len(calls))
-        for call in calls:
-            call.refusals = 0
-            call.seen_completed = 0
-            self._queue.put(call)
-        self._pump_soon()
-
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._sink.finish(finished)
@@ -312,20 +305,15 @@ class Dispatch:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._handle_signal)
 
-    def interrupt_at_once(self) -> None:
-        """Stop at once. Safe in any thread."""
-        self.interrupt()
-        self.interrupt()
-
     def _handle_signal(self) -> None:
         self._signals_handled += 1
         if self.ended.done():
             return
-        if self._signals_handled > 1:
+        if self._signals_handled == 1:
+            self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
+        else:
             self.flight.drop_all()
             self._end()
-            return
-        self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
 
     def _stop(self, reason: Exception | None, *, grace_s: float) -> None:
         """Take no more inputs; cancel the calls in flight when the grace is over."""

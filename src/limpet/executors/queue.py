@@ -60,13 +60,17 @@ class CallQueue:
         """Keep the call for the second pass. Returns whether there was room for it."""
         if len(self._deferred) >= MOST_DEFERRED:
             return False
+        call.deferred = True
         self._deferred.append(call)
         return True
 
-    def take_deferred(self) -> list[Call]:
-        """Return the calls of the second pass, and keep them no longer."""
+    def begin_second_pass(self) -> int:
+        """Make the deferred calls ready to run. Returns how many there are."""
         calls, self._deferred = self._deferred, []
-        return calls
+        for call in calls:
+            call.refusals = call.seen_completed = 0
+            self.put(call)
+        return len(calls)
 
     def remove(self, index: int) -> Call | None:
         heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)

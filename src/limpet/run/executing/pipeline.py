@@ -9,6 +9,7 @@ import functools
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 
 from limpet.errors import LimpetError
 from limpet.evaluators.protocol import Evaluator
@@ -84,7 +85,7 @@ class Pipeline:
             )
             for evaluator in request.evaluators
         ]
-        self._opened_steps: list[OpenedStep] = []
+        self._opened = AsyncExitStack()  # closes the steps, the last opened first
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -102,20 +103,10 @@ class Pipeline:
         self._stopping.loop = asyncio.get_running_loop()
         if not calls and not kept:
             return
-        try:
+        async with self._opened:
             with pacing_with(self._runner.pacers):
                 if await self._open_steps(asks=bool(calls)):
                     await self._run_steps(calls, kept)
-        finally:
-            await self._close()
-
-    async def _close(self) -> None:
-        if self._opened_steps:
-            held = self._opened_steps.pop()
-            try:
-                await held.close()
-            finally:  # close the others, too
-                await self._close()
 
     async def _open_steps(self, *, asks: bool) -> bool:
         """Open the steps; return False if that was interrupted.
@@ -143,7 +134,7 @@ class Pipeline:
             return False
         finally:
             self._stopping.opening = None
-        self._opened_steps.append(held)
+        self._opened.push_async_callback(held.close)
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:

@@ -17,7 +17,7 @@ from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.clock import now
 from limpet.pacing.signals import FailureKind
 
-_LONGEST_SLEEP_S = 3600.0  # a lock rejects timeouts beyond the platform's limit
+_LONGEST_SLEEP_S = 1.0  # a signal just before a wait goes unnoticed until the wait ends
 
 
 class SyncExecutor(Generic[InputT, OutputT]):

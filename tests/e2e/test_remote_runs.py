@@ -26,7 +26,7 @@ from e2e.servers import (
 )
 
 import limpet
-from limpet.pacing.observation import Observation, begin
+from limpet.pacing.ticket import Observation, observe_into
 from limpet.workflows import http, nat
 
 ROW = {"id": "q1", "question": "Wie?", "answer": "so", "n": 7, "place": "a b/ü"}
@@ -113,7 +113,7 @@ def test_usage_comes_from_the_steps_by_model_with_its_times():
 def test_the_pacer_is_told_what_the_response_says_of_limits_and_usage():
     async def watched(url):
         seen = Observation()
-        begin(seen)
+        observe_into(seen)
         await called(nat(url), limpet.Item("1", "x"))
         return seen
 

@@ -1,12 +1,13 @@
 """Run one function over many inputs: executors, retries, time limits, signals."""
 
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Attempt, Finished
 from limpet.executors.details import (
     UNSET,
+    Attempt,
     ExecutionDetails,
     ExecutionStatus,
     Executor,
+    Finished,
     Unset,
 )
 from limpet.executors.factory import get_executor_on_sync_context

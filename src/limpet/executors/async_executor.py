@@ -35,17 +35,16 @@ from limpet.arguments import (
     signal_or_none,
     whole_number_from,
 )
-from limpet.executors.attempts import Call, Finished, InputT, OutputT
-from limpet.executors.details import UNSET, ExecutionDetails, Unset
+from limpet.executors.details import UNSET, ExecutionDetails, Finished, InputT, OutputT, Unset
 from limpet.executors.dispatch import STOP_GRACE_S, Dispatch
-from limpet.executors.gate import CostOf
 from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
-from limpet.executors.inputs import Inputs, NumberedInputs, open_inputs
+from limpet.executors.inputs import Inputs, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
+from limpet.executors.options import Beginning, CostOf, Settings
 from limpet.executors.progress import Progress
+from limpet.executors.results import NO_SINK, OrderedResults, Sink
 from limpet.executors.retry import Backoff, Classify, RetryRules
-from limpet.executors.settings import NO_SINK, Beginning, Settings, Sink
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
@@ -147,19 +146,17 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         self.dynamic_inactive_check_interval = positive_number(
             dynamic_inactive_check_interval=dynamic_inactive_check_interval
         )
-        self._timeouts_apart = max_timeouts is not None
-        self.max_timeouts = (
-            self.max_retries
-            if max_timeouts is None
-            else whole_number_from(0, max_timeouts=max_timeouts)
-        )
+        if max_timeouts is not None:
+            whole_number_from(0, max_timeouts=max_timeouts)
+        self._own_timeouts = max_timeouts
+        self.max_timeouts = self.max_retries if max_timeouts is None else max_timeouts
         self.classify = classify
         self.backoff = Backoff() if backoff is None else backoff
         self.on_complete = on_complete
         self.on_attempt_start = on_attempt_start
         self.on_attempt_end = on_attempt_end
         self._settings = self._make_settings()
-        self._latest: Dispatch | None = None
+        self._latest = Dispatch(self._settings, Inputs(()), NO_SINK, Progress(None, 0))  # idle
 
     def _make_settings(self) -> Settings:
         limit = self.max_concurrency if self.concurrency == "auto" else self.concurrency
@@ -175,15 +172,12 @@ class AsyncExecutor(Generic[InputT, OutputT]):
                 inactive_check_interval=self.dynamic_inactive_check_interval,
                 collapse_window_seconds=_COLLAPSE_WINDOW_S,
             )
-        for hook in ("on_complete", "on_attempt_start", "on_attempt_end"):
-            if getattr(self, hook) is not None:
-                function(**{hook: getattr(self, hook)})
         return Settings(
             function=self.generation_fn,
             concurrency=limit,
             controller=controller,
             timeout_s=self.timeout,
-            max_timeouts=self.max_timeouts if self._timeouts_apart else None,
+            max_timeouts=self._own_timeouts,
             rules=RetryRules(self.max_retries, self.classify, self.backoff),
             exit_on_error=self.exit_on_error,
             fallback=self.fallback_return_value,
@@ -207,8 +201,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             TypeError: `inputs` is not iterable, or the function's first result is not awaitable.
             Exception: Raised by iterating over `inputs`; re-raised when the calls in flight end.
         """
-        results = _Results(self, inputs)
-        await self._conduct(results.run)
+        run, results = self._ordered(inputs)
+        await self._conduct(run)
         return results.in_order()
 
     def run(
@@ -219,8 +213,13 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         A loop patched by nest_asyncio is re-entered. Under any other running loop, such as a
         notebook's, the run gets a loop in a separate thread.
         """
-        results = _Results(self, inputs)
-        run, loop = results.run, running_loop()
+        run, results = self._ordered(inputs)
+        loop = running_loop()
+
+        def stop_at_once() -> None:
+            run.interrupt()
+            run.interrupt()
+
         if loop is None:
             self._run_here(run)
         elif is_nest_patched(loop):
@@ -228,7 +227,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         else:
             # Only the main thread can install handlers, so this one passes the signal on.
             with on_signal(self.termination_signal, run.interrupt):
-                run_in_thread(lambda: self._run_here(run), on_interrupt=lambda: _stop_at_once(run))
+                run_in_thread(lambda: self._run_here(run), on_interrupt=stop_at_once)
         return results.in_order()
 
     async def stream(
@@ -246,7 +245,8 @@ class AsyncExecutor(Generic[InputT, OutputT]):
             done.append(finished)
             news.set()
 
-        run = self._dispatch(inputs, Sink(NO_SINK.take, finish, done.__len__))
+        sink = Sink(NO_SINK.take, finish, done.__len__)
+        run = self._dispatch(open_inputs(inputs), sink)
         with on_signal(self.termination_signal, run.interrupt):
             try:
                 run.begin()
@@ -268,7 +268,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     def in_flight(self) -> dict[int, float]:
         """Return the age in seconds of each running attempt, by input index, oldest first."""
-        return {} if self._latest is None else self._latest.flight.ages()
+        return self._latest.flight.ages()
 
     def cancel(self, index: int) -> bool:
         """Fail one input of the latest run, whether it is running, waiting or ready to run.
@@ -279,7 +279,7 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         Returns:
             Whether the input was running, waiting or ready.
         """
-        return self._latest is not None and self._latest.cancel(index)
+        return self._latest.cancel(index)
 
     def begin_gently(self, most: int, seconds: float) -> None:
         """Start each run with a few calls, which show whether the function works at all.
@@ -291,18 +291,15 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     def end_beginning(self) -> None:
         """Continue at full speed after `begin_gently`. Call this on the run's event loop."""
-        if self._latest is not None:
-            self._latest.end_beginning()
+        self._latest.end_beginning()
 
     def pause(self) -> None:
         """Start no more calls until `resume`. Call this on the run's event loop."""
-        if self._latest is not None:
-            self._latest.pause(paused=True)
+        self._latest.pause(paused=True)
 
     def resume(self) -> None:
         """Continue after `pause`."""
-        if self._latest is not None:
-            self._latest.pause(paused=False)
+        self._latest.pause(paused=False)
 
     def stop(self, reason: Exception, *, grace_s: float = STOP_GRACE_S) -> None:
         """Stop the latest run as a signal would; `reason` becomes its `stop_reason`.
@@ -310,26 +307,29 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         Calls in flight may end within the grace; `math.inf` waits for them, 0 does not. If
         called again, the shorter grace applies. Call this on the run's event loop.
         """
-        if self._latest is not None:
-            self._latest.stop(reason, grace_s)
+        self._latest.stop(reason, grace_s)
 
     @property
     def stop_reason(self) -> Exception | None:
         """Why the latest run stopped before all inputs were done; None if it was not stopped."""
-        return None if self._latest is None else self._latest.stop_reason
+        return self._latest.stop_reason
 
     @property
     def abandoned(self) -> int:
         """How many calls of the latest run ignored their cancellation."""
-        return 0 if self._latest is None else self._latest.flight.abandoned
+        return self._latest.flight.abandoned
 
     # ---- internals --------------------------------------------------------------------------
 
-    def _dispatch(self, inputs: Any, sink: Sink) -> Dispatch:
-        source = open_inputs(inputs)
-        progress = Progress(self.tqdm_bar_format, source.total)
-        self._latest = Dispatch(self._settings, source, sink, progress)
+    def _dispatch(self, inputs: Inputs, sink: Sink) -> Dispatch:
+        progress = Progress(self.tqdm_bar_format, inputs.total)
+        self._latest = Dispatch(self._settings, inputs, sink, progress)
         return self._latest
+
+    def _ordered(self, inputs: Any) -> tuple[Dispatch, OrderedResults[OutputT]]:
+        source = open_inputs(inputs)
+        results = OrderedResults(source, self.fallback_return_value)
+        return self._dispatch(source, results.sink), results
 
     async def _conduct(self, run: Dispatch) -> None:
         with on_signal(self.termination_signal, run.interrupt):
@@ -337,34 +337,6 @@ class AsyncExecutor(Generic[InputT, OutputT]):
 
     def _run_here(self, run: Dispatch) -> None:
         run_here(self._conduct(run), given_up=lambda: run.flight.given_up)
-
-
-class _Results(Generic[InputT, OutputT]):
-    """Outputs and details in input order, filled in as inputs finish."""
-
-    def __init__(self, executor: AsyncExecutor[InputT, OutputT], inputs: Any) -> None:
-        self._fallback = executor.fallback_return_value
-        self._outputs: list[OutputT | Unset] = []
-        self._details: list[ExecutionDetails] = []
-        # Only if an input's index differs from its position in the output.
-        self._places: dict[int, int] | None = {} if isinstance(inputs, NumberedInputs) else None
-        self.run = executor._dispatch(inputs, Sink(self._take, self._finish, NO_SINK.backlog))  # noqa: SLF001 - its other half
-
-    def _take(self, call: Call) -> None:
-        if self._places is not None:
-            self._places[call.index] = len(self._outputs)
-        self._outputs.append(self._fallback)
-        self._details.append(call.details)
-
-    def _finish(self, finished: Finished[InputT, OutputT]) -> None:
-        index = finished.index
-        self._outputs[index if self._places is None else self._places[index]] = finished.output
-
-    def in_order(self) -> tuple[list[OutputT | Unset], list[ExecutionDetails]]:
-        for _ in range(len(self._outputs), self.run.total or 0):
-            self._outputs.append(self._fallback)
-            self._details.append(ExecutionDetails())
-        return self._outputs, self._details
 
 
 def _checked_concurrency(concurrency: Any) -> int | Literal["auto"]:
@@ -381,8 +353,3 @@ def _checked_pacer(pacer: Any) -> Pacer | None:
     if pacer is not None and not isinstance(pacer, Pacer):
         raise TypeError(f"pacer={pacer!r}: must be a Pacer or None")
     return pacer
-
-
-def _stop_at_once(run: Dispatch) -> None:
-    run.interrupt()
-    run.interrupt()

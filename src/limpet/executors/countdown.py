@@ -31,7 +31,6 @@ class Countdown:
         self._check_at(self._due - min(GRACE_S, seconds / 2))
 
     def cancel(self) -> None:
-        """Do not call `then`."""
         self._timer.cancel()
 
     def _check_at(self, moment: float) -> None:

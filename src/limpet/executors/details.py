@@ -1,10 +1,18 @@
-"""What happened to one input?"""
+"""What happened to one input? Its call, its attempts, and how it ended."""
 
+import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
+from limpet.executors.countdown import Countdown
 from limpet.pacing.clock import now
+from limpet.pacing.signals import FailureKind
+from limpet.pacing.ticket import Ticket
+
+InputT = TypeVar("InputT")
+OutputT = TypeVar("OutputT")
 
 
 class Unset(Enum):
@@ -74,3 +82,121 @@ class Executor(Protocol):
     def run(self, inputs: Iterable[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Run all inputs. The output of one that failed or did not run is the fallback value."""
         ...
+
+
+class Cancelled(Enum):
+    """Why an attempt was cancelled."""
+
+    TIMEOUT = "timeout"
+    REQUEST = "request"
+    STOP = "stop"
+
+
+class Call:
+    """One input on its way through the run, across all its attempts.
+
+    Attributes:
+        mistakes: Attempts that failed because of a mistake in the code.
+        refusals: Refusals that are the call's own fault.
+        seen_completed: How many calls the run had completed when this one first failed; -1: it
+            has not failed.
+        deferred: Whether it is in its second pass.
+    """
+
+    __slots__ = (
+        "deferred",
+        "details",
+        "index",
+        "input",
+        "mistakes",
+        "refusals",
+        "retries",
+        "seen_completed",
+        "timeouts",
+    )
+
+    def __init__(self, index: int, input: Any) -> None:  # noqa: A002 - the contract's word
+        self.index = index
+        self.input = input
+        self.details = ExecutionDetails()
+        self.retries = 0
+        self.timeouts = 0
+        self.mistakes = 0
+        self.refusals = 0
+        self.seen_completed = -1
+        self.deferred = False
+
+    @property
+    def priority(self) -> int:
+        """Lower runs first: each retry lowers it by one. A timeout does not change it."""
+        return -self.retries
+
+
+class Attempt:
+    """One attempt at one input, as hooks see it. Read-only.
+
+    Attributes:
+        index: The input's index, from 0.
+        input: The input.
+        number: The attempt's number for this input, from 1.
+        started_at: The loop's time when it started.
+        seconds: How long it took; None while it runs.
+        error: The exception it raised; None while it runs and after a success.
+        kind: What the error means; None for a success, a timeout or a cancellation.
+        retry_in: Seconds until the next attempt; None if there is none.
+    """
+
+    __slots__ = (
+        "begun",
+        "call",
+        "cancelled",
+        "error",
+        "grace",
+        "index",
+        "kind",
+        "number",
+        "retry_in",
+        "seconds",
+        "started_at",
+        "task",
+        "ticket",
+    )
+
+    def __init__(self, call: Call, number: int, started_at: float) -> None:
+        self.call = call
+        self.index = call.index
+        self.number = number
+        self.started_at = started_at
+        self.seconds: float | None = None
+        self.error: BaseException | None = None
+        self.kind: FailureKind | None = None
+        self.retry_in: float | None = None
+        self.cancelled: Cancelled | None = None
+        self.grace: Countdown | None = None
+        self.begun = False
+        self.task: asyncio.Task[None] | None = None
+        self.ticket: Ticket | None = None
+
+    @property
+    def input(self) -> Any:
+        """The input this attempt is for."""
+        return self.call.input
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Generic[InputT, OutputT]):
+    """An input that is done: completed with an output, or failed with an error.
+
+    Attributes:
+        index: The input's index, from 0.
+        input: The input.
+        output: The function's return value; the fallback value if it failed.
+        error: Why it failed; None if it completed.
+        details: Its status, exceptions, and the seconds it ran.
+    """
+
+    index: int
+    input: InputT
+    output: OutputT | Unset
+    error: Exception | None
+    details: ExecutionDetails

@@ -23,22 +23,21 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.executors import reasons
-from limpet.executors.attempts import Attempt, Call, Cancelled, Finished
 from limpet.executors.countdown import Countdown
+from limpet.executors.details import Attempt, Call, Cancelled, Finished
 from limpet.executors.flight import CANCEL_GRACE_S, Flight
 from limpet.executors.gate import Gate
 from limpet.executors.hooks import HookRunner
 from limpet.executors.inputs import NOTHING, Inputs
+from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
 from limpet.executors.queue import CallQueue
-from limpet.executors.settings import NO_SINK, Settings, Sink
+from limpet.executors.results import NO_SINK, Sink
 from limpet.executors.settlement import Action, Decision, Settlement
 from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0
 """How long calls in flight have to end when the run stops."""
-MOST_DEFERRED = 1000
-"""Maximum calls kept for a second pass: memory must not grow with the inputs."""
 
 
 class Dispatch:
@@ -62,13 +61,9 @@ class Dispatch:
         self._sink = sink
         self._progress = progress
         self._hooks = HookRunner(settings.hooks, progress, self.pump)
-        self._settlement = Settlement(settings, progress, self._is_at_fault)
-        self._completed = 0
+        self._gate = Gate(settings, self._start, self.pump, progress)
+        self._settlement = Settlement(settings, progress)
         self._queue = CallQueue(self.pump)
-        self._gate: Gate | None = None
-        if settings.pacer is not None:
-            self._gate = Gate(settings.pacer, settings.cost, self._start_and_pump, progress)
-        self._deferred: list[Call] = []
         self._taken = 0
         self._stopping = self._paused = False
         self._beginning = settings.beginning
@@ -77,6 +72,7 @@ class Dispatch:
         self._stop_by = math.inf
         self._fatal: BaseException | None = None
         self._settling = self._pumping = self._pump_again = False
+        self._unsubscribe: Callable[[], None] = lambda: None
         self._signals_sent = 0
         self._signals_handled = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -98,10 +94,8 @@ class Dispatch:
         self.raise_input_error()
 
     def begin(self) -> None:
-        """Start the first calls."""
         self._loop = loop = asyncio.get_running_loop()
         self.ended = loop.create_future()
-        self._unsubscribe: Callable[[], None] = lambda: None
         self.flight.open()
         controller = self._settings.controller
         if controller is not None:
@@ -135,27 +129,16 @@ class Dispatch:
             self._sink = NO_SINK  # the executor keeps its latest run, but not the results
 
     def raise_input_error(self) -> None:
-        """Raise the exception that iterating over the inputs raised, if any."""
         if self._inputs.error is not None:
             raise self._inputs.error
-
-    @property
-    def total(self) -> int | None:
-        """How many inputs there are; None if they have no length."""
-        return self._inputs.total
 
     def cancel(self, index: int) -> bool:
         """Fail one call that is in flight, waiting or ready. Returns whether it was."""
         if self.flight.cancel(index, Cancelled.REQUEST):
             return True
-        call = self._queue.remove(index)
-        if call is None and self._gate is not None:
-            call = self._gate.remove(index)
+        call = self._queue.remove(index) or self._gate.remove(index)
         if call is None:
-            call = next((call for call in self._deferred if call.index == index), None)
-            if call is None:
-                return False
-            self._deferred.remove(call)
+            return False
         error = reasons.cancelled_on_request(index)
         call.details.log_exception(error)
         self._carry_out(call, Decision(Action.FAIL, error, on_request=True), None)
@@ -193,35 +176,27 @@ class Dispatch:
         finally:
             self._pumping = False
         # When stopping, `close` waits for the hooks, with a time limit.
-        waiting = self._queue or self._at_gate or (self._hooks and not self._stopping)
+        waiting = self._queue or self._gate.waiting or (self._hooks and not self._stopping)
         if not self._inputs.exhausted or self.flight or waiting:
             self._inputs.refill()
-        elif self._deferred:
-            self._begin_second_pass()
+        elif deferred := self._queue.begin_second_pass():
+            # The provider may have recovered.
+            self._progress.say_second_pass(deferred)
+            self._pump_soon()
         else:
             self._end()
 
     def _start_ready(self) -> None:
-        while not (self._stopping or self._paused or self._at_gate):
-            if len(self.flight) >= self._target():
+        while not (self._stopping or self._paused or self._gate.waiting):
+            if len(self.flight) >= self._gate.target:
                 return
             call = self._next()
             if call is None:
                 return
-            ticket = None
-            if self._gate is not None:
-                ticket = self._gate.ask(call)
-                if ticket is None:
-                    return  # it waits at the gate
-            self._hooks.started(self.flight.start(call, ticket))
+            self._gate.admit(call)
 
-    def _start_and_pump(self, call: Call, ticket: Ticket) -> None:
+    def _start(self, call: Call, ticket: Ticket | None) -> None:
         self._hooks.started(self.flight.start(call, ticket))
-        self.pump()
-
-    @property
-    def _at_gate(self) -> int:
-        return 0 if self._gate is None or self._gate.waiting is None else 1
 
     def _pump_soon(self) -> None:
         # Not at once: the target mostly changes while an attempt is being settled. On our own
@@ -229,47 +204,40 @@ class Dispatch:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.pump)
 
-    def _target(self) -> int:
-        controller = self._settings.controller
-        return self._settings.concurrency if controller is None else controller.target_concurrency
-
     def _has_room(self) -> bool:
         held = self._in_progress + self._inputs.fetched + self._sink.backlog()
         return held < 5 * self._settings.concurrency
 
     @property
     def _in_progress(self) -> int:
-        return len(self.flight) + len(self._queue) + len(self._hooks) + self._at_gate
-
-    def _begins_gently(self) -> bool:
-        """Return whether new calls wait until the gentle beginning is over."""
-        return self._beginning is not None and self._in_progress >= self._beginning.most
-
-    def _watch_beginning(self) -> None:
-        if self._beginning is not None and self._beginning_timer is None:
-            loop = asyncio.get_running_loop()
-            self._beginning_timer = loop.call_later(self._beginning.seconds, self.end_beginning)
+        at_gate = self._gate.waiting is not None
+        return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
 
     def end_beginning(self) -> None:
-        """Continue at full speed."""
+        """Continue at full speed after a gentle beginning."""
         if self._beginning is not None:
             self._beginning = None
             self.pump()
 
     def _next(self) -> Call | None:
-        retried = self._queue.pop()
-        if retried is not None:
-            return retried
+        """Return the call to start next: a retry, a new input, or one that was put last."""
+        return self._queue.pop() or self._take() or self._queue.pop_last()
+
+    def _take(self) -> Call | None:
+        """Return a call for the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
-            return self._queue.pop_last()
-        if self._begins_gently():
-            return self._queue.pop_last()
+            return None
+        beginning = self._beginning
+        if beginning is not None and self._in_progress >= beginning.most:
+            return None
         taken = self._inputs.take()
         if taken is NOTHING:
-            return self._queue.pop_last()
+            return None
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
-        self._watch_beginning()
+        if beginning is not None and self._beginning_timer is None:
+            loop = asyncio.get_running_loop()
+            self._beginning_timer = loop.call_later(beginning.seconds, self.end_beginning)
         self._sink.take(call)
         return call
 
@@ -279,7 +247,8 @@ class Dispatch:
         outer, self._settling = self._settling, True
         try:
             decision = self._settlement.decide(attempt, error)
-            self._note(attempt, decision)
+            if self._stopping:
+                attempt.retry_in = None
             self._hooks.ended(attempt)
             self._carry_out(attempt.call, decision, value)
         except BaseException as bug:  # noqa: BLE001 - the run raises it instead of hanging
@@ -287,21 +256,6 @@ class Dispatch:
         finally:
             self._settling = outer
         self.pump()
-
-    def _note(self, attempt: Attempt, decision: Decision) -> None:
-        """Record the decision in the attempt and in the call's details."""
-        attempt.error = decision.error
-        details = attempt.call.details
-        if decision.action is Action.COMPLETE:
-            details.complete()
-        # When the run stops, the call keeps the original error, not the reason for the stop.
-        raised = decision.error
-        if raised is not None and decision.action is Action.STOP:
-            raised = raised.__cause__ or raised
-        if isinstance(raised, Exception):
-            details.log_exception(raised)
-        if decision.action is Action.RETRY and not self._stopping:
-            attempt.retry_in = decision.wait_s
 
     def _carry_out(self, call: Call, decision: Decision, value: Any) -> None:
         error = decision.error
@@ -320,14 +274,9 @@ class Dispatch:
 
     def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
         self._progress.say_retry(call, error, decision.wait_s)
-        call.retries += decision.charge == "retries"
-        call.timeouts += decision.charge == "timeouts"
-        if call.seen_completed < 0:
-            call.seen_completed = self._completed
-        if decision.last and self._may_defer(call):
-            call.deferred = True
-            self._deferred.append(call)
-        elif self._gate is not None and self._gate.pacer.blocked:
+        if decision.defer and self._queue.defer(call):
+            return
+        if self._gate.blocked:
             # Let another call probe: it may be only this one that cannot pass.
             self._queue.put_last(call)
         else:
@@ -343,32 +292,8 @@ class Dispatch:
         if self._settings.exit_on_error and not decision.on_request and not self._stopping:
             self._stop(error, grace_s=0)
 
-    def _may_defer(self, call: Call) -> bool:
-        """Return whether a call's last retry may wait until the end of the run.
-
-        Not if nothing has worked so far: then the failure should show soon.
-        """
-        goes_on = not self._settings.exit_on_error and self._completed > 0
-        fits = not call.deferred and len(self._deferred) < MOST_DEFERRED
-        return self._gate is not None and goes_on and fits
-
-    def _is_at_fault(self, call: Call) -> bool:
-        """Return whether a call fails on its own: others completed since it first failed."""
-        return 0 <= call.seen_completed < self._completed
-
-    def _begin_second_pass(self) -> None:
-        """Make the last retry of the deferred calls: the provider may have recovered."""
-        calls, self._deferred = self._deferred, []
-        self._progress.say_second_pass(len(calls))
-        for call in calls:
-            call.refusals = 0
-            call.seen_completed = 0
-            self._queue.put(call)
-        self._pump_soon()
-
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
-        self._completed += error is None
         self._sink.finish(finished)
         self._hooks.completed(finished)
 
@@ -384,11 +309,11 @@ class Dispatch:
         self._signals_handled += 1
         if self.ended.done():
             return
-        if self._signals_handled > 1:
+        if self._signals_handled == 1:
+            self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
+        else:
             self.flight.drop_all()
             self._end()
-            return
-        self._stop(reasons.interrupted(), grace_s=STOP_GRACE_S)
 
     def _stop(self, reason: Exception | None, *, grace_s: float) -> None:
         """Take no more inputs; cancel the calls in flight when the grace is over."""
@@ -398,22 +323,17 @@ class Dispatch:
         self._stopping = True
         self._inputs.close()
         self._queue.clear()
-        self._deferred.clear()
-        if self._gate is not None:
-            self._gate.close()
+        self._gate.close()
         if grace_s == 0:
             self.flight.cancel_all()
         elif grace_s < math.inf:
             due = asyncio.get_running_loop().time() + grace_s
             if due < self._stop_by:
                 self._stop_by = due
-                self._set_stop_timer(grace_s)
+                if self._stop_timer is not None:
+                    self._stop_timer.cancel()
+                self._stop_timer = Countdown(grace_s, self.flight.cancel_all)
         self.pump()
-
-    def _set_stop_timer(self, seconds: float) -> None:
-        if self._stop_timer is not None:
-            self._stop_timer.cancel()
-        self._stop_timer = Countdown(seconds, self.flight.cancel_all)
 
     def _crash(self, error: BaseException) -> None:
         """Stop, and let the run raise an error that is not a call's failure."""

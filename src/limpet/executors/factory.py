@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from limpet.arguments import function, whole_number_from
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import InputT, OutputT
-from limpet.executors.details import UNSET, Unset
+from limpet.executors.details import UNSET, InputT, OutputT, Unset
 from limpet.executors.loops import is_nest_patched, running_loop
 from limpet.executors.sync_executor import SyncExecutor
 

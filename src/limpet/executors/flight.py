@@ -18,14 +18,12 @@ from types import CoroutineType
 from typing import Any
 
 from limpet.errors import PermanentError
-from limpet.executors.attempts import Attempt, Call, Cancelled
 from limpet.executors.countdown import Countdown
+from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.forks import end_if_forked
 from limpet.executors.loops import silence
 from limpet.foreign import readable
-from limpet.pacing import observation
-from limpet.pacing.observation import Observation
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.ticket import Ticket, observe_into
 
 CANCEL_GRACE_S = 1.0
 """How long a cancelled call has to end before it is abandoned."""
@@ -87,8 +85,7 @@ class Flight:
     def start(self, call: Call, ticket: Ticket | None = None) -> Attempt:
         """Start the call's next attempt, with the pacer's ticket if there is a pacer."""
         attempt = Attempt(call, len(call.details.exceptions) + 1, self._loop.time())
-        if ticket is not None:
-            attempt.ticket, attempt.observation = ticket, Observation()
+        attempt.ticket = ticket
         self._attempts[call.index] = attempt
         attempt.task = self._loop.create_task(self._fly(attempt), context=self._context.copy())
         if attempt.cancelled is not None:
@@ -99,8 +96,8 @@ class Flight:
 
     async def _fly(self, attempt: Attempt) -> None:
         attempt.begun = True
-        if attempt.observation is not None:
-            observation.begin(attempt.observation)
+        if attempt.ticket is not None:
+            observe_into(attempt.ticket.observation)
         value, error = None, None
         try:
             awaitable = self._function(attempt.call.input)
@@ -138,7 +135,6 @@ class Flight:
         return True
 
     def cancel_all(self) -> None:
-        """Cancel all attempts, because the run stops."""
         for index, attempt in list(self._attempts.items()):
             if attempt.cancelled is None:
                 self.cancel(index, Cancelled.STOP)

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Any
 
+from limpet.arguments import function
 from limpet.executors import countdown
-from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import Attempt, Finished
 from limpet.executors.progress import Progress
 
 OnComplete = Callable[[Finished[Any, Any]], Awaitable[None] | None]
@@ -25,6 +26,11 @@ class Hooks:
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if getattr(self, name) is not None:
+                function(**{name: getattr(self, name)})
 
 
 class HookRunner:
@@ -40,12 +46,10 @@ class HookRunner:
         return len(self._running)
 
     def started(self, attempt: Attempt) -> None:
-        """An attempt has started."""
         if self._hooks.on_attempt_start is not None:
             self._call(self._hooks.on_attempt_start, attempt)
 
     def ended(self, attempt: Attempt) -> None:
-        """An attempt has ended, and what happens next is decided."""
         if self._hooks.on_attempt_end is not None:
             self._call(self._hooks.on_attempt_end, attempt)
 

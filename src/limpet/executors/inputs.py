@@ -34,7 +34,6 @@ class Inputs:
 
     @property
     def exhausted(self) -> bool:
-        """No more inputs will come."""
         return self._ended
 
     def number(self, taken: int) -> int:

@@ -137,7 +137,8 @@ def run_in_thread(work: Callable[[], ResultT], on_interrupt: Callable[[], None])
     thread = threading.Thread(target=context.run, args=(target,), name="limpet-run", daemon=True)
     try:
         thread.start()
-        ended.wait()
+        while not ended.wait(_TICK_S):  # a signal just before an endless wait would go unnoticed
+            pass
     except BaseException:
         on_interrupt()
         # Bounded: code that blocks the thread's loop must not hang this thread too.

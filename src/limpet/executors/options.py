@@ -1,16 +1,21 @@
-"""The keyword arguments of an AsyncExecutor, typed for callers that pass them on."""
+"""The keyword arguments of an AsyncExecutor, and the settings it passes to each of its runs."""
 
 import signal
-from typing import Any, Literal, TypedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypedDict
 
-from limpet.executors.gate import CostOf
-from limpet.executors.hooks import OnAttempt, OnComplete
-from limpet.executors.retry import Backoff, Classify
-from limpet.pacing.pacer import Pacer
+from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
+from limpet.executors.retry import Backoff, Classify, RetryRules
+from limpet.pacing.aimd import ConcurrencyController
+from limpet.pacing.pacer import Cost, Pacer
+
+CostOf = Callable[[Any], Cost]
+"""Returns the estimated cost of an input."""
 
 
 class ExecutorOptions(TypedDict, total=False):
-    """Keyword arguments of `AsyncExecutor`."""
+    """Keyword arguments of `AsyncExecutor`, typed for callers that pass them on."""
 
     concurrency: int | Literal["auto"]
     tqdm_bar_format: str | None
@@ -34,3 +39,28 @@ class ExecutorOptions(TypedDict, total=False):
     on_complete: OnComplete | None
     on_attempt_start: OnAttempt | None
     on_attempt_end: OnAttempt | None
+
+
+class Beginning(NamedTuple):
+    """A gentle beginning: at most `most` calls in progress, for at most `seconds`."""
+
+    most: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """An executor's settings, the same for each of its runs."""
+
+    function: Callable[[Any], Awaitable[Any]]
+    concurrency: int
+    controller: ConcurrencyController | None
+    timeout_s: float
+    max_timeouts: int | None  # None: timeouts count as retries
+    rules: RetryRules
+    exit_on_error: bool
+    fallback: Any
+    hooks: Hooks
+    pacer: Pacer | None = None
+    cost: CostOf | None = None
+    beginning: Beginning | None = None

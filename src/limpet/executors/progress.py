@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from limpet.errors import InterruptedRunError, LimpetError
-from limpet.executors.attempts import Attempt, Call
+from limpet.executors.details import Attempt, Call
 from limpet.text import one_line
 
 logger = logging.getLogger("limpet.executors")
@@ -27,7 +27,6 @@ class Progress:
             self._bar = _bar_class()(total=total, bar_format=bar_format)
 
     def advance(self) -> None:
-        """One more input is done."""
         if self._bar is not None:
             self._with_bar(lambda bar: bar.update())
 
@@ -37,7 +36,6 @@ class Progress:
             self._with_bar(lambda bar: bar.close())
 
     def say_retry(self, call: Call, error: Exception, wait_s: float) -> None:
-        """An attempt failed and will be retried."""
         self._say(
             logging.INFO,
             "input %s failed (attempt %s): %s; retrying in %s s",
@@ -48,7 +46,6 @@ class Progress:
         )
 
     def say_failed(self, call: Call, error: Exception) -> None:
-        """An input failed for good."""
         count = len(call.details.exceptions)
         attempts = "1 attempt" if count == 1 else f"{count} attempts"
         self._say(logging.WARNING, "input %s failed after %s: %s", call.index, attempts, error)
@@ -59,7 +56,6 @@ class Progress:
         self._say(logging.INFO, "second pass: last retry of %s", inputs)
 
     def say_abandoned(self, attempt: Attempt) -> None:
-        """A cancelled call did not end."""
         self._say(
             logging.WARNING,
             "the call for input %s ignores its cancellation and was abandoned",
@@ -67,7 +63,6 @@ class Progress:
         )
 
     def say_stop(self, reason: Exception, in_flight: int) -> None:
-        """The run stops early."""
         if isinstance(reason, InterruptedRunError):
             calls = "1 call" if in_flight == 1 else f"{in_flight} calls"
             why = f"{calls} in flight, signal again to stop now" if in_flight else str(reason)

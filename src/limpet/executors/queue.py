@@ -11,20 +11,25 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from limpet.executors.attempts import Call
+from limpet.executors.details import Call
+
+MOST_DEFERRED = 1000
+"""Maximum calls kept for a second pass: memory must not grow with the inputs."""
 
 
 class CallQueue:
-    """Calls to retry: those ready to run, and those still waiting."""
+    """Calls to retry: those ready to run, those still waiting, and those of the second pass."""
 
     def __init__(self, on_due: Callable[[], None]) -> None:
         self._on_due = on_due
         self._ready: list[tuple[int, int, Call]] = []  # a heap by (priority, index)
         self._waiting: list[tuple[float, int, Call]] = []  # a heap by (when it is due, index)
         self._last: deque[Call] = deque()
+        self._deferred: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
+        """How many calls there are, without those of the second pass."""
         return len(self._ready) + len(self._waiting) + len(self._last)
 
     def put(self, call: Call) -> None:
@@ -46,15 +51,28 @@ class CallQueue:
         self._last.append(call)
 
     def pop_last(self) -> Call | None:
-        """Return the next call queued by `put_last`."""
         return self._last.popleft() if self._last else None
 
     def pop(self) -> Call | None:
-        """Return the next call that is ready."""
         return heappop(self._ready)[2] if self._ready else None
 
+    def defer(self, call: Call) -> bool:
+        """Keep the call for the second pass. Returns whether there was room for it."""
+        if len(self._deferred) >= MOST_DEFERRED:
+            return False
+        call.deferred = True
+        self._deferred.append(call)
+        return True
+
+    def begin_second_pass(self) -> int:
+        """Make the deferred calls ready to run. Returns how many there are."""
+        calls, self._deferred = self._deferred, []
+        for call in calls:
+            call.refusals = call.seen_completed = 0
+            self.put(call)
+        return len(calls)
+
     def remove(self, index: int) -> Call | None:
-        """Remove and return a call by its index."""
         heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
         for heap in heaps:
             for position, (_, call_index, call) in enumerate(heap):
@@ -63,17 +81,18 @@ class CallQueue:
                     heapify(heap)
                     self._set_timer()
                     return call
-        for call in self._last:
-            if call.index == index:
-                self._last.remove(call)
-                return call
+        for calls in (self._last, self._deferred):
+            for call in calls:
+                if call.index == index:
+                    calls.remove(call)
+                    return call
         return None
 
     def clear(self) -> None:
-        """Remove all calls."""
         self._ready.clear()
         self._waiting.clear()
         self._last.clear()
+        self._deferred.clear()
         self._set_timer()
 
     def _set_timer(self) -> None:

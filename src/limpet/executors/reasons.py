@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import time
 from datetime import UTC, datetime
 
 from limpet.errors import (
@@ -11,7 +12,6 @@ from limpet.errors import (
     QuotaExhaustedError,
     TransientError,
 )
-from limpet.pacing import clock
 from limpet.text import one_line
 
 
@@ -60,7 +60,7 @@ def resume_time(seconds: float) -> str:
     minutes = math.ceil(min(seconds, 366 * 86_400) / 60)
     parts = ((minutes // 1440, "d"), (minutes // 60 % 24, "h"), (minutes % 60, "min"))
     distance = " ".join(f"{count} {unit}" for count, unit in parts if count)
-    moment = datetime.fromtimestamp(clock.wall_time() + minutes * 60, tz=UTC).astimezone()
+    moment = datetime.fromtimestamp(time.time() + minutes * 60, tz=UTC).astimezone()
     return f"{moment:%Y-%m-%d %H:%M} (in {distance})"
 
 

@@ -4,20 +4,20 @@ The decision is made here, and reported to the pacer or the controller; `dispatc
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from limpet.executors import gate, reasons
-from limpet.executors.attempts import Attempt, Call, Cancelled
+from limpet.executors import reasons
+from limpet.executors.details import Attempt, Call, Cancelled
 from limpet.executors.flight import NotAwaitableError
-from limpet.executors.gate import MOST_REFUSALS
+from limpet.executors.options import Settings
 from limpet.executors.progress import Progress
-from limpet.executors.settings import Settings
 from limpet.pacing.signals import LONGEST_WAIT_S, FailureKind
 
 OUTAGE_PATIENCE_S = 600.0
 """When no call has succeeded for this long, the run stops, to be resumed."""
+MOST_REFUSALS = 10
+"""Maximum refusals of a call while others pass: it may be too large, for example."""
 
 
 class Action(Enum):
@@ -42,17 +42,15 @@ class Decision:
         action: What to do.
         error: Why, unless it completed.
         wait_s: Seconds until the next attempt, if there is one.
-        charge: What the attempt counts against, "retries" or "timeouts"; None: it is not the
-            call's own fault.
-        last: Only one attempt is left, and the failure may pass: it is best made late.
+        defer: Only one attempt is left, and the failure may pass: it is best made at the end of
+            the run.
         on_request: The user cancelled the call, so its failure does not stop the run.
     """
 
     action: Action
     error: BaseException | None = None
     wait_s: float = 0.0
-    charge: str | None = None
-    last: bool = False
+    defer: bool = False
     on_request: bool = False
 
 
@@ -61,28 +59,51 @@ _PUSHBACK = (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
 
 
 class Settlement:
-    """Decides what happens to a call after an attempt, by the executor's settings."""
+    """Decides what happens to a call after an attempt, by the executor's settings.
 
-    def __init__(
-        self, settings: Settings, progress: Progress, is_at_fault: Callable[[Call], bool]
-    ) -> None:
+    Attributes:
+        completed: How many calls have completed.
+    """
+
+    def __init__(self, settings: Settings, progress: Progress) -> None:
         self._settings = settings
         self._progress = progress
-        self._is_at_fault = is_at_fault
+        self.completed = 0
 
     def decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
-        """Decide what happens to the call; `error` is the exception the attempt raised."""
+        """Decide what happens to the call, and record it in the attempt and the call's details.
+
+        Args:
+            attempt: The attempt that ended.
+            error: The exception it raised, if any.
+        """
+        call, decision = attempt.call, self._decide(attempt, error)
+        attempt.error = raised = decision.error
+        if decision.action is Action.COMPLETE:
+            call.details.complete()
+        elif decision.action is Action.RETRY:
+            attempt.retry_in = decision.wait_s
+            if call.seen_completed < 0:
+                call.seen_completed = self.completed
+        elif decision.action is Action.STOP and raised is not None:
+            # The call keeps the original error, not the reason for the stop.
+            raised = raised.__cause__ or raised
+        if isinstance(raised, Exception):
+            call.details.log_exception(raised)
+        return decision
+
+    def _decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
         match attempt.cancelled:
             # The value of a cancelled call is ignored: code that catches every exception returns
             # None on a cancellation.
             case Cancelled.TIMEOUT:
                 return self._timed_out(attempt)
             case Cancelled.REQUEST:
-                gate.report_void(attempt)
+                _void(attempt)
                 error = reasons.cancelled_on_request(attempt.index)
                 return Decision(Action.FAIL, error, on_request=True)
             case Cancelled.STOP:
-                gate.report_void(attempt)
+                _void(attempt)
                 return Decision(Action.SKIP)
         if error is None:
             return self._completed(attempt)
@@ -90,13 +111,15 @@ class Settlement:
             return self._failed(attempt, reasons.cancelled_from_inside(attempt.index, error))
         if isinstance(error, Exception):
             return self._failed(attempt, error)
-        gate.report_void(attempt)
+        _void(attempt)
         return Decision(Action.CRASH, error)
 
     def _completed(self, attempt: Attempt) -> Decision:
         if self._settings.controller is not None:
             self._settings.controller.record_success(attempt.seconds or 0.0)
-        gate.report_answer(attempt)
+        if attempt.ticket is not None:
+            attempt.ticket.ok()
+        self.completed += 1
         return COMPLETE
 
     def _timed_out(self, attempt: Attempt) -> Decision:
@@ -104,18 +127,19 @@ class Settlement:
         error = reasons.overdue(call.index, attempt.number, settings.timeout_s)
         if settings.controller is not None:
             settings.controller.record_timeout()
-        charged = gate.report_timeout(attempt) or self._is_at_fault(call)
+        ticket = attempt.ticket
+        charged = ticket is None or ticket.failed(timeout=True) or self._is_at_fault(call)
         most = settings.max_timeouts
         spent, most = (call.timeouts, most) if most is not None else self._retries(call)
         if charged and spent >= most:
             return Decision(Action.FAIL, error)
-        charge = "timeouts" if charged else None
-        retry = Decision(Action.RETRY, error, charge=charge, last=charged and spent + 1 == most)
-        return self._unless_blocked(retry)
+        call.timeouts += charged
+        defer = charged and spent + 1 == most and self._may_defer(call)
+        return self._unless_blocked(Decision(Action.RETRY, error, defer=defer))
 
     def _failed(self, attempt: Attempt, error: Exception) -> Decision:
         if isinstance(error, NotAwaitableError) and attempt.index == 0 and attempt.number == 1:
-            gate.report_void(attempt)
+            _void(attempt)
             return Decision(Action.CRASH, error)
         settings, call = self._settings, attempt.call
         spent, most = self._retries(call)
@@ -124,7 +148,7 @@ class Settlement:
         call.mistakes += signal.kind is FailureKind.MISTAKE
         if signal.kind is FailureKind.RATE_LIMIT and settings.controller is not None:
             settings.controller.record_error()
-        charged = gate.report_failure(attempt, signal)
+        charged = attempt.ticket is None or attempt.ticket.settle(signal)
         at_fault = self._is_at_fault(call)
         # Without a pacer, a wait named by the server is honoured exactly, however long.
         endless = settings.pacer is not None and (signal.retry_after_s or 0) > LONGEST_WAIT_S
@@ -142,8 +166,9 @@ class Settlement:
         if wait_s is None:
             return Decision(Action.FAIL, error)
         # A mistake in the call's own code does not go away: it should show soon.
-        last = signal.outage and spent + 1 == most
-        return Decision(Action.RETRY, error, wait_s, charge="retries", last=last)
+        defer = signal.outage and spent + 1 == most and self._may_defer(call)
+        call.retries += 1
+        return Decision(Action.RETRY, error, wait_s, defer=defer)
 
     def _own_wait_s(self, attempt: Attempt) -> float:
         """Return how long this call alone must wait; the pacer makes all of them wait."""
@@ -158,6 +183,19 @@ class Settlement:
         spent = call.retries + (call.timeouts if timeouts_count else 0)
         return spent, self._settings.rules.max_retries
 
+    def _is_at_fault(self, call: Call) -> bool:
+        """Return whether a call fails on its own: others completed since it first failed."""
+        return 0 <= call.seen_completed < self.completed
+
+    def _may_defer(self, call: Call) -> bool:
+        """Return whether a call's last retry may wait until the end of the run.
+
+        Not if nothing has worked so far: then the failure should show soon.
+        """
+        settings = self._settings
+        goes_on = not settings.exit_on_error and self.completed > 0
+        return settings.pacer is not None and goes_on and not call.deferred
+
     def _unless_blocked(self, decision: Decision) -> Decision:
         """Stop instead if no call has succeeded for too long."""
         pacer = self._settings.pacer
@@ -165,3 +203,9 @@ class Settlement:
             return decision
         assert isinstance(decision.error, Exception)
         return Decision(Action.STOP, reasons.nothing_gets_through(pacer.blocked_s, decision.error))
+
+
+def _void(attempt: Attempt) -> None:
+    """Tell the pacer that the run cancelled a call."""
+    if attempt.ticket is not None:
+        attempt.ticket.void()

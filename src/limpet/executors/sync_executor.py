@@ -9,8 +9,7 @@ from typing import Any, Generic
 from limpet.arguments import function, signal_or_none
 from limpet.errors import PermanentError
 from limpet.executors import reasons
-from limpet.executors.attempts import Call, InputT, OutputT
-from limpet.executors.details import UNSET, ExecutionDetails, Unset
+from limpet.executors.details import UNSET, Call, ExecutionDetails, InputT, OutputT, Unset
 from limpet.executors.inputs import NOTHING, open_plain_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.progress import Progress
@@ -18,7 +17,7 @@ from limpet.executors.retry import Backoff, Classify, RetryRules
 from limpet.pacing.clock import now
 from limpet.pacing.signals import FailureKind
 
-_LONGEST_SLEEP_S = 3600.0  # a lock rejects timeouts beyond the platform's limit
+_LONGEST_SLEEP_S = 1.0  # a signal just before a wait goes unnoticed until the wait ends
 
 
 class SyncExecutor(Generic[InputT, OutputT]):

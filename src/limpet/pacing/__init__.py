@@ -2,12 +2,11 @@
 
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.limits import Limit
-from limpet.pacing.observation import observe
 from limpet.pacing.pacer import Pacer
 from limpet.pacing.registry import PacerRegistry, endpoint
 from limpet.pacing.signals import FailureKind, Signal, classify
 from limpet.pacing.state import PaceEvent, PacerState
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.ticket import Ticket, observe
 
 __all__ = [
     "ConcurrencyController",

@@ -21,7 +21,7 @@ An isolated refusal at a measured rate is tested by calling faster for a moment 
 Around these: slow start while more concurrency increases throughput (`rounds`); one cut per
 episode, since calls sent before a cut bring no news; a breaker that sends one probe at a time when
 no calls succeed (`breaker`); and a copy of the provider's buckets if its headers describe them
-(`mirror`).
+(`limits`).
 
 Still open. Two pacers on one limit are unfair to the later one: use one per endpoint. With a cap
 below two calls in flight, every second call is refused until the cap is known. A single long wait
@@ -37,8 +37,7 @@ from limpet.pacing.bucket import TELLING_S
 from limpet.pacing.ceiling import Ceiling
 from limpet.pacing.chance import SOON, Refusal
 from limpet.pacing.known_limits import FIRST_WINDOW, PAUSE_S, KnownLimits
-from limpet.pacing.limits import MOST_LIMITS, SCOPE, Limit
-from limpet.pacing.mirror import Mirror
+from limpet.pacing.limits import Limit, Mirrors
 from limpet.pacing.traffic import MINUTE_S, Sent
 
 CHECK_AGAIN_S = 1.0
@@ -68,7 +67,7 @@ class AdaptiveLimits(KnownLimits):
     def __init__(self, clock: Callable[[], float], max_in_flight: int) -> None:
         super().__init__(clock, max_in_flight)
         self.in_flight = 0
-        self.mirrors: dict[str, Mirror] = {}
+        self.mirrors = Mirrors()
         self.steady_latency_s = 1.0
         self.steady_rate = 0.0
         self.timer_late_s = 0.0
@@ -103,17 +102,13 @@ class AdaptiveLimits(KnownLimits):
         first = self._traffic.minute_since
         if first is not None and self._traffic.minute_cost + cost > self.quota.at(now):
             wait = max(wait, first + MINUTE_S - now)
-        wait = min(wait, CHECK_AGAIN_S)
-        for name, mirror in self.mirrors.items():
-            wait = max(wait, mirror.wait_s(_cost_of(name, costs, mirror), now))
-        return max(0.0, wait)
+        return max(0.0, min(wait, CHECK_AGAIN_S), self.mirrors.wait_s(costs, now))
 
     def send(self, cost: float, costs: Mapping[str, float], owner: object) -> Sent:
         """Record that a call starts now."""
         now = self.clock()
         sent = Sent(now, cost, self.in_flight, owner)
-        for name, mirror in self.mirrors.items():
-            sent.predictions[name] = mirror.take(_cost_of(name, costs, mirror), now)
+        sent.predictions = self.mirrors.take(costs, now)
         if self.blocked:
             self.breaker.probe = sent
         self._traffic.add(sent)
@@ -138,7 +133,7 @@ class AdaptiveLimits(KnownLimits):
             return self.blocked
         if now < self.hold_until:
             return "hold"
-        if any(mirror.wait_s(mirror.mean_cost, now) > 0 for mirror in self.mirrors.values()):
+        if self.mirrors.bind(now):
             return "headers"
         if self.in_flight >= self.limit():
             if self.limit() == self.max_in_flight:
@@ -164,14 +159,13 @@ class AdaptiveLimits(KnownLimits):
     # ---- how did it end? ------------------------------------------------------------------
 
     def ok(self, sent: Sent, limits: Iterable[Limit] = ()) -> None:
-        """The call was answered."""
         now = self.clock()
         self.in_flight -= 1
         self._failing.clear()
         self._answers += 1
         newest = max(LEAST_LATENCY_S, now - sent.at)
         self.latency_s += max(0.1, 1 / self._answers) * (newest - self.latency_s)
-        self._correct_mirrors(sent, limits)
+        self.mirrors.correct(limits, sent.predictions, now)
         if self.blocked and sent.at > self._cut_at:
             self._resume(now)
         if self._speed_test.passes_with(sent) and not self.chance.share and not self.blocked:
@@ -202,7 +196,7 @@ class AdaptiveLimits(KnownLimits):
         self.in_flight -= 1
         sent.refused = True
         self._refusal_s += 0.1 * (min(now - sent.at, self.latency_s) - self._refusal_s)
-        self._correct_mirrors(sent, limits)
+        self.mirrors.correct(limits, sent.predictions, now)
         if at_once:
             self._cut_cap(sent, now)
             return False
@@ -241,15 +235,6 @@ class AdaptiveLimits(KnownLimits):
             self.in_flight_cap.lower_to(max(1, 0.7 * sent.in_flight), now, self._requests_per_s())
             self._mark_cut(now)
         return True
-
-    def _correct_mirrors(self, sent: Sent, limits: Iterable[Limit]) -> None:
-        for limit in limits:
-            mirror = self.mirrors.get(limit.name)
-            if mirror is None and len(self.mirrors) >= MOST_LIMITS:
-                continue
-            if mirror is None:
-                self.mirrors[limit.name] = mirror = Mirror(limit, self.clock())
-            mirror.correct(limit, sent.predictions.get(limit.name))
 
     # ---- was the refusal random? ----------------------------------------------------------
 
@@ -353,8 +338,3 @@ class AdaptiveLimits(KnownLimits):
             if cap is not None:
                 self.in_flight_cap.lower_to(cap, now, self._requests_per_s())
         self.rounds.open(now, self.limit())
-
-
-def _cost_of(name: str, costs: Mapping[str, float], mirror: Mirror) -> float:
-    """Return what a call takes from a bucket; a scoped bucket uses the cost of its dimension."""
-    return costs.get(name, costs.get(name.rpartition(SCOPE)[2], mirror.mean_cost))

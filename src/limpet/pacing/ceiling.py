@@ -31,7 +31,6 @@ class Ceiling:
 
     @property
     def known(self) -> bool:
-        """Whether a limit was seen."""
         return self.top < math.inf
 
     def at(self, now: float) -> float:

@@ -15,8 +15,3 @@ def now() -> float:
     except RuntimeError:
         return time.monotonic()
     return loop.time()
-
-
-def wall_time() -> float:
-    """Return seconds since the epoch; needed only for dates in headers."""
-    return time.time()

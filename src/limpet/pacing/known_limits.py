@@ -3,14 +3,18 @@
 A refusal may be about any of three limits. Which one:
 
 - refused repeatedly above a number in flight, with nothing accepted above it: that number is a cap;
-- blocked for longer than a few seconds, after many calls or for the second time (`suspicion`), or
-  near the known quota of a minute: a quota per minute;
+- blocked for longer than a few seconds, after many calls or for the second time, or near the known
+  quota of a minute: a quota per minute;
 - otherwise: the rate (`bucket`).
 
 A refusal among the first calls measures nothing: few calls were sent, and another client may be the
 cause. Taking the calls sent so far for the limit led to crawls of an hour. So it is only a guess,
 from which the ceiling climbs so fast that either the next refusal measures the limit, or only
 seconds are lost.
+
+A long wait may be a quota window that must pass; it may also come from another job's usage or an
+incident. Treating the few calls of the first second as a minute's quota turned seconds into hours.
+So a small quota is only suspected until it is seen again.
 """
 
 import math
@@ -23,7 +27,6 @@ from limpet.pacing.ceiling import DIP, FULL_SPEED, Ceiling
 from limpet.pacing.chance import Chance
 from limpet.pacing.rounds import Rounds
 from limpet.pacing.speed_test import SpeedTest
-from limpet.pacing.suspicion import NEAR, Suspicion
 from limpet.pacing.traffic import MINUTE_S, Sent, Traffic
 
 FIRST_WINDOW = 16
@@ -48,6 +51,35 @@ DOUBTED = 0.35
 """Lowest share of the last rate to cut to at once, if the refusal may be random."""
 PAUSE_S = 1.0
 """How long all calls wait if one was told to wait longer, but the refusal may be random."""
+
+BELIEVED_QUOTA = 100
+"""Accepted requests in a minute from which a quota is believed at once."""
+NEAR = (0.7, 2.0)
+"""Range, relative to a quota, that counts as the same quota."""
+
+
+class Suspicion:
+    """A quota that was seen once."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop the suspicion: something else explains the wait."""
+        self._top, self._at = math.inf, -math.inf
+
+    def fits(self, cost: float) -> bool:
+        """Return whether a refusal after this cost in a minute fits the suspected quota."""
+        return NEAR[0] < cost / self._top < NEAR[1]
+
+    def confirmed_by(self, count: int, top: float, at: float) -> bool:
+        """Record a possible quota of `top` per minute. Returns whether to believe it."""
+        if count >= BELIEVED_QUOTA:
+            return True
+        if at - self._at < MINUTE_S / 2:
+            return False  # the same minute and mostly the same calls: no confirmation
+        before, self._top, self._at = self._top, top, at
+        return top / NEAR[1] < before < top * NEAR[1]
 
 
 class KnownLimits:

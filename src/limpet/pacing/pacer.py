@@ -7,18 +7,18 @@ something changes or their time comes. Nothing polls.
 import asyncio
 import logging
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet.arguments import whole_number_from
 from limpet.errors import LimpetError
-from limpet.pacing import clock, memory
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.limits import Limit, number, read_limits
 from limpet.pacing.shapes import lower_cased
 from limpet.pacing.signals import LONGEST_WAIT_S
-from limpet.pacing.state import PaceEvent, PacerState, describe
+from limpet.pacing.state import PaceEvent, PacerState, describe, restore_memory, save_memory
 from limpet.pacing.ticket import Ticket
 from limpet.pacing.traffic import Sent
 
@@ -159,7 +159,7 @@ class Pacer:
         self._waiters.clear()  # left over from a closed loop
         self._loop = loop
         self._limits = AdaptiveLimits(self._given_clock or loop.time, self.max_in_flight)
-        memory.restore(self._limits, learned)
+        restore_memory(self._limits, learned)
         return self._limits
 
     def _is_over(self) -> bool:
@@ -208,7 +208,7 @@ class Pacer:
             self._loop.call_soon_threadsafe(lambda: self._settle_failed(sent, timeout=False))
 
     def _read(self, headers: object) -> list[Limit]:
-        return [] if headers is None else read_limits(lower_cased(headers), clock.wall_time)
+        return [] if headers is None else read_limits(lower_cased(headers), time.time)
 
     def _after(self, what: str) -> None:
         self._grant()
@@ -257,13 +257,13 @@ class Pacer:
     @property
     def memory(self) -> dict[str, Any]:
         """What it learned, as plain JSON, for a later pacer of the same endpoint."""
-        return dict(self._memory) if self._limits is None else memory.save(self._limits)
+        return dict(self._memory) if self._limits is None else save_memory(self._limits)
 
     @memory.setter
     def memory(self, learned: Mapping[str, Any]) -> None:
         self._memory = dict(learned)
         if self._limits is not None:
-            memory.restore(self._limits, self._memory)
+            restore_memory(self._limits, self._memory)
 
 
 def _priced(cost: object) -> tuple[float, Mapping[str, float]]:

@@ -9,11 +9,9 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from limpet.pacing import observation
-from limpet.pacing.observation import Observation
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Cost, Pacer
-from limpet.pacing.signals import FailureKind, classify
-from limpet.pacing.ticket import Ticket
+from limpet.pacing.signals import classify
+from limpet.pacing.ticket import observing
 
 
 class PacerRegistry:
@@ -81,27 +79,16 @@ async def endpoint(key: str, *, cost: Cost = 1) -> AsyncIterator[None]:
         yield
         return
     ticket = await registry.get(key).acquire(cost)
-    with observation.observing() as observed:
+    with observing(ticket.observation):
         try:
             yield
+        except TimeoutError:
+            ticket.failed(timeout=True)
+            raise
         except Exception as error:
-            _settle(ticket, error, observed)
+            ticket.settle(classify(error))
             raise
         except BaseException:
             ticket.void()
             raise
-        ticket.ok(headers=observed.headers, usage=observed.usage)
-
-
-def _settle(ticket: Ticket, error: Exception, observed: Observation) -> None:
-    if isinstance(error, TimeoutError):
-        ticket.failed(timeout=True)
-        return
-    signal = classify(error)
-    if signal.pushback:
-        wait_s = signal.retry_after_s
-        ticket.refused(retry_after=wait_s, limits=signal.limits, at_once=signal.at_once)
-    elif signal.outage and signal.kind is FailureKind.TRANSIENT:
-        ticket.failed()
-    else:  # the endpoint answered
-        ticket.ok(headers=observed.headers, usage=observed.usage)
+        ticket.ok()

@@ -55,7 +55,6 @@ class Rounds:
         self._latency_sum = 0.0
 
     def answered(self, latency_s: float) -> None:
-        """Count an answer."""
         self._answers += 1
         self._latency_sum += latency_s
 

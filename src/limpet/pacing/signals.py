@@ -6,6 +6,7 @@ never raises.
 """
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +20,7 @@ from limpet.errors import (
     TransientError,
 )
 from limpet.foreign import is_interrupt
-from limpet.pacing import clock, shapes
+from limpet.pacing import shapes
 from limpet.pacing.limits import Limit, duration_s, http_date, number, read_limits
 
 PERMANENT_STATUSES = frozenset({400, 401, 403, 404, 413, 422})
@@ -140,7 +141,7 @@ def recognised(
 ) -> Signal | None:
     """Return what a failure means, like `classify`; None if it is not recognised."""
     try:
-        return _first_recognised(error, wall_clock or clock.wall_time, set())
+        return _first_recognised(error, wall_clock or time.time, set())
     except BaseException as odd:  # reading an exception's attributes may raise anything
         if is_interrupt(odd):
             raise

@@ -66,7 +66,6 @@ class SpeedTest:
         return FASTER if self.running and count < self._last else 1.0
 
     def sent(self, sent: Sent) -> None:
-        """Record a call."""
         if sent.number == self._last:
             self._ended_at = sent.at
 

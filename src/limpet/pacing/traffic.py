@@ -3,6 +3,8 @@
 import math
 from collections import deque
 
+from limpet.pacing.limits import Prediction
+
 MINUTE_S = 60.0
 KEPT_S = 2 * MINUTE_S
 
@@ -19,7 +21,7 @@ class Sent:
         self.owner = owner
         self.number = 0  # its position among all requests, in the order sent
         self.refused = False
-        self.predictions: dict[str, tuple[float, float, float]] = {}
+        self.predictions: dict[str, Prediction] = {}
 
 
 class Traffic:
@@ -40,7 +42,6 @@ class Traffic:
         return len(self._kept)
 
     def add(self, sent: Sent) -> None:
-        """Record a request."""
         self.forget_old(sent.at)
         self.count += 1
         sent.number = self.count
@@ -57,7 +58,6 @@ class Traffic:
             self.minute_cost -= sent.cost
 
     def forget_old(self, now: float) -> None:
-        """Drop requests that are too old."""
         while self._minute and self._minute[0].at <= now - MINUTE_S:
             self.minute_cost -= self._minute.popleft().cost
         while self._kept and self._kept[0].at < now - KEPT_S:
@@ -87,7 +87,6 @@ class Traffic:
         return [sent.cost for sent in accepted if sent.at >= start]
 
     def cost_of_the_last(self, seconds: float, until: float) -> float:
-        """Return the total cost of the last seconds."""
         cost = 0.0
         for sent in reversed(self._minute):
             if sent.at < until - seconds:

@@ -6,8 +6,7 @@ from typing import Any
 
 from limpet.copies import own_copy
 from limpet.errors import FunctionChangedError
-from limpet.executors.attempts import Finished
-from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus
+from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus, Finished
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import as_declared

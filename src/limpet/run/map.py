@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack, overload
 
 from limpet.arguments import function as checked_function
-from limpet.executors.attempts import InputT, OutputT
+from limpet.executors.details import InputT, OutputT
 from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.journaled_map import JournaledMap

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args
 
 from limpet.arguments import function, positive_number, true_or_false, whole_number_from
-from limpet.executors.gate import CostOf
-from limpet.executors.options import ExecutorOptions
+from limpet.executors.options import CostOf, ExecutorOptions
 from limpet.executors.retry import Backoff, Classify
 from limpet.fingerprints.declared import DependsOn, as_declared
 from limpet.journal.writer import Durability

@@ -5,8 +5,7 @@ from typing import Any
 
 from limpet.copies import own_containers
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
-from limpet.executors.details import ExecutionDetails
+from limpet.executors.details import ExecutionDetails, Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.executors.threads import Threads, is_async
 from limpet.run.executing.failure_kinds import mistakes_once

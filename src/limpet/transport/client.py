@@ -15,7 +15,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from limpet.errors import EndpointDownError, LimpetError, PermanentError
-from limpet.pacing.observation import observe
+from limpet.pacing.ticket import observe
 from limpet.secrets.in_headers import Secrets
 from limpet.transport.address import Address
 from limpet.transport.deadlines import Deadlines, within

@@ -6,8 +6,7 @@ import pytest
 
 from limpet.pacing.adaptive import AdaptiveLimits
 from limpet.pacing.ceiling import Ceiling
-from limpet.pacing.limits import Limit
-from limpet.pacing.mirror import Mirror
+from limpet.pacing.limits import Limit, Mirror
 from limpet.pacing.rounds import Rounds
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from limpet.copies import own_copy
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.executors.forks import end_if_forked
-from limpet.executors.hooks import OnComplete
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form
 from limpet.run.executing.cells import (
@@ -27,14 +26,13 @@ from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import safe_traceback
 from limpet.run.planning.work_items import Call
-from limpet.run.request import OnItem
-from limpet.run.results.costs import Prices, usage_facts
+from limpet.run.request import Request
+from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
 from limpet.text import text_of
 from limpet.trace import kept_events
 from limpet.types import CellStatus, Output
-from limpet.workflows.protocol import Workflow
 
 logger = logging.getLogger("limpet.run")
 
@@ -42,16 +40,8 @@ logger = logging.getLogger("limpet.run")
 class AnsweringStep:
     """The workflow's step.
 
-    Args:
-        runner: Runs the step.
-        workflow: The workflow.
-        remarks: Reports what was left out.
-        pass_on: Called with each call and its unmasked answer, or None if it failed, once that is
-            on disk. None if there are no evaluators.
-        trace_filter: Which types of events are kept; None: all.
-        prices: What a million tokens cost, by model.
-        on_complete: Called with each finished call once it is on disk.
-        on_item_complete: Called with each item after that.
+    `pass_on` is called with each call and its unmasked answer, or None if it failed, once that is
+    on disk; it is None if there are no evaluators.
 
     Attributes:
         name: The step's name.
@@ -65,29 +55,23 @@ class AnsweringStep:
     def __init__(
         self,
         runner: StepRunner,
-        workflow: Workflow,
+        request: Request,
         remarks: Remarks,
         pass_on: Callable[[Call, Entry | None], Awaitable[None]] | None,
-        *,
-        trace_filter: Sequence[str] | None = None,
-        prices: Prices | None = None,
-        on_complete: OnComplete | None = None,
-        on_item_complete: OnItem | None = None,
     ) -> None:
+        self.target = request.workflow
         self.executor: AsyncExecutor[Any, Any] | None = None
         self._runner = runner
-        self.target = workflow
         self._remarks = remarks
         self._pass_on = pass_on
-        self._trace_filter = trace_filter
-        self._prices = prices
-        self._on_complete = on_complete
-        self._on_item_complete = on_item_complete
+        self._trace_filter = request.trace_filter
+        self._prices = request.prices
+        self._on_complete = request.options.get("on_complete")
+        self._on_item_complete = request.on_item_complete
         self._lost: Mapping[int, Exception] = {}
         self._digests: dict[int, dict[str, Any]] = {}  # of answers that are being recorded
 
     async def run(self, calls: Sequence[Call]) -> None:
-        """Answer every call."""
         recorder = self._runner.recorder(
             WORKFLOW,
             lambda call: call[1],

@@ -28,9 +28,9 @@ from typing import NamedTuple
 from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.journal.journal import Journal
 
-_REST_S, _LOOK_S = 0.05, 0.02
+_REST_S, _SAMPLE_S = 0.05, 0.02
 _LATE_S = 0.03
-_LOOKS, _BLOCKED_S = 5, 0.1
+_SAMPLES, _BLOCKED_S = 5, 0.1
 _AGAIN_AND_AGAIN = 3
 _OURS = str(Path(__file__).parents[2])
 _ASYNC = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
@@ -46,18 +46,14 @@ class Blocker(NamedTuple):
 
 
 class LoopWatch:
-    """Watches the running event loop, and reports once which function blocks it.
-
-    Args:
-        journal: The run's journal.
-    """
+    """Watches the running event loop, and reports once which function blocks it."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._blocks: Counter[CodeType] = Counter()
         self._is_alive = True
         self._seen: Blocker | None = None
-        self._looks = 0
+        self._samples = 0
         self._since = self._waited_before = 0.0
         self._is_noted = False
         self._over = threading.Event()
@@ -70,7 +66,6 @@ class LoopWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop watching and end the thread."""
         self._over.set()
         if self._thread.ident is not None:
             self._thread.join()
@@ -85,39 +80,39 @@ class LoopWatch:
                 self._loop.call_soon_threadsafe(self._live)
                 pause_s = _REST_S
             else:
-                self._forget() if late_s > _LATE_S else self._look()
-                pause_s = _LOOK_S
+                self._forget() if late_s > _LATE_S else self._sample()
+                pause_s = _SAMPLE_S
             woke = time.monotonic()
 
     def _live(self) -> None:
         self._is_alive = True
 
     def _forget(self) -> None:
-        self._seen, self._looks = None, 0
+        self._seen, self._samples = None, 0
 
-    def _look(self) -> None:
-        found = at_work(sys._current_frames().get(self._ident))  # noqa: SLF001 - it is documented
-        if found is None:
+    def _sample(self) -> None:
+        blocker = at_work(sys._current_frames().get(self._ident))  # noqa: SLF001 - it is documented
+        if blocker is None:
             self._forget()
             return
-        if self._seen is None or self._seen.frame is not found.frame:
+        if self._seen is None or self._seen.frame is not blocker.frame:
             # The frame is kept until the next sample, so no other call can have the same id.
-            self._seen, self._looks, self._is_noted = found, 0, False
+            self._seen, self._samples, self._is_noted = blocker, 0, False
             self._since = time.monotonic()
             self._waited_before = waited_for_processor_s(self._native)
-        self._looks += 1
-        if self._looks >= _LOOKS and not self._is_noted:
+        self._samples += 1
+        if self._samples >= _SAMPLES and not self._is_noted:
             waited_s = waited_for_processor_s(self._native) - self._waited_before
             if time.monotonic() - self._since - waited_s > _BLOCKED_S:
                 self._is_noted = True
-                self._note(found)
+                self._note(blocker)
 
-    def _note(self, found: Blocker) -> None:
-        code = found.frame.f_code
+    def _note(self, blocker: Blocker) -> None:
+        code = blocker.frame.f_code
         self._blocks[code] += 1
         if self._blocks[code] == _AGAIN_AND_AGAIN:
             self._over.set()  # reported once
-            self._say(code.co_qualname.rpartition("<locals>.")[2], found.place)
+            self._say(code.co_qualname.rpartition("<locals>.")[2], blocker.place)
 
     def _say(self, name: str, place: str) -> None:
         # On this thread: the loop is blocked, and a hundred calls may be waiting to block it.
@@ -133,11 +128,7 @@ class LoopWatch:
 
 
 def at_work(frame: FrameType | None) -> Blocker | None:
-    """Return the user's async function that is running; None if there is none.
-
-    Args:
-        frame: The innermost of a thread's frames.
-    """
+    """Return the user's async function that is running, given a thread's innermost frame."""
     innermost: FrameType | None = None
     outermost: FrameType | None = None
     while frame is not None and not frame.f_code.co_filename.startswith(_OURS):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scores
 from limpet.evaluators.reads import seen_digest
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.fingerprints.keys import digest, score_key
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form, plain_size

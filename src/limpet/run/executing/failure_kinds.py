@@ -1,6 +1,6 @@
 """Is a failure a mistake in the code, and which failures have the same cause?
 
-Python's own exceptions for mistakes, such as `KeyError`, are retried once: a `KeyError: 'choices'`
+Python's own exceptions for mistakes, like `KeyError`, are retried once: a `KeyError: 'choices'`
 may come from an odd response once, but not ten times. Exceptions of a provider's client keep their
 usual kind, and so does a mistake raised while handling one: it goes away with its cause.
 

@@ -13,7 +13,7 @@ from limpet.errors import EarlyStopError, LimpetError
 from limpet.journal.journal import Journal
 from limpet.run.executing.failure_kinds import alike
 from limpet.text import harmless, one_line
-from limpet.types import CellStatus, Failure, Outcome
+from limpet.types import Cell, Failure, Outcome
 
 FIRST_FAILURES = 5
 """This many alike failures without a success stop the run."""
@@ -50,8 +50,7 @@ class Spent:
         self._usage: Counter[str] = Counter()
 
     def see(self, outcome: Outcome) -> None:
-        """Add the usage of an outcome."""
-        if outcome.facts and failure_of(outcome) is None and "usage" in outcome.facts:
+        if outcome.facts and outcome.failure is None and "usage" in outcome.facts:
             self._usage.update(outcome.facts["usage"])
 
     def __str__(self) -> str:
@@ -84,7 +83,6 @@ class Guards:
         self._spent.calls += 1
 
     def see(self, outcome: Outcome) -> None:
-        """Show an outcome on disk to every guard."""
         self._spent.see(outcome)
         for guard in self._guards:
             reason = guard.see(outcome)
@@ -104,10 +102,10 @@ class EarlyStop:
         self._cells = cells
         self._spent = spent
         self._through: set[str] = set()
-        self._failures: dict[str, dict[str, list[Outcome]]] = {}
+        self._failures: dict[str, dict[str, list[tuple[Cell, Failure]]]] = {}
 
     def see(self, outcome: Outcome) -> EarlyStopError | None:
-        step, failure = outcome.cell.step, failure_of(outcome)
+        step, failure = outcome.cell.step, outcome.failure
         if step not in self._cells or step in self._through:
             return None
         if failure is None:
@@ -116,13 +114,13 @@ class EarlyStop:
             return None
         by_kind = self._failures.setdefault(step, {})
         same = by_kind.setdefault(_alike(failure), [])
-        same.append(outcome)
+        same.append((outcome.cell, failure))
         if len(same) != FIRST_FAILURES or sum(map(len, by_kind.values())) >= self._cells[step]:
             return None  # too few so far, or no cells left to save
-        return self._reason(same[0], failure_of(same[0]) or failure)
+        return self._reason(*same[0])
 
-    def _reason(self, first: Outcome, failure: Failure) -> EarlyStopError:
-        step, many = first.cell.step, self._cells[first.cell.step]
+    def _reason(self, cell: Cell, failure: Failure) -> EarlyStopError:
+        step, many = cell.step, self._cells[cell.step]
         where = "the workflow" if step == "workflow" else f"the evaluator {one_line(step)}"
         reason = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
         error = EarlyStopError(
@@ -130,26 +128,22 @@ class EarlyStop:
             f"is done: {reason}; spent so far: {self._spent}",
             hint=f"{MEND}; early_stop=False continues anyway",
         )
-        error.step, error.id, error.traceback = step, first.cell.id, failure.traceback
+        error.step, error.id, error.traceback = step, cell.id, failure.traceback
         if failure.traceback:
             traceback = harmless(failure.traceback)
-            logger.error("the first failure, for %s:\n%s", one_line(first.cell.id), traceback)
+            logger.error("the first failure, for %s:\n%s", one_line(cell.id), traceback)
         return error
 
 
 class Repetition:
-    """Warns when a step fails alike many times in a row; once per series.
-
-    Args:
-        journal: The run's journal.
-    """
+    """Warns when a step fails alike many times in a row; once per series."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._rows: dict[str, tuple[str, int]] = {}
 
     def see(self, outcome: Outcome) -> None:
-        step, failure = outcome.cell.step, failure_of(outcome)
+        step, failure = outcome.cell.step, outcome.failure
         if failure is None:
             self._rows.pop(step, None)
             return
@@ -160,17 +154,8 @@ class Repetition:
         if many == FAILURES_IN_A_ROW:
             reason = one_line(f"{failure.type}: {failure.message}")
             self._journal.tell("repeating", step=step, failures=many, alike=kind)
-            logger.warning(
-                "%s: %s cells in a row failed the same way: %s",
-                one_line(step),
-                many,
-                reason,
-            )
-
-
-def failure_of(outcome: Outcome) -> Failure | None:
-    """Return why a cell failed; None if it did not."""
-    return outcome.failure if outcome.status is CellStatus.FAILED else None
+            message = "%s: %s cells in a row failed the same way: %s"
+            logger.warning(message, one_line(step), many, reason)
 
 
 def _alike(failure: Failure) -> str:

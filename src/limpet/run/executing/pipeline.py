@@ -8,13 +8,11 @@ import asyncio
 import functools
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AsyncExitStack
 
 from limpet.errors import LimpetError
 from limpet.evaluators.protocol import Evaluator
-from limpet.executors.dispatch import STOP_GRACE_S
-from limpet.executors.options import ExecutorOptions
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
@@ -22,23 +20,16 @@ from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
 from limpet.run.executing.cells import SAW_MASKED, Scoring
-from limpet.run.executing.guards import (
-    EarlyStop,
-    Guards,
-    Repetition,
-    Spent,
-)
+from limpet.run.executing.guards import EarlyStop, Guards, Repetition, Spent
 from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.executing.returned_values import Remarks
 from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.redo import Redos
+from limpet.run.planning.diff import Lookup
 from limpet.run.planning.work_items import Call, WorkItem
-from limpet.run.progress.watcher import Watcher
-from limpet.run.request import OnItem
-from limpet.run.results.costs import Prices
+from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
 from limpet.text import one_line
@@ -52,88 +43,49 @@ logger = logging.getLogger("limpet.run")
 class Pipeline:
     """The steps of a session, and the queues between them.
 
-    Args:
-        journal: The run's journal.
-        workflow: The workflow.
-        evaluators: The evaluators, each with its fingerprint.
-        options: Options of the executors.
-        trace_filter: Which types or kinds of events are kept; None: all.
-        watcher: Notified of progress.
-        stop_grace_s: How long calls in flight may continue after a stop is requested.
-        on_item_complete: Called with each item once its answer or failure is on disk.
-        prices: What a million tokens cost, by model.
-        masking: Keeps secrets out of what is written.
-        early_stop: The number of cells of each step that stops the run when its first cells fail
-            alike; steps with results on disk are not in it.
-        files: Records which files the calls read.
-
-    Attributes:
-        left: Cells that failed before and are not retried, by step and key, with the generation
-            in which they failed.
-        counting: Returns the call whose answer counts for a call without an answer of its own.
+    `version_of` returns the version of an evaluator, by name.
     """
 
     def __init__(
         self,
         journal: Journal,
-        workflow: Workflow,
-        evaluators: Sequence[tuple[Evaluator, str]],
-        options: ExecutorOptions,
-        trace_filter: Sequence[str] | None = None,
-        watcher: Watcher | None = None,
-        stop_grace_s: float = STOP_GRACE_S,
-        on_item_complete: OnItem | None = None,
-        prices: Prices | None = None,
-        masking: Masking | None = None,
-        early_stop: Mapping[str, int] | None = None,
-        files: WatchedFiles | None = None,
+        request: Request,
+        lookup: Lookup,
+        version_of: Callable[[str], str],
+        masking: Masking,
+        files: WatchedFiles,
     ) -> None:
-        self.left: Mapping[tuple[str, str], int] = {}
-        self.counting: Callable[[Call], Call] = lambda call: call
         self._journal = journal
-        self._answers: Column = journal.column(WORKFLOW)
-        self._masking = masking or Masking()
+        self._request = request
+        self._lookup = lookup
+        self._masking = masking
         self._files = files
-        self._stopping = Stopping(journal, self._masking, watcher, stop_grace_s)
-        self._workflow, self._evaluators = workflow, [evaluator for evaluator, _ in evaluators]
-        spent, watched = Spent(), early_stop or {}
-        guards = (Repetition(journal), EarlyStop(watched, spent))
+        self._answers: Column = journal.column(WORKFLOW)
+        self._stopping = Stopping(journal, masking, request.watcher, request.stop_grace_s)
+        steps = (lookup.plan.workflow, *lookup.plan.evaluators) if request.early_stop else ()
+        early_stop = {step.name: step.calls for step in steps if not step.kept}
+        spent = Spent()
+        guards = (Repetition(journal), EarlyStop(early_stop, spent))
         self._runner = runner = StepRunner(
             journal,
-            (workflow, *self._evaluators),
-            options,
-            stopping=self._stopping,
-            guards=Guards(guards, spent, self._stopping.stop),
-            masking=self._masking,
-            watcher=watcher,
-            files=files,
-            early_stop=watched,
+            request,
+            lookup.redos,
+            self._stopping,
+            Guards(guards, spent, self._stopping.stop),
+            masking,
+            files,
+            frozenset(early_stop),
         )
-        remarks = Remarks(journal, self._masking)
-        self._answering = AnsweringStep(
-            runner,
-            workflow,
-            remarks,
-            self._pass_on if evaluators else None,
-            trace_filter=trace_filter,
-            prices=prices,
-            on_complete=options.get("on_complete"),
-            on_item_complete=on_item_complete,
-        )
+        remarks = Remarks(journal, masking)
+        pass_on = self._pass_on if request.evaluators else None
+        self._answering = AnsweringStep(runner, request, remarks, pass_on)
         self._scoring = [
-            ScoringStep(runner, evaluator, fingerprint, remarks, self._is_given_up, prices)
-            for evaluator, fingerprint in evaluators
+            ScoringStep(
+                runner, evaluator, version_of(evaluator.name), remarks, lookup.left, request.prices
+            )
+            for evaluator in request.evaluators
         ]
-        self._opened_steps: list[OpenedStep] = []
-
-    @property
-    def redos(self) -> Redos:
-        """The forced redos."""
-        return self._runner.redos
-
-    @redos.setter
-    def redos(self, redos: Redos) -> None:
-        self._runner.redos = redos
+        self._opened = AsyncExitStack()  # closes the steps, the last opened first
 
     @property
     def stop_reason(self) -> Exception | None:
@@ -144,35 +96,17 @@ class Pipeline:
         """Stop, from any thread."""
         self._stopping.request_stop(signum)
 
-    def _is_given_up(self, step: str, key: str, needed: int) -> bool:
-        return self.left.get((step, key), -1) >= needed
-
     # ---- the session ----------------------------------------------------------------------------
 
-    async def execute(self, calls: Sequence[Call], kept: Sequence[Call]) -> None:
-        """Do what is missing.
-
-        Args:
-            calls: The calls that the workflow has to answer.
-            kept: Calls whose answers are on disk and may lack scores.
-        """
+    async def execute(self) -> None:
+        calls, kept = self._lookup.missing, self._lookup.unscored
         self._stopping.loop = asyncio.get_running_loop()
         if not calls and not kept:
             return
-        try:
+        async with self._opened:
             with pacing_with(self._runner.pacers):
                 if await self._open_steps(asks=bool(calls)):
                     await self._run_steps(calls, kept)
-        finally:
-            await self._close()
-
-    async def _close(self) -> None:
-        if self._opened_steps:
-            held = self._opened_steps.pop()
-            try:
-                await held.close()
-            finally:  # close the others, too
-                await self._close()
 
     async def _open_steps(self, *, asks: bool) -> bool:
         """Open the steps; return False if that was interrupted.
@@ -185,14 +119,14 @@ class Pipeline:
             if not await self._open(step):
                 return False
         # The set-up may have loaded secrets.
-        self._masking.look_again(secrets_of(self._workflow, *self._evaluators))
+        self._masking.look_again(secrets_of(self._request.workflow, *self._request.evaluators))
         return self.stop_reason is None
 
     async def _open(self, step: AnsweringStep | ScoringStep) -> bool:
         held = OpenedStep(step.target, step.who, functools.partial(self._break_off, step))
         self._stopping.opening = held
         try:
-            with nullcontext() if self._files is None else self._files.setting_up(step.name):
+            with self._files.setting_up(step.name):
                 await held.open()
         except asyncio.CancelledError:
             if self.stop_reason is None:
@@ -200,7 +134,7 @@ class Pipeline:
             return False
         finally:
             self._stopping.opening = None
-        self._opened_steps.append(held)
+        self._opened.push_async_callback(held.close)
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
@@ -244,10 +178,10 @@ class Pipeline:
         """Queue a new answer for the evaluators that have not scored it."""
         if entry is not None:
             await self._put(self._missing(call[0], entry))
-            if self.redos:
+            if self._lookup.redos:
                 await self._put(await asyncio.to_thread(self._scored_masked, call[0], entry))
-        elif self.redos:  # the earlier answer counts, and may lack a score
-            await self._pass_on_kept([self.counting(call)])
+        elif self._lookup.redos:  # the earlier answer counts, and may lack a score
+            await self._pass_on_kept([self._lookup.counting(call)])
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Queue the answers on disk that lack a score."""
@@ -279,14 +213,14 @@ class Pipeline:
         ]
 
     def _missing(self, work_item: WorkItem, entry: Entry) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.missing(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in found if scoring is not None]
+        scorings = ((step, step.missing(work_item, entry)) for step in self._scoring)
+        return [(step, scoring) for step, scoring in scorings if scoring is not None]
 
     def _scored_masked(
         self, work_item: WorkItem, entry: Entry
     ) -> list[tuple[ScoringStep, Scoring]]:
-        found = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
-        return [(step, scoring) for step, scoring in found if scoring is not None]
+        scorings = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
+        return [(step, scoring) for step, scoring in scorings if scoring is not None]
 
 
 def secrets_of(*steps: Workflow | Evaluator) -> list[str]:

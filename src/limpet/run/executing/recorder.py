@@ -16,7 +16,7 @@ from limpet.errors import (
     TransientError,
 )
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Attempt, Finished
+from limpet.executors.details import Attempt, Finished
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.audit_hook import for_nobody
@@ -73,11 +73,11 @@ class Recorder:
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
         mask: Mask,
         returned: Sequence[str],
+        files: WatchedFiles,
         costs: bool = True,
         watcher: Watcher | None = None,
         guards: Guards | None = None,
         generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
-        files: WatchedFiles | None = None,
         call_of: Callable[[Any], tuple[Any, Any]] = lambda value: (id(value), value),
     ) -> None:
         self.step = step
@@ -126,8 +126,6 @@ class Recorder:
     ) -> Callable[[Any], Awaitable[Any]]:
         """Return the function with its calls watched for the files they read."""
         files, step = self._files, self.step
-        if files is None:
-            return function
         watches = files.watches(step)
 
         async def watched(value: Any) -> Any:
@@ -197,7 +195,7 @@ class Recorder:
         """Append an input's outcome; if it cannot be written, append a failure that says so."""
         try:
             outcome = self._outcome(finished)
-            if self._files is not None and finished.error is None:
+            if finished.error is None:
                 read = await self._files.facts(self.step, self._call_of(finished.input)[0])
                 outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
             return await self._column.append(outcome)

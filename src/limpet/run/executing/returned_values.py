@@ -28,12 +28,7 @@ logger = logging.getLogger("limpet.run")
 
 
 class Remarks:
-    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`.
-
-    Args:
-        journal: The run's journal.
-        masking: Removes secrets from text.
-    """
+    """Reports what was left out of results, once per kind, in the log and in `events.jsonl`."""
 
     def __init__(self, journal: Journal, masking: Masking) -> None:
         self._journal = journal

@@ -1,12 +1,17 @@
-"""How does an evaluator score the answers that it has not scored yet?"""
+"""How does an evaluator score the answers that it has not scored yet?
 
-from collections.abc import Callable, Iterable
-from typing import Any
+They arrive in a bounded queue, so that a slow evaluator does not let them pile up.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any, Generic, TypeVar
 
 from limpet.evaluators.protocol import Evaluator
 from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import (
     SAW_MASKED,
@@ -16,7 +21,6 @@ from limpet.run.executing.cells import (
     scoring_of,
 )
 from limpet.run.executing.returned_values import Remarks, read_scores
-from limpet.run.executing.step_queue import StepQueue
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.planning.work_items import WorkItem
 from limpet.run.results.costs import Prices, usage_facts
@@ -24,6 +28,8 @@ from limpet.text import one_line
 from limpet.types import Output
 
 _QUEUE_SIZE = 256
+
+T = TypeVar("T")
 
 
 class ScoringStep:
@@ -34,8 +40,8 @@ class ScoringStep:
         evaluator: The evaluator.
         fingerprint: Its fingerprint.
         remarks: Reports what was left out.
-        is_given_up: Tells whether a cell failed before and is not retried, given its step, its key
-            and the required generation.
+        left: Cells that failed before and are not retried, by step and key, with the generation
+            in which they failed.
         prices: What a million tokens cost, by model.
 
     Attributes:
@@ -52,8 +58,8 @@ class ScoringStep:
         evaluator: Evaluator,
         fingerprint: str,
         remarks: Remarks,
-        is_given_up: Callable[[str, str, int], bool],
-        prices: Prices | None = None,
+        left: Mapping[tuple[str, str], int],
+        prices: Prices | None,
     ) -> None:
         self.name = evaluator.name
         self.who = f"the evaluator {one_line(evaluator.name)}"
@@ -63,7 +69,7 @@ class ScoringStep:
         self.target = evaluator
         self._fingerprint = fingerprint
         self._remarks = remarks
-        self._is_given_up = is_given_up
+        self._left = left
         self._prices = prices
         self._column = runner.journal.column(evaluator.name)
 
@@ -72,9 +78,8 @@ class ScoringStep:
         scoring = scoring_of(work_item, entry, self.target, self._fingerprint)
         key = scoring.cell.key
         needed = self._runner.redos.needed(self.name, work_item.item.id, key)
-        if self._is_given_up(self.name, key, needed) or self._column.reaches(key, needed):
-            return None
-        return scoring
+        is_given_up = self._left.get((self.name, key), -1) >= needed
+        return None if is_given_up or self._column.reaches(key, needed) else scoring
 
     def scored_masked(self, work_item: WorkItem, entry: Entry) -> Scoring | None:
         """Return what to score again: the score is of masked text, and the original is here."""
@@ -117,3 +122,43 @@ class ScoringStep:
 def _record_of(done: Finished[Scoring, Output]) -> dict[str, Any]:
     output = output_of(done)
     return score_record(done.input.work_item, None if output is None else output.value)
+
+
+class StepQueue(Generic[T]):
+    """A bounded queue that either side can end.
+
+    `put` waits while the queue is full. Once the consumer has stopped, `put` drops the item: its
+    cell stays undone, and the next run does it.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._queue: asyncio.Queue[T | None] = asyncio.Queue(size)
+        self._stopped = asyncio.Event()
+
+    async def put(self, item: T) -> None:
+        await self._put(item)
+
+    async def end(self) -> None:
+        """Tell the consumer that no more items follow."""
+        await self._put(None)
+
+    async def _put(self, item: T | None) -> None:
+        if self._stopped.is_set():
+            return
+        with contextlib.suppress(asyncio.QueueFull):
+            self._queue.put_nowait(item)
+            return
+        put = asyncio.ensure_future(self._queue.put(item))
+        stopped = asyncio.ensure_future(self._stopped.wait())
+        try:
+            await asyncio.wait({put, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            put.cancel()
+            stopped.cancel()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    async def __aiter__(self) -> AsyncIterator[T]:
+        while (item := await self._queue.get()) is not None:
+            yield item

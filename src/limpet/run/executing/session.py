@@ -1,11 +1,10 @@
 """A session of an evaluation: plan, do what is missing, and read back the results."""
 
 import functools
-import json
 import logging
 import signal
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from typing import Any
 from limpet.errors import DiskFullError, JournalError
 from limpet.executors.interrupts import on_signal
 from limpet.journal.column import ColumnReader
-from limpet.journal.files import NO_SPACE, read_whole
+from limpet.journal.files import NO_SPACE
 from limpet.journal.journal import Journal
 from limpet.journal.layout import directory_at
 from limpet.run.executing.pipeline import Pipeline
@@ -23,6 +22,7 @@ from limpet.run.executing.session_log import (
     note_ended,
     say_unfinished,
 )
+from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
@@ -32,11 +32,8 @@ from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
-from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
-from limpet.run.results.output_files import write_outputs
-from limpet.run.results.summary import Numbers
+from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.run.run_file import WORKFLOW, RunFile
-from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
 
@@ -76,10 +73,6 @@ class EvaluationSession:
         self._planner = planner = Planner(request, layout)
         self._steps = [*planner.steps]
         self._identities, self._masking = planner.identities, planner.masking
-        self._scores = [
-            (evaluator, self._identities.version(evaluator.name))
-            for evaluator in request.evaluators
-        ]
         self._journal = journal = Journal(layout, durability=request.durability)
         run_file = RunFile.load(layout)
         there = self._make_plan(journal, run_file)
@@ -134,25 +127,9 @@ class EvaluationSession:
             planner.clean,
         )
         self._watched.begin()
-        steps = (self.plan.workflow, *self.plan.evaluators)
-        nothing_yet = {step.name: step.calls for step in steps if not step.kept}
-        pipeline = Pipeline(
-            journal,
-            request.workflow,
-            self._scores,
-            request.options,
-            request.trace_filter,
-            request.watcher,
-            request.stop_grace_s,
-            request.on_item_complete,
-            request.prices,
-            self._masking,
-            nothing_yet if request.early_stop else None,
-            self._watched,
+        return Pipeline(
+            journal, request, lookup, self._identities.version, self._masking, self._watched
         )
-        pipeline.left, pipeline.redos = lookup.left, lookup.redos
-        pipeline.counting = lookup.counting
-        return pipeline
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
@@ -171,8 +148,8 @@ class EvaluationSession:
 
     async def execute(self) -> None:
         """Do what is missing."""
-        if self._pipeline is not None and self._lookup is not None:
-            await self._pipeline.execute(self._lookup.missing, self._lookup.unscored)
+        if self._pipeline is not None:
+            await self._pipeline.execute()
 
     @contextmanager
     def handling_signals(self) -> Iterator[None]:
@@ -196,49 +173,30 @@ class EvaluationSession:
         """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
+        results = SessionResults(self._request, self.plan, self._layout, self._masking, run)
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
             self._is_done = True
-            summary = json.loads(read_whole(self._layout.home / "summary.json"))
-            if self.plan.of is not None:
-                return self._result(RunReader(self._layout.home), None, run, summary)
-            read = functools.partial(_read_later, self._layout.home)
-            return EvaluationResult(read, summary, self.plan, run)
+            return results.as_before()
         self._record_end_state()
         self._journal.drain()  # records that wait for the disk count too
         reason = self._pipeline.stop_reason
         reader = RunReader(self._layout.home, self._columns)
-        numbers = self._numbers()
-        pending: list[tuple[str, Mapping[str, Any]]] = []
-
-        def counted() -> Iterator[ItemResult]:
-            for item in reader.items():
-                numbers.add(item)
-                if item.redo:
-                    pending.append((item.id, item.redo))
-                yield item
-
-        items = counted()
-        failure = self._write_outputs(items, lambda: self._summary(numbers, reason))
-        for _ in items:  # items that could not be written count too
-            pass
-        summary = self._summary(numbers, reason)
+        summary, pending, failure = results.write(reader, reason)
         if reason is None and failure is None:  # damaged records have run again
             self._journal.set_aside_bad_lines()
-        self._note_end(summary, pending, reader, wrote=failure is None)
-        return self._result(reader, reason or failure, run, summary)
+        self._note_end(self._lookup, summary, pending, reader)
+        self._is_done &= failure is None
+        return results.read(reader, reason or failure, summary)
 
     def _note_end(
         self,
+        lookup: Lookup,
         summary: Mapping[str, Any],
         pending: Sequence[tuple[str, Mapping[str, Any]]],
         reader: RunReader,
-        *,
-        wrote: bool,
     ) -> None:
         """Record what is done, and whether that is everything."""
-        assert self._journal is not None
-        assert self._lookup is not None
         if self._run_file is None:
             return
         steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
@@ -248,44 +206,8 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        settled = self._lookup.is_settled and not self._lookup.is_outdated()
-        self._is_done = wrote and done and settled
+        self._is_done = done and lookup.is_settled and not lookup.is_outdated()
         self._records = {step: len(column) for step, column in self._columns.items()}
-
-    def _numbers(self) -> Numbers:
-        return Numbers([evaluator.name for evaluator in self._request.evaluators])
-
-    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
-        summary = numbers.summary()
-        safe = self._masking.certain.text
-        summary["stop_reason"] = None if reason is None else safe(text_of(reason))
-        summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
-        asked, whole = numbers.items // self._request.trials, len(self._request.items)
-        if asked < whole:
-            summary["selection"] = {"items": asked, "of": whole}
-        return summary
-
-    def _result(
-        self,
-        reader: RunReader,
-        reason: Exception | None,
-        run: str | None,
-        summary: dict[str, Any],
-    ) -> EvaluationResult:
-        """Return the results of the items that this session selected."""
-        places: frozenset[int] | None = None
-        selected = self._request.selection.places(self._request.items)
-        if len(selected) < len(self._request.items):
-            places = frozenset(selected)
-            numbers = self._numbers()
-            for item in reader.items(places):
-                numbers.add(item)
-            summary = self._summary(numbers, reason)
-        read = functools.partial(_read_items, reader, places)
-        if run is None:  # its files are temporary
-            read = functools.partial(list, read())
-        reader.close()
-        return EvaluationResult(read, summary, self.plan, run, reason)
 
     def publish(self, result: EvaluationResult) -> None:
         """Call `on_end` while the run is still locked, and record whether the run is complete."""
@@ -304,32 +226,6 @@ class EvaluationSession:
             except OSError:
                 return
         self._run_file.complete = known
-
-    def _write_outputs(
-        self,
-        results: Iterable[ItemResult],
-        summarise: Callable[[], dict[str, Any]],
-    ) -> JournalError | None:
-        """Write the output files; return the error if that failed."""
-        try:
-            write_outputs(
-                self._layout,
-                results,
-                [evaluator.name for evaluator in self._request.evaluators],
-                self._request.trials,
-                summarise,
-                bare=self._request.bare_outputs,
-                trace_filter=self._request.trace_filter,
-            )
-        except OSError as error:
-            kind = DiskFullError if error.errno in NO_SPACE else JournalError
-            failure = kind(
-                f"{self._layout.home}: the output files cannot be written: {error.strerror}",
-                hint="the results are safe in the columns; free some space and run again",
-            )
-            logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
-            return failure
-        return None
 
     def _record_end_state(self) -> None:
         """Inspect the steps once more after the run, and record the files they read."""
@@ -352,12 +248,3 @@ class EvaluationSession:
         finally:
             if self._temporary is not None:
                 self._temporary.cleanup()
-
-
-def _read_later(run: Path) -> list[ItemResult]:
-    return _read_items(RunReader(run), None)
-
-
-def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:
-    with reader:
-        return list(reader.items(places))

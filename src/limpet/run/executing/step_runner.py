@@ -9,48 +9,38 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 from limpet.errors import PermanentError
-from limpet.evaluators.protocol import Evaluator
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.attempts import Finished
+from limpet.executors.details import Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
-from limpet.pacing.pacer import MAX_IN_FLIGHT
+from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
+from limpet.pacing.state import WORDS
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
-from limpet.run.executing.pace_events import fixed_pace, tell_pace
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
 from limpet.run.planning.work_items import WorkItem
-from limpet.run.progress.watcher import Watcher
+from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
 from limpet.text import text_of
 from limpet.types import Cell, Output
-from limpet.workflows.protocol import Workflow
 
 _FREE_CONCURRENCY = 32  # of a step without an endpoint
+_PACE_EVERY_S = 2.0
 
 InputT = TypeVar("InputT")
 OutputT = TypeVar("OutputT")
 
 
 class StepRunner:
-    """Runs steps, each in its own executor.
+    """Runs the steps of a session, each in its own executor.
 
-    Args:
-        journal: The run's journal.
-        steps: The workflow and the evaluators of the session.
-        options: Options of the executors.
-        stopping: Stops all steps together.
-        guards: Notified of each outcome.
-        masking: Keeps secrets out of what is written.
-        watcher: Notified of progress.
-        files: Records which files the calls read.
-        early_stop: The steps that start with a few cells, to find out whether they work at all.
+    Steps in `early_stop` start with a few cells, to find out whether they work at all.
 
     Attributes:
         redos: The forced redos.
@@ -60,29 +50,29 @@ class StepRunner:
     def __init__(
         self,
         journal: Journal,
-        steps: Iterable[Workflow | Evaluator],
-        options: ExecutorOptions,
-        *,
+        request: Request,
+        redos: Redos,
         stopping: Stopping,
         guards: Guards,
         masking: Masking,
-        watcher: Watcher | None = None,
-        files: WatchedFiles | None = None,
-        early_stop: Iterable[str] = (),
+        files: WatchedFiles,
+        early_stop: frozenset[str],
     ) -> None:
+        options = request.options
         self.journal = journal
-        self.redos = Redos()
+        self.redos = redos
         self.pacers = PacerRegistry(max_in_flight=options.get("max_concurrency", MAX_IN_FLIGHT))
-        self._callers = Counter(step.endpoint for step in steps)
+        self._callers = Counter(evaluator.endpoint for evaluator in request.evaluators)
+        self._callers[request.workflow.endpoint] += 1
         # The session handles signals itself: its steps must stop together.
         self._options: ExecutorOptions = {**options, "termination_signal": None}
         self._options["classify"] = mistakes_once(options.get("classify"))
         self._stopping = stopping
         self._guards = guards
         self._masking = masking
-        self._watcher = watcher
+        self._watcher = request.watcher
         self._files = files
-        self._early_stop = frozenset(early_stop)
+        self._early_stop = early_stop
         self._unsubscribe: list[Callable[[], None]] = []
 
     def recorder(
@@ -152,8 +142,14 @@ class StepRunner:
         return executor
 
     def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
-        pace = executor.pacer or fixed_pace(executor)
-        self._unsubscribe.append(tell_pace(self.journal, step, pace, self._masking.ours.text))
+        most = f"{executor.concurrency} at a time"
+        fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
+        pace = executor.pacer or fixed
+        if isinstance(pace, str):
+            self.journal.tell("pace", step=step, words=pace)
+        else:
+            endpoint = self._masking.ours.text(pace.key)
+            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pace))
         if self._watcher is not None:
             self._watcher.paced(step, pace)
 
@@ -222,3 +218,41 @@ def output_of(finished: Finished[Any, Output]) -> Output | None:
 def _row(work_item: WorkItem) -> tuple[Any, ...]:
     item = work_item.item
     return item.id, item.input, item.row
+
+
+def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Callable[[], None]:
+    """Write the pace as an event, now and when it changes; return a function that stops this.
+
+    Changes in quick succession are written once, with the latest state.
+    """
+    later: asyncio.TimerHandle | None = None
+
+    def tell() -> None:
+        nonlocal later
+        later = None
+        state = pacer.state
+        journal.tell(
+            "pace",
+            step=step,
+            endpoint=endpoint,
+            calls_per_s=round(state.calls_per_s, 3),
+            limit=state.limit,
+            in_flight=state.in_flight,
+            refused=state.refused,
+            binding=state.binding,
+            words=WORDS[state.binding],
+        )
+
+    def on_change(_: object) -> None:
+        nonlocal later
+        if later is None:
+            later = asyncio.get_running_loop().call_later(_PACE_EVERY_S, tell)
+
+    def end() -> None:
+        unsubscribe()
+        if later is not None:
+            later.cancel()
+
+    unsubscribe = pacer.subscribe(on_change)
+    tell()
+    return end

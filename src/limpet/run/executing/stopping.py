@@ -50,7 +50,7 @@ class Stopping:
     def request_stop(self, signum: int | None = None) -> None:
         """Stop, from any thread: a first request lets calls in flight finish, a second does not.
 
-        After SIGTERM the grace is short: whoever sent it will not wait long. Results that cannot be
+        After SIGTERM the grace is short: its sender will not wait long. Results that cannot be
         written because the disk is full wait no longer than that for space.
         """
         reason = InterruptedRunError("the run was interrupted", hint="run it again to resume")

@@ -10,6 +10,7 @@ literals that look like keys are left out. The caller masks secrets that are kno
 """
 
 import functools
+import itertools
 import linecache
 import os
 import re
@@ -231,17 +232,11 @@ def _bounded(lines: list[str]) -> str:
     text = "\n".join(lines)
     if len(text) <= _MOST_CHARACTERS:
         return text
-    head, tail = [], []
-    room = _MOST_CHARACTERS // 2
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            break
-        head.append(line)
-    room = _MOST_CHARACTERS // 2
-    for line in reversed(lines):
-        room -= len(line) + 1
-        if room < 0:
-            break
-        tail.append(line)
-    return "\n".join([*head, "…", *reversed(tail)])
+    head, tail = _fitting(lines), _fitting(lines[::-1])
+    return "\n".join([*head, "…", *tail[::-1]])
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """Return as many of the first lines as fit into half the text."""
+    ends = itertools.accumulate(len(line) + 1 for line in lines)
+    return lines[: sum(end <= _MOST_CHARACTERS // 2 for end in ends)]

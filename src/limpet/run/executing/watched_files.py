@@ -88,7 +88,6 @@ class WatchedFiles:
                     step.read(str(name), says, None)
 
     def begin(self) -> None:
-        """Start listening."""
         if self._watch.steps:
             listen(self._watch)
 
@@ -141,20 +140,17 @@ class WatchedFiles:
 
     def _notes(self, *, wait: bool = True) -> list["asyncio.Future[Any]"]:
         """Write new lines; return the writes to wait for."""
-        with unwatched():
-            return self._noted(wait=wait)
-
-    def _noted(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
         notes = []
-        for step in self._watch.steps.values():
-            while step.new:
-                read = step.new.pop(0)
-                self._last += 1
-                fields = read._asdict().items()
-                record = {name: value for name, value in fields if value is not None}
-                record |= self._text_of(read)
-                notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
-        return [*notes, *self._written(wait=wait)]
+        with unwatched():
+            for step in self._watch.steps.values():
+                while step.new:
+                    read = step.new.pop(0)
+                    self._last += 1
+                    fields = read._asdict().items()
+                    record = {name: value for name, value in fields if value is not None}
+                    record |= self._text_of(read)
+                    notes.append(self._note(record.pop("step"), record, self._last, wait=wait))
+            return [*notes, *self._written(wait=wait)]
 
     def _written(self, *, wait: bool) -> list["asyncio.Future[Any]"]:
         """Mark files that the run itself wrote and changed."""

@@ -4,8 +4,14 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, Generic
 
-from limpet.executors.attempts import Finished, InputT, OutputT
-from limpet.executors.details import ExecutionDetails, ExecutionStatus, Unset
+from limpet.executors.details import (
+    ExecutionDetails,
+    ExecutionStatus,
+    Finished,
+    InputT,
+    OutputT,
+    Unset,
+)
 from limpet.run.progress.notebook import table_html
 from limpet.text import one_line
 

@@ -1,0 +1,144 @@
+"""What came out of a session? Its summary, its output files, and its results."""
+
+import functools
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import DiskFullError, JournalError
+from limpet.journal.files import NO_SPACE, read_whole
+from limpet.journal.layout import Layout
+from limpet.run.planning.plan import Plan
+from limpet.run.reading import RunReader
+from limpet.run.request import Request
+from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
+from limpet.run.results.output_files import write_outputs
+from limpet.run.results.summary import Numbers
+from limpet.secrets.masking import Masking
+from limpet.text import text_of
+
+logger = logging.getLogger("limpet.run")
+
+
+class SessionResults:
+    """Reads back what is on disk after a session, and writes the output files.
+
+    `run` is the run's directory, or None if it is temporary.
+    """
+
+    def __init__(
+        self, request: Request, plan: Plan, layout: Layout, masking: Masking, run: str | None
+    ) -> None:
+        self._request = request
+        self._plan = plan
+        self._layout = layout
+        self._masking = masking
+        self._run = run
+        self._evaluators = [evaluator.name for evaluator in request.evaluators]
+
+    def as_before(self) -> EvaluationResult:
+        """Return the results of a run that was complete before this session."""
+        home = self._layout.home
+        summary = json.loads(read_whole(home / "summary.json"))
+        if self._plan.of is not None:
+            return self.read(RunReader(home), None, summary)
+        return EvaluationResult(
+            functools.partial(_read_later, home), summary, self._plan, self._run
+        )
+
+    def write(
+        self, reader: RunReader, reason: Exception | None
+    ) -> tuple[dict[str, Any], list[tuple[str, Mapping[str, Any]]], JournalError | None]:
+        """Write the output files.
+
+        Args:
+            reader: Reads the run.
+            reason: Why the session stopped early; None if it did not.
+
+        Returns:
+            The summary; the ids of items with steps still to run again, and by step the error, if
+            any; and the error if the files could not be written.
+        """
+        numbers = Numbers(self._evaluators)
+        pending: list[tuple[str, Mapping[str, Any]]] = []
+
+        def counted() -> Iterator[ItemResult]:
+            for item in reader.items():
+                numbers.add(item)
+                if item.redo:
+                    pending.append((item.id, item.redo))
+                yield item
+
+        items = counted()
+        failure = self._write_files(items, lambda: self._summary(numbers, reason))
+        for _ in items:  # items that could not be written count too
+            pass
+        return self._summary(numbers, reason), pending, failure
+
+    def _write_files(
+        self, items: Iterator[ItemResult], summarise: Callable[[], dict[str, Any]]
+    ) -> JournalError | None:
+        try:
+            write_outputs(
+                self._layout,
+                items,
+                self._evaluators,
+                self._request.trials,
+                summarise,
+                bare=self._request.bare_outputs,
+                trace_filter=self._request.trace_filter,
+            )
+        except OSError as error:
+            kind = DiskFullError if error.errno in NO_SPACE else JournalError
+            failure = kind(
+                f"{self._layout.home}: the output files cannot be written: {error.strerror}",
+                hint="the results are safe in the columns; free some space and run again",
+            )
+            logger.error("%s; %s", failure, failure.hint)  # noqa: TRY400 - it is the disk's fault
+            return failure
+        return None
+
+    def read(
+        self, reader: RunReader, reason: Exception | None, summary: dict[str, Any]
+    ) -> EvaluationResult:
+        """Return the results of the items that this session selected; close the reader.
+
+        Args:
+            reader: Reads the run.
+            reason: Why the session stopped early; None if it did not.
+            summary: The summary of the whole run.
+        """
+        places: frozenset[int] | None = None
+        selected = self._request.selection.places(self._request.items)
+        if len(selected) < len(self._request.items):
+            places = frozenset(selected)
+            numbers = Numbers(self._evaluators)
+            for item in reader.items(places):
+                numbers.add(item)
+            summary = self._summary(numbers, reason)
+        read = functools.partial(_read_items, reader, places)
+        if self._run is None:  # its files are temporary
+            read = functools.partial(list, read())
+        reader.close()
+        return EvaluationResult(read, summary, self._plan, self._run, reason)
+
+    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+        summary = numbers.summary()
+        safe = self._masking.certain.text
+        summary["stop_reason"] = None if reason is None else safe(text_of(reason))
+        summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
+        asked, whole = numbers.items // self._request.trials, len(self._request.items)
+        if asked < whole:
+            summary["selection"] = {"items": asked, "of": whole}
+        return summary
+
+
+def _read_later(run: Path) -> list[ItemResult]:
+    return _read_items(RunReader(run), None)
+
+
+def _read_items(reader: RunReader, places: frozenset[int] | None) -> list[ItemResult]:
+    with reader:
+        return list(reader.items(places))

@@ -26,7 +26,7 @@ import orjson
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import output_key
+from limpet.fingerprints.keys import OutputKeys
 from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -55,15 +55,10 @@ class Standing(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the key of an item's cell is made of: see `output_key`."""
+    """What the key of an item's cell is made of: see `item_identity`."""
 
     seen: str
     occurrence: int = 0
-
-    @property
-    def identity(self) -> str:
-        """Which item it is, whatever it is called and whatever else its row holds."""
-        return f"{self.seen}-{self.occurrence}"
 
 
 class Contents:
@@ -82,10 +77,15 @@ class Contents:
         begin = place * KEY_BYTES
         return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
 
-    def key(self, place: int, fingerprint: str, trial: int) -> bytes:
-        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
-        seen, occurrence = self[place]
-        return bytes.fromhex(output_key(seen, fingerprint, trial, occurrence))
+    def identity(self, place: int) -> bytes:
+        """Return the identity of an item."""
+        begin = place * KEY_BYTES
+        occurrence = self.repeated.get(place, 0) if self.repeated else 0
+        return self.seen[begin : begin + KEY_BYTES] + occurrence.to_bytes(8, "big")
+
+    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> Iterator[bytes]:
+        """Yield the keys of items' cells, if the workflow has this fingerprint."""
+        return map(OutputKeys(fingerprint, trial).key, map(self.identity, places))
 
 
 Standings = Mapping[int, Mapping[int, Standing]]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, overload
 
-from limpet.fingerprints.keys import Occurrences, digest, output_key
-from limpet.run.planning.items_file import Content, Contents
+from limpet.fingerprints.keys import Occurrences, digest, item_identity, output_key
+from limpet.run.planning.items_file import Contents
 from limpet.types import Item
 from limpet.workflows.protocol import Workflow
 
@@ -25,9 +25,9 @@ class WorkItem(NamedTuple):
     occurrence: int
 
     @property
-    def identity(self) -> str:
+    def identity(self) -> bytes:
         """The item's identity, independent of its id and of fields the workflow does not see."""
-        return Content(self.seen, self.occurrence).identity
+        return item_identity(self.seen, self.occurrence)
 
     def key(self, fingerprint: str) -> str:
         """Return the key of the workflow's cell under this fingerprint."""
@@ -89,6 +89,5 @@ class WorkItems(Sequence[WorkItem]):
     def keys(self, fingerprint: str) -> Iterator[str]:
         """Yield the keys of the workflow's cells under this fingerprint."""
         for trial in range(self._trials):
-            for place in self._places:
-                seen, occurrence = self.contents[place]
-                yield output_key(seen, fingerprint, trial, occurrence)
+            for key in self.contents.keys(fingerprint, trial, self._places):
+                yield key.hex()

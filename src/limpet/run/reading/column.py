@@ -7,7 +7,8 @@ it used, however long the trace behind them is. Failures are lines of the same k
 import mmap
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from binascii import unhexlify
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -17,10 +18,11 @@ from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import KEY, PREFIX, Entry, decode_line, is_whole
+from limpet.journal.lines import KEY, PREFIX, Entry, are_whole, decode_line, is_whole, key_of
 from limpet.json_values import encode
 
 _HEAD_BYTES = 1_000
+_GROUP_BYTES = 2**20
 _BEGIN, _END = len(b'{"_limpet":'), b'},"'
 # In a text the quotes would be escaped, so this finds a name; ours stands before the record's.
 _USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
@@ -110,24 +112,26 @@ class FactsReader(ColumnReader):
         """Return a record; None if there is none, or it is damaged."""
         return next((decode_line(line) for _, line in self.lines([key])), None)
 
-    def lines(self, keys: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def lines(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield those of the keys that have a record with its line, in the order of the file.
 
         A line that no longer has its CRC does not count, and is left out.
         """
         offsets = self._places.offsets
-        places = sorted((offsets[key], key) for key in keys if key in offsets)
+        if 2 * len(keys) > len(offsets):  # they are in the order of the file
+            places = [(offset, key) for key, offset in offsets.items() if key in keys]
+        else:
+            places = sorted((offsets[key], key) for key in keys if key in offsets)
         file = (self._file or self._opened()) if places else None
         if file is None:
             return
-        at = file.tell()
-        for offset, key in places:
-            if offset != at:  # most are read one after the other
-                file.seek(offset)
-            line = file.readline()
-            at = offset + len(line)
-            if is_whole(line) and line[KEY].lower() == key.hex().encode():
-                yield key, line
+        for found, lines in _groups(file, places):
+            if are_whole(lines) and _keys_of(lines) == b"".join(found):
+                yield from zip(found, lines, strict=True)
+            else:
+                for key, line in zip(found, lines, strict=True):
+                    if is_whole(line) and key_of(line) == key:
+                        yield key, line
 
     def keys_of(self, id_: str) -> list[bytes]:
         """Return the keys of all records of an item, in the order of the file."""
@@ -161,16 +165,46 @@ class FactsReader(ColumnReader):
         return self._file
 
 
+def _groups(
+    file: BinaryIO, places: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Yield keys and their lines together, about a megabyte at a time: a line may be that long."""
+    keys: list[bytes] = []
+    lines: list[bytes] = []
+    size, at = 0, -1
+    for offset, key in places:
+        if offset != at:  # most follow each other
+            file.seek(offset)
+        line = file.readline()
+        at = offset + len(line)
+        size += len(line)
+        keys.append(key)
+        lines.append(line)
+        if size >= _GROUP_BYTES:
+            yield keys, lines
+            keys, lines, size, at = [], [], 0, -1
+    if keys:
+        yield keys, lines
+
+
+def _keys_of(lines: Iterable[bytes]) -> bytes:
+    with suppress(ValueError):
+        return unhexlify(b"".join([line[KEY] for line in lines]))
+    return b""
+
+
 def facts_in(line: bytes) -> dict[str, Any] | None:
     """Return our facts from the beginning of a line; None if they are not whole."""
-    # They end where a brace is followed by the next name; in an id that may stand too, and then
-    # what comes before it is no JSON.
+    # They end where a brace is followed by the next name. An id may contain that, too, and then
+    # what comes before it is not JSON.
     end = line.find(_END, _BEGIN)
     while end >= 0:
-        with suppress(JSONDecodeError):
+        try:
             facts = loads(line[_BEGIN : end + 1])
+        except JSONDecodeError:
+            end = line.find(_END, end + 1)
+        else:
             return facts if isinstance(facts, dict) else None
-        end = line.find(_END, end + 1)
     return None
 
 

@@ -3,13 +3,15 @@
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, BinaryIO, cast
 
 import orjson
 
 from limpet.errors import JournalError
+from limpet.evaluators.reads import seen_digest
 from limpet.journal.files import open_to_read, read_whole
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -24,9 +26,11 @@ from limpet.run.planning.items_file import (
     json_text,
     noted_of,
 )
+from limpet.run.planning.items_seen import read_seen, sees_items
 from limpet.types import Item
 
 _ID = b'","id":'
+_AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
 class ItemsFile:
@@ -47,6 +51,7 @@ class ItemsFile:
         self._more: dict[int, dict[str, Any]] = {}
         self._file: BinaryIO | None = None
         self._at = 0
+        self._seen_by: dict[frozenset[str], bytes] = {}
         with open_to_read(layout.items) as file:
             self._seen = self._load(file)
 
@@ -63,20 +68,35 @@ class ItemsFile:
         known, crc, at, seen = noted_of(self._layout), 0, 0, bytearray()
         while lines := file.readlines(GROUP_BYTES):
             crc = crc32(b"".join(lines), crc)
-            for line in lines:
-                self._offsets.append(at)
-                at += len(line)
-                if line[KEY.stop : KEY.stop + len(_ID)] != _ID:
-                    self._more[len(self._offsets) - 1] = self._decoded(line)
+            begin, ends = len(self._offsets), list(accumulate(map(len, lines), initial=at))
+            at = ends.pop()
+            self._offsets.extend(ends)
+            for place, line in enumerate(lines, begin):
+                if line[_AFTER_KEY] != _ID:
+                    self._more[place] = self._decoded(line)
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
-                raise self._damaged("a key is no key") from error
+                raise self._damaged("a key is not a key") from error
         if known and (known.get("bytes"), known.get("crc")) != (at, crc):
-            raise self._damaged("its checksum is another")
+            raise self._damaged("its checksum is wrong")
         if len(seen) != KEY_BYTES * len(self._offsets):
             raise self._damaged("a line ends too early")
+        self._seen_by = read_seen(self._layout, (at, crc))
         return bytes(seen)
+
+    def seen_by(self, reads: frozenset[str]) -> Callable[[int], bytes]:
+        """Return a function that returns the digest of what is read of the item at a place."""
+        if not sees_items(reads):
+            always = bytes.fromhex(seen_digest(Item("", None), reads))
+            return lambda _: always
+        known = self._seen_by.get(reads, b"")
+
+        def seen(place: int) -> bytes:
+            digest = known[KEY_BYTES * place : KEY_BYTES * (place + 1)]
+            return digest or bytes.fromhex(seen_digest(self.item(place), reads))
+
+        return seen
 
     def _opened(self) -> BinaryIO:
         if self._file is None:

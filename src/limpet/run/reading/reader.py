@@ -19,13 +19,15 @@ from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.snapshot import Snapshot
+from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
-from limpet.run.reading.items import ItemsReader, ScoresReader
+from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.run_files import RunFiles
+from limpet.run.reading.scores import ScoresReader
+from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult, values_of
-from limpet.run.results.summary import summarise
 from limpet.types import Item
 
 State = Literal["running", "finished", "stopped", "cut off"]
@@ -140,7 +142,7 @@ class RunReader(RunFiles):
     @cached_property
     def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
         """The keys of the answers that count, and those that the present workflow's have."""
-        cells = list(self._items.cells())
+        cells = list(self._items.asked.cells())
         return [cell.counting for cell in cells], frozenset(cell.key for cell in cells)
 
     @cached_property
@@ -149,7 +151,7 @@ class RunReader(RunFiles):
         if self.kind == "map" or not has_standing(self.layout):
             return None
         column = self.columns[self.step]
-        there = [cell for cell in self._items.cells() if column.has(cell.counting)]
+        there = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]
         present = sum(not cell.version for cell in there)
         return (present, len(there)) if present < len(there) else None
 
@@ -159,19 +161,20 @@ class RunReader(RunFiles):
     def _items(self) -> ItemsReader:
         file, steps = self.items_file, self.run_file.steps
         answering = steps.get(self.step)
-        # Without the items nobody knows what an evaluator read of them: the latest score counts.
-        by = {} if file is None else steps
-        return ItemsReader(
+        asked = AskedCells(
             self.step,
             self.columns[self.step],
             self.failures,
-            [ScoresReader(name, self.columns[name], by.get(name)) for name in self.evaluators],
             file,
             "" if answering is None else answering.fingerprint,
             self._places(),
             self.trials,
-            self.redos,
         )
+        evaluators = [
+            ScoresReader(name, self.columns[name], steps.get(name), file)
+            for name in self.evaluators
+        ]
+        return ItemsReader(asked, evaluators, self.redos)
 
     def _places(self) -> Sequence[int]:
         """Return the places of the items that the run reports of."""
@@ -184,7 +187,7 @@ class RunReader(RunFiles):
 
     def __len__(self) -> int:
         """Return how many items there are, counting each trial."""
-        return len(self._items)
+        return len(self._items.asked)
 
     def items(self, places: Container[int] | None = None) -> Iterator[ItemResult]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
@@ -192,7 +195,7 @@ class RunReader(RunFiles):
         Args:
             places: Only the items at these places in the dataset; None: all.
         """
-        return self._items.read(self._items.cells(places))
+        return self._items.read(self._items.asked.cells(places))
 
     def item(self, id_: str) -> list[WholeItem]:
         """Return all about one item, once for each trial; empty if nobody ever heard of it."""
@@ -202,19 +205,19 @@ class RunReader(RunFiles):
     def ids(self) -> Iterator[str]:
         """Yield the id of each item."""
         file = self.items_file
-        return iter(cell.id for cell in self._items.cells()) if file is None else file.ids()
+        return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
 
     def score_parts(self) -> dict[str, list[str | None]]:
         """Return, by evaluator, the names of the values it gave; None: one without a name."""
         parts: dict[str, dict[str | None, None]] = {name: {} for name in self.evaluators}
-        for item in self._items.read(self._items.cells(), whole=False):
+        for item in self._items.read(self._items.asked.cells(), whole=False):
             for name, score in item.scores.items():
                 parts[name].update(dict.fromkeys(part for part, _ in values_of(score)))
         return {name: list(found) or [None] for name, found in parts.items()}
 
     def summary(self) -> dict[str, Any]:
         """Return the numbers of `summary.json`, as they are now."""
-        return summarise(self._items.read(self._items.cells(), whole=False), self.evaluators)
+        return add_up(self._items).summary()
 
     def summary_written(self) -> dict[str, Any]:
         """Return what the last session wrote into `summary.json`; empty if that is not there."""

@@ -71,7 +71,6 @@ class ItemResult:
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry | None = field(default=None, repr=False)
-    identity: str = field(default="", repr=False)
 
     @property
     def is_completed(self) -> bool:

@@ -78,14 +78,31 @@ class AskedCells:
             found = self._latest_of_each()
             yield from (cell for cell in found if only is None or cell.place in only)
             return
-        identity, is_plain = self.file.contents.identity, not self.file.has_standing
         for trial in range(self.trials):
-            key_of = OutputKeys(self.fingerprint, trial).key
             for place in self.places:
                 if only is None or place in only:
-                    key = key_of(item := identity(place))
-                    cell = AskedCell(place, trial, key, key, "", item)
-                    yield cell if is_plain else self._settled(cell, self.file)
+                    yield self._cell(self.file, place, trial)
+
+    def counting_keys(self) -> list[bytes]:
+        """Return the key of the answer that counts for each cell, as far as answers have keys."""
+        if self.file is None or self.file.has_standing:
+            return [cell.counting for cell in self.cells()]
+        keys: list[bytes] = []
+        for trial in range(self.trials):
+            keys += self.file.contents.keys(self.fingerprint, trial, self.places)
+        return keys
+
+    def __getitem__(self, number: int) -> AskedCell:
+        if self.file is None or not self.fingerprint:
+            return self._latest_of_each()[number]
+        trial, at = divmod(number, len(self.places))
+        return self._cell(self.file, self.places[at], trial)
+
+    def _cell(self, file: ItemsFile, place: int, trial: int) -> AskedCell:
+        identity = file.contents.identity(place)
+        key = OutputKeys(self.fingerprint, trial).key(identity)
+        cell = AskedCell(place, trial, key, key, "", identity)
+        return self._settled(cell, file) if file.has_standing else cell
 
     def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:
         """Return the cell with the answer that counts: an earlier one may stand in."""

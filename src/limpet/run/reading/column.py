@@ -8,11 +8,12 @@ import mmap
 import os
 import re
 from binascii import unhexlify
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
@@ -21,10 +22,12 @@ from limpet.journal.files import open_to_read
 from limpet.journal.lines import KEY, PREFIX, Entry, are_whole, decode_line, is_whole, key_of
 from limpet.json_values import encode
 
+ValueT = TypeVar("ValueT")
 _HEAD_BYTES = 1_000
-_GROUP_BYTES = 2**20
-_BEGIN, _END = len(b'{"_limpet":'), b'},"'
+_GROUP_BYTES = 2**18
+_BEGIN, _END = len(b'{"_limpet":{'), b'},"'
 # In a text the quotes would be escaped, so this finds a name; ours stands before the record's.
+_SECONDS = b'"seconds":'
 _USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
 
 
@@ -87,7 +90,9 @@ class FactsReader(ColumnReader):
         head = self._head(key)
         facts = None if head is None else facts_in(head)
         if facts is None and head is not None and len(head) == _HEAD_BYTES:
-            facts = next((facts_in(line) for _, line in self.lines([key])), None)  # a long id
+            facts = next(
+                (facts_in(line) for _, _, line in self.lines({key: True})), None
+            )  # a long id
         return facts
 
     def usages(self, start: int) -> Iterator[dict[str, Any]]:
@@ -110,28 +115,28 @@ class FactsReader(ColumnReader):
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""
-        return next((decode_line(line) for _, line in self.lines([key])), None)
+        return next((decode_line(line) for _, _, line in self.lines({key: True})), None)
 
-    def lines(self, keys: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield those of the keys that have a record with its line, in the order of the file.
+    def lines(self, wanted: Mapping[bytes, ValueT]) -> Iterator[tuple[bytes, ValueT, bytes]]:
+        """Yield each key that has a record, its value and its line, in the order of the file.
 
         A line that no longer has its CRC does not count, and is left out.
         """
-        offsets = self._places.offsets
-        if 2 * len(keys) > len(offsets):  # they are in the order of the file
-            places = [(offset, key) for key, offset in offsets.items() if key in keys]
-        else:
-            places = sorted((offsets[key], key) for key in keys if key in offsets)
-        file = (self._file or self._opened()) if places else None
+        file = self._file or self._opened()
         if file is None:
             return
-        for found, lines in _groups(file, places):
-            if are_whole(lines) and _keys_of(lines) == b"".join(found):
-                yield from zip(found, lines, strict=True)
-            else:
-                for key, line in zip(found, lines, strict=True):
-                    if is_whole(line) and key_of(line) == key:
-                        yield key, line
+        offsets = self._places.offsets
+        if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
+            places = offsets
+        else:
+            some = sorted((offsets[key], key) for key in wanted if key in offsets)
+            places = {key: offset for offset, key in some}
+        for keys, lines in _groups(file, places):
+            are_sure = are_whole(lines) and _keys_in(lines) == b"".join(keys)
+            for key, line in zip(keys, lines, strict=True):
+                value = wanted.get(key)
+                if value is not None and (are_sure or (is_whole(line) and key_of(line) == key)):
+                    yield key, value, line
 
     def keys_of(self, id_: str) -> list[bytes]:
         """Return the keys of all records of an item, in the order of the file."""
@@ -166,46 +171,56 @@ class FactsReader(ColumnReader):
 
 
 def _groups(
-    file: BinaryIO, places: Iterable[tuple[int, bytes]]
+    file: BinaryIO, places: Mapping[bytes, int]
 ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield keys and their lines together, about a megabyte at a time: a line may be that long."""
-    keys: list[bytes] = []
-    lines: list[bytes] = []
-    size, at = 0, -1
-    for offset, key in places:
-        if offset != at:  # most follow each other
-            file.seek(offset)
-        line = file.readline()
-        at = offset + len(line)
-        size += len(line)
-        keys.append(key)
-        lines.append(line)
-        if size >= _GROUP_BYTES:
-            yield keys, lines
-            keys, lines, size, at = [], [], 0, -1
-    if keys:
-        yield keys, lines
+    """Yield the keys and the lines at these places, some at a time: a line may be very long."""
+    keys, offsets, done = list(places), list(places.values()), 0
+    while done < len(keys):
+        at = offsets[done]
+        last = offsets[bisect_right(offsets, at + _GROUP_BYTES, done) - 1]
+        file.seek(at)
+        lines = file.readlines(last - at + 1)
+        if not lines:  # the file was cut meanwhile
+            return
+        starts = list(accumulate(map(len, lines), initial=at))
+        following = offsets[done : done + len(lines)]
+        if following != starts[: len(following)]:  # other lines stand between them
+            by_start = dict(zip(starts, lines, strict=False))
+            following = following[: bisect_left(following, starts[-1])]
+            lines = [by_start.get(offset, b"") for offset in following]
+        yield keys[done : done + len(following)], lines[: len(following)]
+        done += len(following)
 
 
-def _keys_of(lines: Iterable[bytes]) -> bytes:
+def _keys_in(lines: Iterable[bytes]) -> bytes:
     with suppress(ValueError):
         return unhexlify(b"".join([line[KEY] for line in lines]))
     return b""
 
 
-def facts_in(line: bytes) -> dict[str, Any] | None:
-    """Return our facts from the beginning of a line; None if they are not whole."""
+def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
+    """Return our facts from the beginning of a line; None if they are not whole.
+
+    Args:
+        line: The line, or its beginning.
+        begin: Where the first fact begins that is wanted.
+    """
     # They end where a brace is followed by the next name. An id may contain that, too, and then
     # what comes before it is not JSON.
-    end = line.find(_END, _BEGIN)
+    end = line.find(_END, begin)
     while end >= 0:
         try:
-            facts = loads(line[_BEGIN : end + 1])
+            facts = loads(b"{" + line[begin : end + 1])
         except JSONDecodeError:
             end = line.find(_END, end + 1)
         else:
-            return facts if isinstance(facts, dict) else None
+            return cast("dict[str, Any]", facts)
     return None
+
+
+def facts_to_add(line: bytes) -> dict[str, Any]:
+    """Return those of our facts that are added up: they come last."""
+    return facts_in(line, line.find(_SECONDS)) or {}
 
 
 class Failed(NamedTuple):

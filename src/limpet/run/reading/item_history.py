@@ -11,7 +11,6 @@ from limpet.journal.lines import Entry
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.column import FactsReader
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.scores import outputs_of
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus
 
@@ -105,8 +104,7 @@ def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[i
 def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemResult) -> dict[str, bytes]:
     if item.entry is None:
         return {}
-    answer = (cell, item.id, outputs_of(item.entry))
-    return {evaluator.name: evaluator.keys([answer])[0] for evaluator in items.evaluators}
+    return {by.name: by.key(cell, item.id, item.entry) for by in items.evaluators}
 
 
 def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Iterator[Earlier]:

@@ -9,7 +9,7 @@ from limpet.run.executing.cells import ANSWER, METADATA, OUTPUT, TRACE
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.column import FactsReader, Failed, facts_in
-from limpet.run.reading.scores import ScoresReader, facts_and_record, outputs_of
+from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus, Item
 
@@ -43,7 +43,9 @@ class ItemsReader:
         while chunk := list(islice(rest, _CHUNK)):
             results = [(cell, self._asked(cell)) for cell in chunk]
             self._read_answers(results, whole=whole)
-            answered = [(cell, item) for cell, item in results if item.entry is not None]
+            answered = [
+                (cell, item, item.entry) for cell, item in results if item.entry is not None
+            ]
             for evaluator in self.evaluators:
                 self._read_scores(answered, evaluator)
             yield from (item for _, item in results)
@@ -67,8 +69,8 @@ class ItemsReader:
     ) -> None:
         step, column = self.asked.step, self.asked.column
         left = {cell.counting: (cell, item) for cell, item in results}
-        for key, line in column.lines(left):
-            _, item = left.pop(key)
+        for key, (_, item), line in column.lines(left):
+            del left[key]
             facts = None if whole else facts_in(line)
             entry = Entry(facts, {}) if facts and OUTPUT in facts else decode_line(line)
             self._note_answer(item, entry)
@@ -102,16 +104,15 @@ class ItemsReader:
             item.input = record.get("input")
 
     def _read_scores(
-        self, answered: Sequence[tuple[AskedCell, ItemResult]], evaluator: ScoresReader
+        self, answered: Sequence[tuple[AskedCell, ItemResult, Entry]], evaluator: ScoresReader
     ) -> None:
         name, column = evaluator.name, evaluator.column
-        entries = [(cell, item.id, item.entry) for cell, item in answered if item.entry]
-        keys = evaluator.keys([(cell, id_, outputs_of(entry)) for cell, id_, entry in entries])
-        left = {key: item for key, (_, item) in zip(keys, answered, strict=True)}
+        left = {evaluator.key(cell, item.id, answer): item for cell, item, answer in answered}
         for key, item in left.items() if self.redos else ():
             item.redo |= self.pending_redo(name, column, item.id, key, key)
-        for key, line in column.lines(left):
-            left.pop(key).note_score(name, *facts_and_record(line))
+        for key, item, line in column.lines(left):
+            del left[key]
+            item.note_score(name, *facts_and_record(line))
         for key, item in left.items():
             failed = self.failures.latest.get((name, key.hex()))
             if failed is not None:

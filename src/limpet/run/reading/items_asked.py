@@ -138,7 +138,7 @@ class ItemsFile:
         told = None if more is None else more.get("standing", {}).get(str(trial))
         return None if told is None else Standing(*told)
 
-    @property
+    @cached_property
     def has_standing(self) -> bool:
         """Whether for some item an answer of another time may count."""
         return any("standing" in more for more in self._more.values())

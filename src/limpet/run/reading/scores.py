@@ -5,8 +5,7 @@ the key of its score. Only where the items or the evaluator's fingerprint are no
 score of the answer counts.
 """
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from orjson import loads
@@ -41,6 +40,7 @@ class ScoresReader:
         self.column = column
         self._file = file
         self._by = by
+        self._reads = frozenset[str]() if by is None else frozenset(by.reads)
         self._latest: dict[tuple[Any, ...], bytes] | None = None
 
     @property
@@ -48,24 +48,36 @@ class ScoresReader:
         """Whether scores are found by their keys."""
         return self._by is not None and self._file is not None
 
-    def keys(self, answers: Iterable[tuple[AskedCell, str, Sequence[str]]]) -> list[bytes]:
-        """Return the keys of the scores of answers; empty where an answer has no score.
+    @property
+    def reads_trace(self) -> bool:
+        """Whether it reads traces: the digest of an answer then includes its trace."""
+        return self._by is not None and "trace" in self._by.reads
+
+    def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
+        """Return the key of the score of an answer; empty: it has none."""
+        outputs = outputs_of(answer)
+        if self._by is None or self._file is None:
+            return self._latest_key(id_, cell.trial, outputs)
+        if not outputs or cell.place is None:
+            return b""
+        seen = self._file.seen_by(self._reads)(cell.place)
+        keys = ScoreKeys(self._by.fingerprint, cell.trial)
+        return keys.key(cell.identity, seen, outputs[self.reads_trace])
+
+    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> Iterator[bytes]:
+        """Yield the keys of the scores of many answers.
 
         Args:
-            answers: Each with its cell, the item's id, and its digests as `outputs_of` gives them.
+            trial: The trial.
+            places: The places of the items.
+            outputs: The digests of the answers, with their traces if it reads those.
         """
-        if self._by is None or self._file is None:
-            return [self._latest_key(id_, cell.trial, digests) for cell, id_, digests in answers]
-        reads = frozenset(self._by.reads)
-        seen_of = self._file.seen_by(reads)
-        which = int("trace" in reads)
-        keys_of = functools.cache(functools.partial(ScoreKeys, self._by.fingerprint))
-        return [
-            keys_of(cell.trial).key(cell.identity, seen_of(cell.place), digests[which])
-            if digests and cell.place is not None
-            else b""
-            for cell, _, digests in answers
-        ]
+        assert self._by is not None
+        assert self._file is not None
+        places = list(places)
+        items, seen = self._file.contents.identity, self._file.seen_by(self._reads)
+        key = ScoreKeys(self._by.fingerprint, trial).key
+        return map(key, map(items, places), map(seen, places), outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:

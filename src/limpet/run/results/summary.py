@@ -5,6 +5,7 @@ No number depends on the order in which results are added: floats are summed exa
 
 import math
 import platform
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from limpet.run.executing.cells import SAW_MASKED
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
 
+_MOST = sys.float_info.max
 Redo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
 
@@ -29,6 +31,7 @@ class Numbers:
     Attributes:
         items: The number of items, counting each trial.
         failed: The number of failures of the workflow, by class.
+        standing: Which answers are not by the current version, or are to be made again.
         masked: The number of lines in which a secret is masked.
         scores: The numbers of each evaluator.
     """
@@ -37,7 +40,7 @@ class Numbers:
         self.items = self.masked = 0
         self.failed: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name) for name in evaluators}
-        self._standing = _Standing("workflow")
+        self.standing = Standing("workflow")
         self._seconds = array("d")
         self._used = _Used()
         self._latencies = array("d")
@@ -49,26 +52,21 @@ class Numbers:
         if item.error is not None:
             self.failed[item.error.get("class", "unknown")] += 1
         if item.entry is not None:
-            self.add_answer(item.entry.facts, item.version, item.redo)
+            self.add_answer(item.entry.facts)
+            self.standing.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
                 scores.failed[item.score_errors[name].get("class", "unknown")] += 1
             scores.saw_masked += name in item.saw_masked
             if name in item.scores:
-                scores.add(item.scores[name], item.version, item.redo)
+                scores.add(item.scores[name])
+                scores.standing.add(item.version, item.redo)
             if name in item.score_usage:
                 scores.add_usage(item.score_usage[name])
 
-    def add_answer(self, facts: Mapping[str, Any], by_version: str, redo: Redo) -> None:
-        """Add an answer.
-
-        Args:
-            facts: The facts about it.
-            by_version: The earlier version that gave it; empty: the current one.
-            redo: The redo that is pending; None: none is.
-        """
+    def add_answer(self, facts: Mapping[str, Any]) -> None:
+        """Add an answer by the facts about it."""
         self._seconds.append(facts.get("seconds", 0.0))
-        self._standing.add(by_version, redo)
         self._used.add(facts)
         if "times" in facts:
             latency = facts["times"].get("llm_latency")
@@ -84,7 +82,7 @@ class Numbers:
                 "completed": completed,
                 "failed": dict(self.failed),
                 "not_run": self.items - completed - self.failed.total(),
-                **self._standing.summary(),
+                **self.standing.summary(),
                 "seconds": math.fsum(self._seconds),
                 **self._used.summary(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
@@ -107,6 +105,7 @@ class ScoreNumbers:
 
     Attributes:
         failed: The number of failures, by class.
+        standing: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
     """
 
@@ -115,19 +114,12 @@ class ScoreNumbers:
         self.saw_masked = self._completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
-        self._standing = _Standing(name)
+        self.standing = Standing(name)
         self._used: _Used | None = None
 
-    def add(self, score: Mapping[str, Any], by_version: str, redo: Redo) -> None:
-        """Add a score.
-
-        Args:
-            score: Its record.
-            by_version: The earlier version that gave the answer; empty: the current one.
-            redo: The redo that is pending; None: none is.
-        """
+    def add(self, score: Mapping[str, Any]) -> None:
+        """Add a score by its record."""
         self._completed += 1
-        self._standing.add(by_version, redo)
         if "scores" not in score:  # most have one value
             if score["score"] is not None:
                 self._values[None].append(float(score["score"]))
@@ -154,7 +146,7 @@ class ScoreNumbers:
             "failed": dict(self.failed),
             "not_run": items - self._completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
-            **self._standing.summary(),
+            **self.standing.summary(),
         }
         means = {part: _mean(some) for part, some in self._values.items() if part is not None}
         if means:
@@ -197,10 +189,11 @@ class _Counts:
     def add(self, counts: Mapping[str, Any]) -> None:
         whole = self._whole
         for name, count in counts.items():
+            if not isinstance(count, (int, float)) or not -_MOST <= count <= _MOST:
+                continue
             if type(count) is int:
-                if is_bounded(count):
-                    whole[name] = whole.get(name, 0) + count
-            elif isinstance(count, (int, float)) and is_bounded(count):
+                whole[name] = whole.get(name, 0) + count
+            else:
                 self._floats.setdefault(name, array("d")).append(count)
 
     def totals(self) -> dict[str, float]:
@@ -214,7 +207,7 @@ class _Counts:
         return {name: total for name, total in totals.items() if is_bounded(total)}
 
 
-class _Standing:
+class Standing:
     """Counts the results of a step that are not by the current version, or are to be made again."""
 
     def __init__(self, step: str) -> None:
@@ -222,11 +215,18 @@ class _Standing:
         self._present = self._earlier = 0
         self._redo: Counter[str] = Counter()
 
-    def add(self, by_version: str, redo: Redo) -> None:
+    def add(self, by_version: str, redo: Redo, results: int = 1) -> None:
+        """Add results.
+
+        Args:
+            by_version: The earlier version that gave the answer; empty: the current one.
+            redo: The redo that is pending; None: none is.
+            results: How many.
+        """
         if by_version:
-            self._earlier += 1
+            self._earlier += results
         else:
-            self._present += 1
+            self._present += results
         if redo and self._step in redo:
             error = redo[self._step]
             self._redo["pending" if error is None else str(error.get("class"))] += 1

@@ -18,6 +18,10 @@ KEY_VERSION = 1
 """Increased when keys are computed differently. Results on disk no longer match then."""
 
 
+FIRST = bytes(8)
+"""The end of the identity of an item that is the first with its digest."""
+
+
 def digest(*values: Any) -> str:
     """Return 32 hex digits that are equal for values with the same JSON.
 
@@ -34,7 +38,7 @@ def item_identity(seen: str, occurrence: int = 0) -> bytes:
         seen: The digest of the fields that the workflow reads.
         occurrence: The position among items with the same digest.
     """
-    return bytes.fromhex(seen) + occurrence.to_bytes(8, "big")
+    return bytes.fromhex(seen) + (occurrence.to_bytes(8, "big") if occurrence else FIRST)
 
 
 class OutputKeys:

@@ -113,7 +113,8 @@ def are_whole(lines: Sequence[bytes]) -> bool:
     """Tell whether all lines are whole, in a third of the time that `is_whole` takes for each."""
     crcs = tuple(map(crc32, [line[:-_TAIL_BYTES] for line in lines]))
     tails = b"".join([line[-_TAIL_BYTES:] for line in lines])
-    return tails == _TAIL * len(lines) % crcs and all(line.startswith(PREFIX) for line in lines)
+    heads = b"".join([line[: len(PREFIX)] for line in lines])
+    return tails == _TAIL * len(lines) % crcs and heads == PREFIX * len(lines)
 
 
 def key_of(line: bytes) -> bytes | None:

@@ -26,7 +26,7 @@ import orjson
 
 from limpet.datasets.packed import PackedItems
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import OutputKeys
+from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
 from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -79,13 +79,18 @@ class Contents:
 
     def identity(self, place: int) -> bytes:
         """Return the identity of an item."""
-        begin = place * KEY_BYTES
-        occurrence = self.repeated.get(place, 0) if self.repeated else 0
-        return self.seen[begin : begin + KEY_BYTES] + occurrence.to_bytes(8, "big")
+        return item_identity(*self[place])
+
+    def identities(self, places: Iterable[int]) -> list[bytes]:
+        """Return the identities of items."""
+        digests = self.seen
+        if self.repeated:
+            return [self.identity(place) for place in places]
+        return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
 
     def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> Iterator[bytes]:
         """Yield the keys of items' cells, if the workflow has this fingerprint."""
-        return map(OutputKeys(fingerprint, trial).key, map(self.identity, places))
+        return map(OutputKeys(fingerprint, trial).key, self.identities(places))
 
 
 Standings = Mapping[int, Mapping[int, Standing]]

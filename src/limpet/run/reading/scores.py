@@ -75,9 +75,9 @@ class ScoresReader:
         assert self._by is not None
         assert self._file is not None
         places = list(places)
-        items, seen = self._file.contents.identity, self._file.seen_by(self._reads)
-        key = ScoreKeys(self._by.fingerprint, trial).key
-        return map(key, map(items, places), map(seen, places), outputs)
+        items = self._file.contents.identities(places)
+        seen = map(self._file.seen_by(self._reads), places)
+        return map(ScoreKeys(self._by.fingerprint, trial).key, items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:

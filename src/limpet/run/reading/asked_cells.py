@@ -65,6 +65,11 @@ class AskedCells:
         """Whether answers are found by their keys."""
         return self.file is not None and bool(self.fingerprint)
 
+    @property
+    def are_fixed(self) -> bool:
+        """Whether the answers that count depend on nothing but what is asked."""
+        return self.have_keys and self.file is not None and not self.file.has_standing
+
     def __len__(self) -> int:
         return len(self.places) * self.trials if self.have_keys else len(self._latest_of_each())
 
@@ -84,8 +89,8 @@ class AskedCells:
                     yield self._cell(self.file, place, trial)
 
     def counting_keys(self) -> list[bytes]:
-        """Return the key of the answer that counts for each cell, as far as answers have keys."""
-        if self.file is None or self.file.has_standing:
+        """Return the key of the answer that counts for each cell."""
+        if self.file is None or not self.are_fixed:
             return [cell.counting for cell in self.cells()]
         keys: list[bytes] = []
         for trial in range(self.trials):

@@ -6,11 +6,13 @@ of the last lines; never a trace, nor the items.
 """
 
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.snapshot import InFlight, StepSnapshot
@@ -159,22 +161,23 @@ class Progress:
         return tuple(sorted(flying, key=lambda one: -one.seconds))
 
     def _rate(self, name: str) -> float:
-        """Return how many cells ended per second, of late."""
+        """Return how many cells ended per second lately."""
         now = time.time()
         began = seconds_of(self.session.began) or now - _WINDOW_S
         since = max(now - _WINDOW_S, began)
-        column, ended = self.columns[name], 0
-        for key in column.latest():
-            at = seconds_of((column.facts(key) or {}).get("at"))
-            if at is None or at < since:
-                break
-            ended += 1
-            if ended == _MOST_RECENT:
-                since = at
-                break
-        if ended < _MOST_RECENT:
-            failed = [one for _, one in self.failures.of(name, self._failures_at)]
-            ended += sum((seconds_of(one.facts.get("at")) or 0.0) >= since for one in failed)
+        column = self.columns[name]
+
+        def ended_at(key: bytes) -> float:
+            return seconds_of((column.facts(key) or {}).get("at")) or 0.0
+
+        recent = list(islice(column.latest(), _MOST_RECENT))  # in order: the newest first
+        ended = bisect_right(recent, -since, key=lambda key: -ended_at(key))
+        if ended == _MOST_RECENT:
+            since = ended_at(recent[-1])
+        else:
+            failed = self.failures.of(name, self._failures_at)
+            times = (seconds_of(failure.facts.get("at")) or 0.0 for _, failure in failed)
+            ended += sum(at >= since for at in times)
         return ended / (now - since) if now > since else 0.0
 
     def _pace(self, name: str) -> str:

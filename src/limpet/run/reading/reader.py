@@ -17,7 +17,7 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
-from limpet.run.planning.items_file import has_standing
+from limpet.run.planning.items_file import has_standing, identity_of
 from limpet.run.progress.snapshot import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
@@ -32,6 +32,8 @@ from limpet.types import Item
 
 State = Literal["running", "finished", "stopped", "cut off"]
 _CACHED = ("counts", "by_current_version", "_items", "_counting")
+_KEPT = ("_items", "_counting")
+"""What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
 
 
 class RunReader(RunFiles):
@@ -51,12 +53,21 @@ class RunReader(RunFiles):
 
     def refresh(self) -> None:
         """Read what happened since."""
-        began = self.began_at
+        began, asked = self.began_at, self._what_is_asked()
         super().refresh()
-        if self.began_at != began:  # somebody went on with it
+        if self.began_at != began:  # a new session
             self._used = {}
+        kept: tuple[str, ...] = ()
+        if "_items" in self.__dict__ and asked == self._what_is_asked():
+            self._items.redos = self.redos
+            kept = _KEPT if self._items.asked.are_fixed else ()
         for name in _CACHED:
-            self.__dict__.pop(name, None)
+            if name not in kept:
+                self.__dict__.pop(name, None)
+
+    def _what_is_asked(self) -> tuple[Any, ...]:
+        about = self.run_file
+        return identity_of(self.layout), about.steps, about.selections, self.trials, self.evaluators
 
     # ---- how it stands --------------------------------------------------------------------------
 
@@ -141,9 +152,10 @@ class RunReader(RunFiles):
 
     @cached_property
     def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
-        """The keys of the answers that count, and those that the present workflow's have."""
-        cells = list(self._items.asked.cells())
-        return [cell.counting for cell in cells], frozenset(cell.key for cell in cells)
+        """The keys of the answers that count, and those of answers by the current workflow."""
+        asked = self._items.asked
+        keys = asked.counting_keys()
+        return keys, frozenset(keys if asked.are_fixed else (cell.key for cell in asked.cells()))
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:

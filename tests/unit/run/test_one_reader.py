@@ -332,3 +332,17 @@ def test_a_refresh_reads_what_is_new(tmp_path):
         reader.refresh()
         assert [one.output for one in reader.items()] == ["0", "1", "2", "3", "4"]
         assert reader.snapshot().steps[0].total == 5
+
+
+def test_a_refresh_tells_what_a_new_reader_tells(tmp_path):
+    failing(tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        assert reader.summary()["workflow"]["failed"]
+        assert reader.snapshot().steps[0].failed
+        for again in (evaluate, redone, trials, edited_note, two_selections):
+            again(tmp_path / "run")
+            reader.refresh()
+            with RunReader(tmp_path / "run") as fresh:
+                assert reader.summary() == fresh.summary()
+                assert reader.snapshot().steps == fresh.snapshot().steps
+                assert list(map(told, reader.items())) == list(map(told, fresh.items()))

@@ -17,7 +17,7 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
-from limpet.run.planning.items_file import has_standing, identity_of
+from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.snapshot import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
@@ -50,15 +50,16 @@ class RunReader(RunFiles):
     def __init__(self, path: str | Path, columns: Mapping[str, ColumnReader] | None = None) -> None:
         super().__init__(path, columns)
         self._used: dict[str, tuple[int, dict[str, float]]] = {}
+        self._asked: tuple[Any, ...] = ()
 
     def refresh(self) -> None:
         """Read what happened since."""
-        began, asked = self.began_at, self._what_is_asked()
+        began = self.began_at
         super().refresh()
         if self.began_at != began:  # a new session
             self._used = {}
         kept: tuple[str, ...] = ()
-        if "_items" in self.__dict__ and asked == self._what_is_asked():
+        if "_items" in self.__dict__ and self._asked == self._what_is_asked():
             self._items.redos = self.redos
             kept = _KEPT if self._items.asked.are_fixed else ()
         for name in _CACHED:
@@ -66,8 +67,9 @@ class RunReader(RunFiles):
                 self.__dict__.pop(name, None)
 
     def _what_is_asked(self) -> tuple[Any, ...]:
-        about = self.run_file
-        return identity_of(self.layout), about.steps, about.selections, self.trials, self.evaluators
+        file, about = self.items_file, self.run_file
+        identity = None if file is None else file.identity
+        return identity, about.steps, about.selections, self.trials, self.evaluators
 
     # ---- how it stands --------------------------------------------------------------------------
 
@@ -171,6 +173,7 @@ class RunReader(RunFiles):
 
     @cached_property
     def _items(self) -> ItemsReader:
+        self._asked = self._what_is_asked()
         file, steps = self.items_file, self.run_file.steps
         answering = steps.get(self.step)
         asked = AskedCells(

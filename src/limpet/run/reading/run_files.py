@@ -100,6 +100,8 @@ class RunFiles:
         if there is None or self.kind == "map":
             return None
         if known is None or known.identity != there:
+            if known is not None:
+                known.close()
             try:
                 self._items_file = ItemsFile(self.layout)
             except (OSError, JournalError) as error:

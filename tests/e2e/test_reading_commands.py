@@ -85,7 +85,7 @@ def test_a_run_that_is_not_there_ends_with_2_and_names_the_nearest(home, name):
     done = command(name, "runs/frist", cwd=home)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: runs/frist: there is no such run\n\nhint: did you mean runs/first?\n"
+        "error: runs/frist: this run does not exist\n\nhint: did you mean runs/first?\n"
     )
 
 

@@ -1,7 +1,7 @@
 """How is one record found among a hundred thousand, without reading the others?
 
-Our facts stand first on a line: a short read at the record's place gives its id, its time and what
-it used, however long the trace behind them is. Failures are lines of the same kind.
+Our facts come first on a line: a short read at the record's offset gives its id, its time and its
+usage, no matter how long the trace behind them is. Failures are lines of the same kind.
 """
 
 import mmap
@@ -26,13 +26,13 @@ ValueT = TypeVar("ValueT")
 _HEAD_BYTES = 1_000
 _GROUP_BYTES = 2**18
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
-# In a text the quotes would be escaped, so this finds a name; ours stands before the record's.
+# Quotes inside a string are escaped, so these find names; ours come before those of the record.
 _SECONDS = b'"seconds":'
 _USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
 
 
 class FactsReader(ColumnReader):
-    """A column of which the facts can be asked without the records."""
+    """A column whose facts can be read without its records."""
 
     def __init__(self, path: Path, index_path: Path | None = None) -> None:
         super().__init__(path, index_path)
@@ -40,20 +40,20 @@ class FactsReader(ColumnReader):
 
     @classmethod
     def of(cls, column: ColumnReader) -> "FactsReader":
-        """Return a reader of an open column that shares its places, which take much memory."""
+        """Return a reader that shares the places of an open column, which take much memory."""
         reader = cls.__new__(cls)
         vars(reader).update(path=column.path, _places=column._places, state=column.state)  # noqa: SLF001
         reader._file = None  # noqa: SLF001 - its own
         return reader
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def refresh(self) -> None:
-        """Read what was appended since, also if the file was replaced meanwhile."""
+        """Read what was appended since, or everything if the file was replaced."""
         self.close()
         super().refresh()
 
@@ -70,7 +70,7 @@ class FactsReader(ColumnReader):
         return iter(self._places.offsets)
 
     def count_since(self, offset: int) -> int:
-        """Return how many records begin there in the file or later."""
+        """Return how many records begin at `offset` or later."""
         offsets = self._places.offsets
         if offset == 0:
             return len(offsets)
@@ -82,7 +82,7 @@ class FactsReader(ColumnReader):
         return self.state.end
 
     def latest(self) -> Iterator[bytes]:
-        """Yield the keys, the last of the file first."""
+        """Yield the keys, the last in the file first."""
         return reversed(self._places.offsets)
 
     def facts(self, key: bytes) -> dict[str, Any] | None:
@@ -90,13 +90,11 @@ class FactsReader(ColumnReader):
         head = self._head(key)
         facts = None if head is None else facts_in(head)
         if facts is None and head is not None and len(head) == _HEAD_BYTES:
-            facts = next(
-                (facts_in(line) for _, _, line in self.lines({key: True})), None
-            )  # a long id
+            facts = next((facts_in(line) for *_, line in self.lines({key: 0})), None)  # a long id
         return facts
 
     def usages(self, start: int) -> Iterator[dict[str, Any]]:
-        """Yield what calls reported to have used, from the records that begin at `start` on."""
+        """Yield the usage that calls reported, from the records that begin at `start` or later."""
         file = self._file or self._opened()
         if file is None or start >= self.state.end:
             return
@@ -106,7 +104,7 @@ class FactsReader(ColumnReader):
             at += len(line)
             found = _USAGE.search(line, 0, _HEAD_BYTES)
             if found is None and at - len(line) == start:
-                return  # a step whose first call reported nothing is not read through
+                return  # the first call of the step reported nothing: the others are not read
             with suppress(JSONDecodeError):  # damaged
                 if found is not None:
                     yield loads(found[1])
@@ -115,7 +113,7 @@ class FactsReader(ColumnReader):
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""
-        return next((decode_line(line) for _, _, line in self.lines({key: True})), None)
+        return next((decode_line(line) for *_, line in self.lines({key: 0})), None)
 
     def lines(self, wanted: Mapping[bytes, ValueT]) -> Iterator[tuple[bytes, ValueT, bytes]]:
         """Yield each key that has a record, its value and its line, in the order of the file.
@@ -141,10 +139,10 @@ class FactsReader(ColumnReader):
     def keys_of(self, id_: str) -> list[bytes]:
         """Return the keys of all records of an item, in the order of the file."""
         needle = b'","id":' + encode(id_)[0] + b","
-        found: list[bytes] = []
+        keys: list[bytes] = []
         file = self._file or self._opened()
         if file is None or not self.state.end:
-            return found
+            return keys
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             at = text.find(needle)
             while at >= 0:
@@ -153,9 +151,9 @@ class FactsReader(ColumnReader):
                     with suppress(ValueError):
                         key = bytes.fromhex(text[at - 32 : at].decode("ascii"))
                         if self._places.offsets.get(key) == begin:
-                            found.append(key)
+                            keys.append(key)
                 at = text.find(needle, at + 1)
-        return found
+        return keys
 
     def _head(self, key: bytes) -> bytes | None:
         offset = self._places.offsets.get(key)
@@ -224,30 +222,30 @@ def facts_to_add(line: bytes) -> dict[str, Any]:
 
 
 class Failed(NamedTuple):
-    """A failure on disk: where its line begins, and our facts about it."""
+    """A failure on disk: the offset of its line, and our facts about it."""
 
     offset: int
     facts: Mapping[str, Any]
 
     @property
     def kind(self) -> str:
-        """Its class."""
+        """The class of the failure."""
         return str(self.facts.get("class", "unknown"))
 
     @property
     def generation(self) -> int:
-        """Of which generation the record would have been."""
-        found = self.facts.get("generation", 0)
-        return found if isinstance(found, int) else 0
+        """The generation that the record would have had."""
+        generation = self.facts.get("generation", 0)
+        return generation if isinstance(generation, int) else 0
 
 
 class FailuresReader:
-    """The latest failure of each step and key, read as far as the file goes.
+    """The latest failure of each step and key.
 
-    Whether a failure still counts, its column knows: a cell that succeeded since did not fail.
+    A failure counts only while its column has no record of the cell: it may have succeeded since.
 
     Attributes:
-        latest: By step and key.
+        latest: The latest failures, by step and key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -260,18 +258,18 @@ class FailuresReader:
         with suppress(FileNotFoundError), open_to_read(self._path) as file:
             file.seek(self._end)
             for line in file:
-                if not line.endswith(b"\n"):  # somebody is writing it just now
+                if not line.endswith(b"\n"):  # it is being written
                     break
-                self._take(line)
+                self._add(line)
                 self._end += len(line)
 
-    def _take(self, line: bytes) -> None:
+    def _add(self, line: bytes) -> None:
         facts = facts_in(line) if is_whole(line) else None
         if facts is not None and "step" in facts:
             self.latest[str(facts["step"]), str(facts["key"])] = Failed(self._end, facts)
 
     def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
-        """Yield the keys and failures of a step that stand from `start` on."""
+        """Yield the keys and failures of a step whose lines begin at `start` or later."""
         for (name, key), failed in self.latest.items():
             if name == step and failed.offset >= start:
                 yield key, failed

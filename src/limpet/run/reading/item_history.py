@@ -1,4 +1,4 @@
-"""What is there to know about one item: all that any file says?"""
+"""Everything that a run's files say about one item."""
 
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,11 +17,11 @@ from limpet.types import CellStatus
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An answer to the same item that does not count now: of other code, or of another row.
+    """An answer to the same item that does not count now: by other code, or to another row.
 
     Attributes:
         entry: The answer.
-        scores: Its scores under any evaluator, by name.
+        scores: Its latest score by each evaluator, by name.
     """
 
     entry: Entry
@@ -30,15 +30,15 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class WholeItem:
-    """All about one item, in one trial.
+    """Everything about one item in one trial.
 
     Attributes:
-        item: It, as it counts now.
-        scores: Each score whole, with when and by how many attempts.
-        failed_attempts: What each failed attempt met, at any step, oldest first: `step`,
-            `attempt`, `class`, `type`, `message`, and `at` where the story tells it.
+        item: The item with the results that count now.
+        scores: The whole line of each score, with its time and attempts.
+        failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
+            `type`, `message`, and `at` where the story has it.
         earlier: Answers that do not count now, oldest first.
-        in_flight: The steps that are under way for it.
+        in_flight: The steps that have a call in flight for it.
     """
 
     item: ItemResult
@@ -51,13 +51,13 @@ class WholeItem:
 def whole_items(
     items: ItemsReader, id_: str, events: Path, calls: Iterable[Started]
 ) -> list[WholeItem]:
-    """Return all about one item, once for each trial it has.
+    """Return everything about one item, once for each of its trials.
 
     Args:
         items: Reads the items.
         id_: The item's id.
-        events: The story.
-        calls: What is in flight.
+        events: The file of the story.
+        calls: The calls in flight.
     """
     cells = _cells(items.asked, id_)
     results = list(items.read(cells))
@@ -111,17 +111,16 @@ def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Ite
     for key in keys:
         entry = items.asked.column.entry(key)
         if entry is not None:
-            scores = {one.name: one.latest(item.id, item.trial, entry) for one in items.evaluators}
-            yield Earlier(entry, {name: one for name, one in scores.items() if one is not None})
+            scores = {by.name: by.latest(item.id, item.trial, entry) for by in items.evaluators}
+            yield Earlier(entry, {name: line for name, line in scores.items() if line is not None})
 
 
 def _attempts(items: ItemsReader, item: ItemResult, events: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield what each failed attempt met: from the story, which knows when, or the failures."""
-    told = [
-        event for event in failed_attempts(events, {item.id}) if event.get("trial") == item.trial
-    ]
-    if told:
-        yield from told
+    """Yield the failed attempts, from the story, which knows when, or else from the failures."""
+    known = failed_attempts(events, {item.id})
+    in_story = [event for event in known if event.get("trial") == item.trial]
+    if in_story:
+        yield from in_story
         return
     for (step, _), failed in items.failures.latest.items():
         if (failed.facts.get("id"), failed.facts.get("trial")) == (item.id, item.trial):

@@ -1,4 +1,4 @@
-"""What was asked, as `items.jsonl` says: see `run/planning/items_file.py`."""
+"""Reads `items.jsonl`: the format is in `run/planning/items_file.py`."""
 
 import json
 from array import array
@@ -34,13 +34,13 @@ _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
 class ItemsFile:
-    """`items.jsonl`, of which the keys are in memory and a row is read when it is wanted.
+    """`items.jsonl`. Its keys are kept in memory; a row is read when it is needed.
 
     Args:
         layout: Where it is.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: It does not exist.
         JournalError: It is damaged.
     """
 
@@ -56,7 +56,7 @@ class ItemsFile:
             self._seen = self._load(file)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -118,7 +118,7 @@ class ItemsFile:
         try:
             try:
                 fields = orjson.loads(line)
-            except orjson.JSONDecodeError:  # perhaps only a lone surrogate
+            except orjson.JSONDecodeError:  # perhaps because of a lone surrogate
                 fields = json.loads(line)
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
@@ -128,19 +128,19 @@ class ItemsFile:
 
     @cached_property
     def contents(self) -> Contents:
-        """What the keys of the items' cells are made of."""
+        """What the keys of the cells are made of."""
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
     def standing(self, place: int, trial: int) -> Standing | None:
-        """Return why an answer of another time may count for an item; None: none does."""
+        """Return why an earlier answer may count for an item; None: none does."""
         more = self._more.get(place)
-        told = None if more is None else more.get("standing", {}).get(str(trial))
-        return None if told is None else Standing(*told)
+        standing = {} if more is None else more.get("standing", {})
+        return Standing(*standing[str(trial)]) if str(trial) in standing else None
 
     @cached_property
     def has_standing(self) -> bool:
-        """Whether for some item an answer of another time may count."""
+        """Whether an earlier answer may count for some item."""
         return any("standing" in more for more in self._more.values())
 
     def item(self, place: int) -> Item:
@@ -166,12 +166,12 @@ class ItemsFile:
             raise self._damaged(f"a line lacks {error}") from error
 
     def find(self, id_: str) -> int | None:
-        """Return the place of the item with an id; None: there is none."""
+        """Return the place of the item with an id; None: no item has it."""
         needle, at = b'"id":' + json_text(id_) + b",", 0
         text = read_whole(self._layout.items)
         while (at := text.find(needle, at)) >= 0:
             place = bisect_right(self._offsets, at) - 1
-            if self.item(place).id == id_:  # and not a field of a row
+            if self.item(place).id == id_:  # else it is a field of a row
                 return place
             at += 1
         return None

@@ -116,7 +116,7 @@ class Progress:
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
-        """Count the failures of this session; if it is not running, of all cells without an answer."""
+        """Count the failures of this session, or of all sessions if none is running."""
         column = self.columns[name]
         counts_all = is_first and not self.is_running
         start = 0 if counts_all else self.session.failures_at

@@ -218,7 +218,7 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
 
 def facts_to_add(line: bytes) -> dict[str, Any]:
     """Return those of our facts that are added up: they come last."""
-    return facts_in(line, line.find(_SECONDS)) or {}
+    return facts_in(line, line.find(_SECONDS, KEY.stop)) or {}
 
 
 class Failed(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 from orjson import loads
 
 from limpet.fingerprints.keys import ScoreKeys
-from limpet.journal.lines import Entry, decode_line
+from limpet.journal.lines import KEY, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.executing.cells import SAW, output_digest
 from limpet.run.reading.asked_cells import AskedCell
@@ -116,7 +116,7 @@ def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
 
 def score_only(line: bytes) -> tuple[Mapping[str, Any], Any]:
     """Return what a summary needs of a score's line: most have no facts that it counts."""
-    end = line.find(_SAW) + _SAW_BYTES
+    end = line.find(_SAW, KEY.stop) + _SAW_BYTES
     if line[end : end + 3] == b'"},':  # the last fact
         return {}, loads(b"{" + line[end + 3 :])
     return facts_and_record(line)

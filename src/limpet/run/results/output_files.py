@@ -41,7 +41,7 @@ def write_outputs(
         trace_filter: The types or kinds of events to write; None: all.
     """
     with ExitStack() as stack:
-        # A score's file begins with the mean. Until that is known, its items wait in a nameless file.
+        # A score's file begins with the mean: until then, its items wait in a file without a name.
         scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
 
         def answers() -> Iterator[Any]:

@@ -67,7 +67,8 @@ class Numbers:
     def add_answer(self, facts: Mapping[str, Any]) -> None:
         """Add an answer by the facts about it."""
         self._seconds.append(facts.get("seconds", 0.0))
-        self._used.add(facts)
+        if "usage" in facts:
+            self._used.add(facts)
         if "times" in facts:
             latency = facts["times"].get("llm_latency")
             if isinstance(latency, (int, float)) and is_bounded(latency):
@@ -168,8 +169,7 @@ class _Used:
         self._models: defaultdict[str, _Counts] = defaultdict(_Counts)
 
     def add(self, facts: Mapping[str, Any]) -> None:
-        if "usage" in facts:
-            self._usage.add(facts["usage"])
+        self._usage.add(facts.get("usage", {}))
         if "models" in facts:
             for model, counts in facts["models"].items():
                 self._models[model].add(counts)

@@ -73,9 +73,7 @@ def cost_of(models: Mapping[str, Mapping[str, Any]], prices: Prices) -> float | 
     for model, counts in models.items():
         price = prices.get(model, prices.get(ANY_MODEL))
         if price is None and model == ANY_MODEL and len(prices) == 1:
-            price = next(
-                iter(prices.values())
-            )  # the only one
+            price = next(iter(prices.values()))  # the only one
         if price is None:
             return None
         cached = counts.get("cached_tokens") or 0

@@ -1,8 +1,8 @@
 """What are the numbers of a run, without reading its items one by one?
 
 Each column is read once, in the order of its file, and added up as it is read. No number of a
-summary depends on the order, so this gives exactly what adding up the items gives, in a fifth of
-the time.
+summary depends on the order, so this gives exactly what adding up the items gives, several times
+faster.
 """
 
 from collections.abc import Mapping

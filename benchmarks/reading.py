@@ -6,9 +6,11 @@ In CPU seconds, as others may use the machine: reading waits for nothing but the
 """
 
 import asyncio
+import multiprocessing
 import os
 import resource
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,10 +26,13 @@ from limpet.datasets.columns import Roles
 from limpet.datasets.items import PackedItems, pack
 from limpet.journal.layout import directory_at
 from limpet.run.planning.items_file import Contents, write_items
+from limpet.run.planning.items_seen import write_seen
 from limpet.run.reading import RunReader
 
 NEW = 334
 """So many items are a thousand cells: an answer and two scores each."""
+LINE_BYTES = 650
+"""An answer's line has about so many."""
 MILLION = 1_000_000
 
 
@@ -61,6 +66,33 @@ def cpu(function: Callable[[], Any]) -> float:
     return time.process_time() - start
 
 
+def refresh_live(run: Path, items: int) -> float:
+    """Return the CPU seconds of a refresh with its counts, per 1,000 cells of a run that runs."""
+    writer = multiprocessing.get_context("spawn").Process(target=make, args=(run, items, None))
+    writer.start()
+    try:
+        column = run / "workflow_output.jsonl"
+        wait_for_bytes(column, 20_000)
+        with RunReader(run) as reader:
+            reader.snapshot()
+            seconds = []
+            for _ in range(5):
+                before = sum(map(len, reader.columns.values()))
+                wait_for_bytes(column, column.stat().st_size + NEW * LINE_BYTES)
+                spent = cpu(reader.refresh) + cpu(reader.snapshot)
+                new = sum(map(len, reader.columns.values())) - before
+                seconds.append(spent * 1_000 / new)
+            return statistics.median(seconds)
+    finally:
+        writer.kill()
+        writer.join()
+
+
+def wait_for_bytes(path: Path, size: int) -> None:
+    while not path.exists() or path.stat().st_size < size:
+        time.sleep(0.01)
+
+
 def status(run: Path) -> float:
     """Return the CPU seconds of the whole command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -70,12 +102,15 @@ def status(run: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def write_a_million(folder: Path) -> float:
+def write_a_million(folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds of the items, and of what an evaluator sees of them."""
     rows = [pack(row(number)) for number in range(MILLION)]
     names = [f"q{number}" for number in range(MILLION)]
     items = PackedItems(names, rows, Roles("id", "question", "answer"))
     contents = Contents(os.urandom(16 * MILLION), {})
-    return cpu(lambda: write_items(directory_at(folder), items, contents, {}))
+    layout = directory_at(folder)
+    written = cpu(lambda: write_items(layout, items, contents, {}))
+    return written, cpu(lambda: write_seen(layout, items, [["output", "expected"]]))
 
 
 def main() -> None:
@@ -96,11 +131,13 @@ def main() -> None:
             ("`summary()`", summary, 1.0),
             ("all about one item", one, 0.3),
             ("refresh and counts after 1,000 new cells", refresh, 0.02),
+            ("the same while the run runs", refresh_live(folder / "live", items), 0.02),
         ]
         shutil.rmtree(run)
         (folder / "million").mkdir()
-        written = write_a_million(folder / "million")
+        written, seen = write_a_million(folder / "million")
         figures.append((f"`items.jsonl` of {MILLION:,} items written", written, 6.0))
+        figures.append(("the same, with what an evaluator sees", written + seen, 10.0))
     finally:
         shutil.rmtree(folder)
     print(f"\n{describe('limpet')}; {items:,} items\n")

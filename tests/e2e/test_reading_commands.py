@@ -85,14 +85,14 @@ def test_a_run_that_is_not_there_ends_with_2_and_names_the_nearest(home, name):
     done = command(name, "runs/frist", cwd=home)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        "error: runs/frist: there is no such run\n\nhint: did you mean runs/first?\n"
+        "error: runs/frist: this run does not exist\n\nhint: did you mean runs/first?\n"
     )
 
 
 def test_without_any_run_status_says_how_to_make_one(tmp_path):
     done = command("status", cwd=tmp_path)
     assert done.returncode == 2
-    assert "hint: name one, or make one" in done.stderr
+    assert "hint: name a run, or make one" in done.stderr
 
 
 def test_a_run_is_found_by_its_name_or_from_inside(home):

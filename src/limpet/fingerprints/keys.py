@@ -18,6 +18,10 @@ KEY_VERSION = 1
 """Increased when keys are computed differently. Results on disk no longer match then."""
 
 
+FIRST = bytes(8)
+"""The end of the identity of an item that is the first with its digest."""
+
+
 def digest(*values: Any) -> str:
     """Return 32 hex digits that are equal for values with the same JSON.
 
@@ -27,32 +31,78 @@ def digest(*values: Any) -> str:
     return blake2b(encode_canonical(values), digest_size=16).hexdigest()
 
 
-def output_key(seen: Any, workflow: str, trial: int, occurrence: int = 0) -> str:
-    """Return the key of a workflow's cell.
+def item_identity(seen: str, occurrence: int = 0) -> bytes:
+    """Return what tells an item from all others of a dataset, whatever its id and other fields.
 
     Args:
-        seen: The fields of the item that the workflow reads.
+        seen: The digest of the fields that the workflow reads.
+        occurrence: The position among items with the same digest.
+    """
+    return bytes.fromhex(seen) + (occurrence.to_bytes(8, "big") if occurrence else FIRST)
+
+
+class OutputKeys:
+    """The keys of a workflow's cells in one trial.
+
+    Args:
         workflow: The workflow's fingerprint: its code or declared version, model, parameters and
             prompt.
         trial: The number of the trial.
-        occurrence: The position among items with the same input.
     """
-    return digest("output", KEY_VERSION, seen, workflow, trial, occurrence)
+
+    def __init__(self, workflow: str, trial: int) -> None:
+        self._begun = _begun("output", workflow, trial)
+
+    def key(self, item: bytes) -> bytes:
+        """Return the key of a cell.
+
+        Args:
+            item: The item's identity.
+        """
+        whole = self._begun.copy()
+        whole.update(item)
+        return whole.digest()
 
 
-def score_key(output: str, seen: str, evaluator: str, trial: int, item: str) -> str:
-    """Return the key of an evaluator's cell.
+class ScoreKeys:
+    """The keys of an evaluator's cells in one trial.
 
     Args:
-        output: The digest of the output, with its trace if the evaluator reads traces. A score
-            never outlives its answer.
-        seen: The digest of the fields that the evaluator reads.
         evaluator: The evaluator's fingerprint.
         trial: The number of the trial.
-        item: Distinguishes items with equal fields: each has its own score. It does not change
-            with fields that neither the workflow nor the evaluator reads.
     """
-    return digest("score", KEY_VERSION, output, seen, evaluator, trial, item)
+
+    def __init__(self, evaluator: str, trial: int) -> None:
+        self._begun = _begun("score", evaluator, trial)
+
+    def key(self, item: bytes, seen: bytes, output: str) -> bytes:
+        """Return the key of a cell.
+
+        Args:
+            item: The item's identity: of items with equal fields, each has its own score.
+            seen: The digest of the fields that the evaluator reads.
+            output: The digest of the output, with its trace if the evaluator reads traces. A score
+                never outlives its answer.
+        """
+        whole = self._begun.copy()
+        whole.update(item + seen + output.encode())  # the first two have a fixed length
+        return whole.digest()
+
+
+def _begun(kind: str, fingerprint: str, trial: int) -> "blake2b":
+    """Return a hash that further parts are added to: a hundred thousand keys share its start."""
+    person = f"limpet {kind} {KEY_VERSION}".encode()
+    return blake2b(f"{trial} {fingerprint}\0".encode(), digest_size=16, person=person)
+
+
+def output_key(seen: str, workflow: str, trial: int, occurrence: int = 0) -> str:
+    """Return the key of a workflow's cell: see `item_identity` and `OutputKeys`."""
+    return OutputKeys(workflow, trial).key(item_identity(seen, occurrence)).hex()
+
+
+def score_key(output: str, seen: str, evaluator: str, trial: int, item: bytes) -> str:
+    """Return the key of an evaluator's cell: see `ScoreKeys`."""
+    return ScoreKeys(evaluator, trial).key(item, bytes.fromhex(seen), output).hex()
 
 
 class Occurrences:

@@ -53,6 +53,11 @@ class Layout:
         return self.home / "index" / "items.json"
 
     @property
+    def items_seen(self) -> Path:
+        """A note of what evaluators see of the items."""
+        return self.home / "index" / "items_seen"
+
+    @property
     def lock(self) -> Path:
         """The file that the writing process locks."""
         return self.home / "LOCK"

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from limpet.report.tables import Indented, cell, plain_table
 from limpet.report.words import in_full, mean, shown
-from limpet.run.results.evaluation_result import ItemResult, told_by, values_of
+from limpet.run.results.evaluation_result import ItemResult, shown_values, values_of
 from limpet.text import one_line
 
 
@@ -62,7 +62,7 @@ def values_words(score: Mapping[str, Any]) -> str:
     label = score.get("label") if score.get("score") is not None else None
     words = [
         _number(value) if part is None else f"{one_line(part)} {_number(value)}"
-        for part, value in told_by(score)
+        for part, value in shown_values(score)
     ]
     return ", ".join(words) + (f" ({one_line(label)})" if label else "")
 

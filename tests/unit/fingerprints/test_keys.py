@@ -1,6 +1,6 @@
 """A key changes with what the result depends on, and with nothing else."""
 
-from limpet.fingerprints.keys import Occurrences, digest, output_key, score_key
+from limpet.fingerprints.keys import Occurrences, digest, item_identity, output_key, score_key
 
 
 def test_a_key_is_32_hex_digits_and_the_same_in_every_process():
@@ -9,28 +9,33 @@ def test_a_key_is_32_hex_digits_and_the_same_in_every_process():
 
 
 def test_an_output_depends_on_input_workflow_trial_and_occurrence():
-    base = output_key({"q": "1"}, "w1", 0)
+    first, second = digest({"q": "1"}), digest({"q": "2"})
+    base = output_key(first, "w1", 0)
     others = [
-        output_key({"q": "2"}, "w1", 0),
-        output_key({"q": "1"}, "w2", 0),
-        output_key({"q": "1"}, "w1", 1),
-        output_key({"q": "1"}, "w1", 0, occurrence=1),
+        output_key(second, "w1", 0),
+        output_key(first, "w2", 0),
+        output_key(first, "w1", 1),
+        output_key(first, "w1", 0, occurrence=1),
     ]
     assert len({base, *others}) == 5
-    assert base == output_key({"q": "1"}, "w1", 0)
+    assert base == output_key(first, "w1", 0)
 
 
 def test_a_score_depends_on_the_output_and_not_on_how_it_came_about():
-    base = score_key(digest("Paris"), "Paris", "exact", 0, "q1")
-    assert base == score_key(digest("Paris"), "Paris", "exact", 0, "q1")
+    paris, rome = digest("Paris"), digest("Rome")
+    item, other = item_identity(digest("q1")), item_identity(digest("q2"))
+    base = score_key(paris, paris, "exact", 0, item)
+    assert base == score_key(paris, paris, "exact", 0, item)
     others = [
-        score_key(digest("Rome"), "Paris", "exact", 0, "q1"),
-        score_key(digest("Paris"), "Rome", "exact", 0, "q1"),
-        score_key(digest("Paris"), "Paris", "exact-2", 0, "q1"),
-        score_key(digest("Paris"), "Paris", "exact", 1, "q1"),
-        score_key(digest("Paris"), "Paris", "exact", 0, "q2"),
+        score_key(rome, paris, "exact", 0, item),
+        score_key(paris, rome, "exact", 0, item),
+        score_key(paris, paris, "exact-2", 0, item),
+        score_key(paris, paris, "exact", 1, item),
+        score_key(paris, paris, "exact", 0, other),
+        score_key(paris, paris, "exact", 0, item_identity(digest("q1"), 1)),
+        output_key(paris, "exact", 0),
     ]
-    assert len({base, *others}) == 6
+    assert len({base, *others}) == 8
 
 
 def test_equal_inputs_are_told_apart_by_their_order():

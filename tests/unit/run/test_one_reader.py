@@ -1,12 +1,14 @@
 """What evaluate returns and what a reader of the same directory says are the same, for any run."""
 
 import json
+import shutil
 
 import pytest
 
 import limpet
 from limpet.errors import JournalError
 from limpet.run.reading import RunReader
+from limpet.run.results.summary import Numbers
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n), "note": "x"} for n in range(5)]
 
@@ -23,10 +25,11 @@ def length(output, item):
     return {"length": len(output), "noted": item.row["note"] == "x"}
 
 
-def evaluate(run, rows=ROWS, workflow=last_word, limit=None, **options):
+def evaluate(run, rows=ROWS, workflow=last_word, limit=None, evaluators=None, **options):
     options = {"version": "1", "retry": 0, "early_stop": False, **options}
+    scored_by = [correct, length] if evaluators is None else evaluators
     return limpet.evaluate(
-        limpet.Dataset(rows, limit=limit), workflow, [correct, length], run=run, **options
+        limpet.Dataset(rows, limit=limit), workflow, scored_by, run=run, **options
     )
 
 
@@ -42,11 +45,22 @@ def told(item):
 def assert_the_same(result, run):
     with RunReader(run) as reader:
         items = list(reader.items())
-        summary = reader.summary()
+    summary = assert_the_items_add_up(run)
     assert [told(one) for one in items] == [told(one) for one in result.items]
     assert summary == {name: result.summary[name] for name in summary}
     written = json.loads((run / "summary.json").read_text())
     assert summary == {name: written[name] for name in summary}
+
+
+def assert_the_items_add_up(run):
+    """Compare the summary, which reads columns, with the sum of the items, which reads all."""
+    with RunReader(run) as reader:
+        summary = reader.summary()
+        numbers = Numbers(reader.evaluators)
+        for item in reader.items():
+            numbers.add(item)
+    assert summary == numbers.summary()
+    return summary
 
 
 def failing(run):
@@ -129,7 +143,78 @@ def damaged_items(run):
     return evaluate(run)
 
 
+def failed_then_completed(run):
+    failing(run)
+    return evaluate(run)
+
+
+def two_selections(run):
+    evaluate(run, limit=2)
+    return evaluate(run, limit=4)
+
+
+def another_evaluator(run):
+    evaluate(run)
+    with_trace = limpet.evaluator(lambda output, trace: len(trace), name="length", version="2")
+    of_a_field = limpet.evaluator(
+        lambda item: item.row["note"] == "x", name="noted", version="1", reads=["row.note"]
+    )
+    return evaluate(run, evaluators=[correct, with_trace, of_a_field])
+
+
+def labels_usage_and_costs(run):
+    def workflow(question):
+        number = int(last_word(question))
+        models = {"m": {"prompt_tokens": number, "cost": 0.1 * number}}
+        usage = limpet.Usage(number, 2, cost=0.1 * number, models=models)
+        return limpet.Output(last_word(question), usage, [{"type": "think"}])
+
+    def judged(output):
+        value = None if output == "3" else len(output) / 3
+        return limpet.Score(value, "odd" if int(output) % 2 else "even", "because"), limpet.Usage(
+            1, 1
+        )
+
+    return evaluate(run, workflow=workflow, evaluators=[judged, length])
+
+
+def another_order_on_disk(run):
+    """Costs are floats: their sum must not depend on the order of the lines."""
+
+    def workflow(question):
+        return limpet.Output("x", limpet.Usage(1, 1, cost=float(last_word(question))))
+
+    numbers = ["1e16", "1", "-1e16", "0.1", "3"]
+    rows = [{**row, "question": f"Say {n}"} for row, n in zip(ROWS, numbers, strict=True)]
+    evaluate(run, rows, workflow)
+    return evaluate(run, rows[::-1], workflow)
+
+
+def redone_scores(run):
+    evaluate(run)
+    return evaluate(run, redo=limpet.Redo(["correct"], items=["q1", "q2"]))
+
+
+def redo_that_was_stopped(run):
+    evaluate(run)
+    calls = []
+
+    def workflow(question):
+        calls.append(question)
+        if len(calls) == 2:
+            raise limpet.QuotaExhaustedError("nothing left")
+        return "1"
+
+    return evaluate(run, workflow=workflow, redo=True, pace=1)
+
+
+def no_evaluators(run):
+    return evaluate(run, evaluators=[])
+
+
 KINDS = [
+    failed_then_completed, two_selections, another_evaluator, labels_usage_and_costs,
+    another_order_on_disk, redone_scores, redo_that_was_stopped, no_evaluators,
     evaluate, failing, failed_scores, stopped, redone, redo_that_failed, kept_by_decision, masked,
     trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
 ]  # fmt: skip
@@ -138,6 +223,61 @@ KINDS = [
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_a_result_and_a_reader_of_its_directory_say_the_same(tmp_path, kind):
     assert_the_same(kind(tmp_path / "run"), tmp_path / "run")
+
+
+def flip(path, number):
+    """Change a byte in the middle of a line."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    middle = len(lines[number]) // 2
+    lines[number] = lines[number][:middle] + b"\x01" + lines[number][middle + 1 :]
+    path.write_bytes(b"".join(lines))
+
+
+DAMAGES = {
+    "an answer": lambda run: flip(run / "workflow_output.jsonl", 1),
+    "a score": lambda run: flip(run / "correct_output.jsonl", 2),
+    "a key": lambda run: (run / "length_output.jsonl").write_bytes(
+        (run / "length_output.jsonl").read_bytes().replace(b'"key":"', b'"key":"zz', 1)
+    ),
+    "all indexes": lambda run: shutil.rmtree(run / "index"),
+    "the digests": lambda run: (run / "index/items_seen").unlink(),
+    "a digest": lambda run: flip(run / "index/items_seen", 0),
+    "the items": lambda run: (run / "items.jsonl").unlink(),
+    "an item": lambda run: flip(run / "items.jsonl", 1),
+    "what the steps are": lambda run: (run / "run.json").write_text("{}"),
+    "a column": lambda run: (run / "correct_output.jsonl").unlink(),
+    "half a line": lambda run: (run / "correct_output.jsonl").write_bytes(
+        (run / "correct_output.jsonl").read_bytes()[:-30]
+    ),
+    "a foreign line": lambda run: (run / "workflow_output.jsonl").write_bytes(
+        b'{"by":"others"}\n' + (run / "workflow_output.jsonl").read_bytes()
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def with_trials(tmp_path_factory):
+    run = tmp_path_factory.mktemp("runs") / "run"
+    labels_usage_and_costs(run)
+    evaluate(run, ROWS[:3])
+    evaluate(run, [*ROWS, ROWS[0] | {"id": "again"}], trials=2)
+    return run
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_summary_of_a_damaged_run_is_what_its_items_add_up_to(tmp_path, with_trials, damage):
+    run = shutil.copytree(with_trials, tmp_path / "run")
+    damage(run)
+    assert_the_items_add_up(run)
+
+
+@pytest.mark.parametrize("damage", ["the digests", "a digest"])
+def test_without_the_digests_the_rows_are_read_and_all_is_the_same(tmp_path, with_trials, damage):
+    run = shutil.copytree(with_trials, tmp_path / "run")
+    before = assert_the_items_add_up(run)
+    DAMAGES[damage](run)
+    assert assert_the_items_add_up(run) == before
+    assert before["evaluators"]["correct"]["completed"] == 12
 
 
 @pytest.mark.parametrize("kind", [evaluate, trials, kept_by_decision], ids=lambda one: one.__name__)
@@ -192,3 +332,17 @@ def test_a_refresh_reads_what_is_new(tmp_path):
         reader.refresh()
         assert [one.output for one in reader.items()] == ["0", "1", "2", "3", "4"]
         assert reader.snapshot().steps[0].total == 5
+
+
+def test_a_refresh_tells_what_a_new_reader_tells(tmp_path):
+    failing(tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        assert reader.summary()["workflow"]["failed"]
+        assert reader.snapshot().steps[0].failed
+        for again in (evaluate, redone, trials, edited_note, two_selections):
+            again(tmp_path / "run")
+            reader.refresh()
+            with RunReader(tmp_path / "run") as fresh:
+                assert reader.summary() == fresh.summary()
+                assert reader.snapshot().steps == fresh.snapshot().steps
+                assert list(map(told, reader.items())) == list(map(told, fresh.items()))

@@ -27,6 +27,7 @@ from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
+from limpet.run.planning.items_seen import write_seen
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
@@ -136,6 +137,7 @@ class EvaluationSession:
         items, contents = self._request.items, lookup.work_items.contents
         try:
             write_items(self._layout, items, contents, lookup.standings())
+            write_seen(self._layout, items, [step.reads for step in self._request.evaluators])
             note_outdated(self._layout, lookup.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError

@@ -92,7 +92,7 @@ class Lookup(CountingAnswers):
                 self._look_at_answer(place, to_score)
             self._look_at_scores(to_score)
         if self.standing:
-            counting = Keys(map(self.counting_key, keys))
+            counting = Keys(bytes.fromhex(self.counting_key(key)) for key in keys)
         self.missing = Calls(self.work_items, keys, self._missing)
         self.unscored = Calls(self.work_items, counting, self._unscored)
 

@@ -6,13 +6,13 @@ some of them:
     {"key":"<32 hex>","id":"q1","input_field":"question","expected_field":"answer","row":{…}}
 
 The key is the digest of what the workflow sees of the item; with the workflow's fingerprint and the
-trial it gives the key of a cell (`output_key`). Where that is not the whole story, more stands
-between key and id: `occurrence`, which of several items with that key it is, and `standing`, by
-trial, why an answer of another time counts. `input` and `expected` stand there themselves where
-they are not fields of the row.
+trial it gives the key of a cell (`output_key`). Some lines have more between key and id:
+`occurrence`, the item's number among those with the same key, and `standing`, by trial, why an
+earlier answer counts. `input` and `expected` have a value of their own where they are not fields of
+the row.
 
-The file is written whole when a session begins, and only if it would say something else. Its size
-and checksum are noted in `index/items.json`, which may be deleted.
+The file is written whole when a session begins, and only if its content changes. Its size and
+checksum are noted in `index/items.json`, which may be deleted.
 """
 
 import json
@@ -26,7 +26,7 @@ import orjson
 
 from limpet.datasets.items import PackedItems
 from limpet.errors import JournalError
-from limpet.fingerprints.keys import output_key
+from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
 from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -35,19 +35,19 @@ from limpet.json_values import NotPlainError, encode, encode_canonical
 from limpet.types import Item
 
 EARLIER_FILES = "with files that say something else now"
-"""The version of an answer that is kept, though a file changed that it was made of."""
+"""The version of an answer that is kept although a file it was made from has changed."""
 KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
 GROUP_BYTES = 2**20
 
 
 class Standing(NamedTuple):
-    """Why an answer of another time counts for an item in one trial.
+    """Why an earlier answer counts for an item in one trial.
 
     Attributes:
-        version: The fingerprint of the earlier workflow that gave it; it counts until there is an
-            answer by the present one. Empty: the present one gave it.
-        below: Of an answer by the present workflow: a person chose to keep it though a file that
-            it was made of has changed, as long as its generation is below this. 0: not so.
+        version: The fingerprint of the earlier workflow that gave it; it counts until the current
+            one has answered. Empty: the current one gave it.
+        below: The user keeps the current workflow's answer although a file it was made from has
+            changed, as long as its generation is below this. 0: this is not the case.
     """
 
     version: str = ""
@@ -55,15 +55,10 @@ class Standing(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What the key of an item's cell is made of: see `output_key`."""
+    """What the key of an item's cell is made of: see `item_identity`."""
 
     seen: str
     occurrence: int = 0
-
-    @property
-    def identity(self) -> str:
-        """Which item it is, whatever it is called and whatever else its row holds."""
-        return f"{self.seen}-{self.occurrence}"
 
 
 class Contents:
@@ -71,7 +66,7 @@ class Contents:
 
     Attributes:
         seen: The digests of what the workflow sees, 16 bytes each.
-        repeated: By place, which occurrence of its digest an item is: most are the first.
+        repeated: By place, the item's number among those with the same digest, if not the first.
     """
 
     def __init__(self, seen: bytes, repeated: Mapping[int, int]) -> None:
@@ -82,10 +77,20 @@ class Contents:
         begin = place * KEY_BYTES
         return Content(self.seen[begin : begin + KEY_BYTES].hex(), self.repeated.get(place, 0))
 
-    def key(self, place: int, fingerprint: str, trial: int) -> bytes:
-        """Return the key of the workflow's cell, if the workflow has this fingerprint."""
-        seen, occurrence = self[place]
-        return bytes.fromhex(output_key(seen, fingerprint, trial, occurrence))
+    def identity(self, place: int) -> bytes:
+        """Return the identity of an item."""
+        return item_identity(*self[place])
+
+    def identities(self, places: Iterable[int]) -> list[bytes]:
+        """Return the identities of items."""
+        digests = self.seen
+        if self.repeated:
+            return [self.identity(place) for place in places]
+        return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
+
+    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> Iterator[bytes]:
+        """Yield the keys of items' cells, if the workflow has this fingerprint."""
+        return map(OutputKeys(fingerprint, trial).key, self.identities(places))
 
 
 Standings = Mapping[int, Mapping[int, Standing]]
@@ -101,10 +106,10 @@ def write_items(
     """Bring `items.jsonl` up to date.
 
     Args:
-        layout: Where.
+        layout: The run's layout.
         items: Every item of the dataset.
         contents: What the key of each is made of.
-        standings: Why answers of another time count, for those where some do.
+        standings: Why earlier answers count, for the items where they do.
 
     Raises:
         OSError: It cannot be written.
@@ -121,7 +126,7 @@ def write_items(
             note["crc"] = crc32(piece, note["crc"])
             yield piece
 
-    # Cut off between the two, nobody takes a note of the old file for one of the new.
+    # If this is interrupted, the note of the old file must not be taken for one of the new.
     layout.items_note.unlink(missing_ok=True)
     replace_file(layout.items, counted())
     note |= {"made_of": made_of, "standing": len(standings)}
@@ -130,18 +135,18 @@ def write_items(
 
 
 def items_digest(items: Sequence[Item]) -> str:
-    """Return a hash that is another wherever an item is another."""
+    """Return a hash that changes if any item changes."""
     if isinstance(items, PackedItems):
         return items.digest()
     together = blake2b(digest_size=16)
-    for item in items:  # each by itself: a million rows at once take a gigabyte
+    for item in items:  # one at a time: a million rows at once take a gigabyte
         together.update(encode_canonical([item.id, item.input, item.expected, dict(item.row)]))
     return together.hexdigest()
 
 
 def _made_of(items: Sequence[Item], contents: Contents, standings: Standings) -> str:
     together = blake2b(items_digest(items).encode() + contents.seen, digest_size=16)
-    more = [contents.repeated, {place: dict(one) for place, one in standings.items()}]
+    more = [contents.repeated, {place: dict(trials) for place, trials in standings.items()}]
     together.update(encode_canonical(more))
     return together.hexdigest()
 
@@ -159,7 +164,7 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
     between = b"," + orjson.dumps(fields)[1:-1] + b',"row":'
     for place, (name, row) in enumerate(zip(items.names, items.rows, strict=True)):
         begin = _begin(contents[place], standings.get(place))
-        if isinstance(row, bytes):  # it is JSON already
+        if isinstance(row, bytes):  # already JSON
             yield b"".join((begin, json_text(name), between, row, b"}\n"))
         else:
             yield _with_fields(begin, name, fields, row)
@@ -170,15 +175,15 @@ def _begin(content: Content, standing: Mapping[int, Standing] | None) -> bytes:
         return b'{"key":"%b","id":' % content.seen.encode()
     more: dict[str, Any] = {"occurrence": content.occurrence} if content.occurrence else {}
     if standing is not None:
-        more["standing"] = {str(trial): list(one) for trial, one in sorted(standing.items())}
+        more["standing"] = {str(trial): list(why) for trial, why in sorted(standing.items())}
     return b'{"key":"%b",%b,"id":' % (content.seen.encode(), orjson.dumps(more)[1:-1])
 
 
 def _with_fields(begin: bytes, name: str, fields: dict[str, Any], row: dict[str, Any]) -> bytes:
-    """Return the line of an item whose row needs care."""
+    """Return the line of an item whose row may not be plain JSON."""
     try:
         text, is_marked = encode({**fields, "row": row})
-    except NotPlainError:  # nor can an answer be kept beside it: its cells fail, and say so
+    except NotPlainError:  # its cells fail, too: an answer cannot be kept beside it
         row = {field: value for field, value in row.items() if _can_be_kept(value)}
         kept = {field: value for field, value in fields.items() if _can_be_kept(value)}
         text, is_marked = encode({**kept, "row": row})
@@ -199,7 +204,7 @@ def _can_be_kept(value: Any) -> bool:
 
 
 def json_text(text: str) -> bytes:
-    """Return any text as JSON."""
+    """Return any string as JSON."""
     try:
         return orjson.dumps(text)
     except TypeError:  # a lone surrogate
@@ -207,7 +212,7 @@ def json_text(text: str) -> bytes:
 
 
 def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines together, a megabyte at a time."""
+    """Yield the lines joined, about a megabyte at a time."""
     group: list[bytes] = []
     size = 0
     for line in lines:
@@ -238,23 +243,22 @@ def is_whole(layout: Layout) -> bool:
 
 
 def has_standing(layout: Layout) -> bool:
-    """Tell whether for some item an answer of another time counts, as far as is known."""
+    """Tell whether an earlier answer counts for some item, or that is not known."""
     return noted_of(layout).get("standing") != 0
 
 
 def identity_of(layout: Layout) -> tuple[int, int, bytes] | None:
-    """Return what is another whenever the file was replaced; None if there is none."""
+    """Return a value that changes when the file is replaced; None if it is missing."""
     with suppress(OSError, JournalError):
-        found = layout.items.stat()
-        note = b""
+        status, note = layout.items.stat(), b""
         with suppress(FileNotFoundError):
             note = read_whole(layout.items_note)
-        return found.st_ino, found.st_size, note
+        return status.st_ino, status.st_size, note
     return None
 
 
 def noted_of(layout: Layout) -> dict[str, Any]:
-    """Return what is noted of the file; nothing if the note is gone or cannot be read."""
+    """Return the note about the file; empty if it is missing or cannot be read."""
     with suppress(OSError, ValueError, JournalError):
         known = json.loads(read_whole(layout.items_note))
         return known if isinstance(known, dict) else {}

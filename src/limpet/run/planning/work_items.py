@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, overload
 
-from limpet.fingerprints.keys import Occurrences, digest, output_key
+from limpet.fingerprints.keys import Occurrences, digest, item_identity, output_key
 from limpet.journal.index import KEY_BYTES
 from limpet.run.planning.items_file import Content, Contents
 from limpet.run.run_file import WORKFLOW
@@ -29,9 +29,9 @@ class WorkItem(NamedTuple):
     content: Content
 
     @property
-    def identity(self) -> str:
+    def identity(self) -> bytes:
         """The item's identity, independent of its id and of fields the workflow does not see."""
-        return self.content.identity
+        return item_identity(*self.content)
 
     def key(self, fingerprint: str) -> str:
         """Return the key of the workflow's cell under this fingerprint."""
@@ -90,22 +90,18 @@ class WorkItems:
 
     def keys(self, fingerprint: str) -> "Keys":
         """Return the keys of the workflow's cells under this fingerprint."""
-
-        def key(place: int, trial: int) -> str:  # without the item, which would be unpacked
-            seen, occurrence = self.contents[place]
-            return output_key(seen, fingerprint, trial, occurrence)
-
-        return Keys(key(place, trial) for trial in range(self._trials) for place in self._places)
+        return Keys(
+            key
+            for trial in range(self._trials)
+            for key in self.contents.keys(fingerprint, trial, self._places)
+        )
 
 
 class Keys:
     """Keys of 32 hex digits, stored in 16 bytes each."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        raw = bytearray()
-        for key in keys:
-            raw += bytes.fromhex(key)
-        self._raw = bytes(raw)
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        self._raw = b"".join(keys)
 
     def __len__(self) -> int:
         return len(self._raw) // KEY_BYTES

@@ -1,4 +1,4 @@
-"""A run as others see it: from its files alone, without its lock, and changing nothing."""
+"""Reads a run from its files alone, without its lock, and changes nothing."""
 
 from limpet.run.reading.reader import RunReader, open_run
 

@@ -1,33 +1,38 @@
 """How is one record found among a hundred thousand, without reading the others?
 
-Our facts stand first on a line: a short read at the record's place gives its id, its time and what
-it used, however long the trace behind them is. Failures are lines of the same kind.
+Our facts come first on a line: a short read at the record's offset gives its id, its time and its
+usage, no matter how long the trace behind them is. Failures are lines of the same kind.
 """
 
 import mmap
 import os
 import re
+from binascii import unhexlify
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import open_to_read
-from limpet.journal.lines import KEY, PREFIX, Entry, decode_line, is_whole
+from limpet.journal.lines import KEY, PREFIX, Entry, are_whole, decode_line, is_whole, key_of
 from limpet.json_values import encode
 
+ValueT = TypeVar("ValueT")
 _HEAD_BYTES = 1_000
-_BEGIN, _END = len(b'{"_limpet":'), b'},"'
-# In a text the quotes would be escaped, so this finds a name; ours stands before the record's.
+_GROUP_BYTES = 2**18
+_BEGIN, _END = len(b'{"_limpet":{'), b'},"'
+# Quotes inside a string are escaped, so these find names; ours come before those of the record.
+_SECONDS = b'"seconds":'
 _USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
 
 
 class FactsReader(ColumnReader):
-    """A column of which the facts can be asked without the records."""
+    """A column whose facts can be read without its records."""
 
     def __init__(self, path: Path, index_path: Path | None = None) -> None:
         super().__init__(path, index_path)
@@ -35,20 +40,20 @@ class FactsReader(ColumnReader):
 
     @classmethod
     def of(cls, column: ColumnReader) -> "FactsReader":
-        """Return a reader of an open column that shares its places, which take much memory."""
+        """Return a reader that shares the places of an open column, which take much memory."""
         reader = cls.__new__(cls)
         vars(reader).update(path=column.path, _places=column._places, state=column.state)  # noqa: SLF001
         reader._file = None  # noqa: SLF001 - its own
         return reader
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def refresh(self) -> None:
-        """Read what was appended since, also if the file was replaced meanwhile."""
+        """Read what was appended since, or everything if the file was replaced."""
         self.close()
         super().refresh()
 
@@ -65,7 +70,7 @@ class FactsReader(ColumnReader):
         return iter(self._places.offsets)
 
     def count_since(self, offset: int) -> int:
-        """Return how many records begin there in the file or later."""
+        """Return how many records begin at `offset` or later."""
         offsets = self._places.offsets
         if offset == 0:
             return len(offsets)
@@ -77,7 +82,7 @@ class FactsReader(ColumnReader):
         return self.state.end
 
     def latest(self) -> Iterator[bytes]:
-        """Yield the keys, the last of the file first."""
+        """Yield the keys, the last in the file first."""
         return reversed(self._places.offsets)
 
     def facts(self, key: bytes) -> dict[str, Any] | None:
@@ -85,11 +90,11 @@ class FactsReader(ColumnReader):
         head = self._head(key)
         facts = None if head is None else facts_in(head)
         if facts is None and head is not None and len(head) == _HEAD_BYTES:
-            facts = next((facts_in(line) for _, line in self.lines([key])), None)  # a long id
+            facts = next((facts_in(line) for *_, line in self.lines({key: 0})), None)  # a long id
         return facts
 
     def usages(self, start: int) -> Iterator[dict[str, Any]]:
-        """Yield what calls reported to have used, from the records that begin at `start` on."""
+        """Yield the usage that calls reported, from the records that begin at `start` or later."""
         file = self._file or self._opened()
         if file is None or start >= self.state.end:
             return
@@ -99,7 +104,7 @@ class FactsReader(ColumnReader):
             at += len(line)
             found = _USAGE.search(line, 0, _HEAD_BYTES)
             if found is None and at - len(line) == start:
-                return  # a step whose first call reported nothing is not read through
+                return  # the first call of the step reported nothing: the others are not read
             with suppress(JSONDecodeError):  # damaged
                 if found is not None:
                     yield loads(found[1])
@@ -108,34 +113,36 @@ class FactsReader(ColumnReader):
 
     def entry(self, key: bytes) -> Entry | None:
         """Return a record; None if there is none, or it is damaged."""
-        return next((decode_line(line) for _, line in self.lines([key])), None)
+        return next((decode_line(line) for *_, line in self.lines({key: 0})), None)
 
-    def lines(self, keys: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Yield those of the keys that have a record with its line, in the order of the file.
+    def lines(self, wanted: Mapping[bytes, ValueT]) -> Iterator[tuple[bytes, ValueT, bytes]]:
+        """Yield each key that has a record, its value and its line, in the order of the file.
 
         A line that no longer has its CRC does not count, and is left out.
         """
-        offsets = self._places.offsets
-        places = sorted((offsets[key], key) for key in keys if key in offsets)
-        file = (self._file or self._opened()) if places else None
+        file = self._file or self._opened()
         if file is None:
             return
-        at = file.tell()
-        for offset, key in places:
-            if offset != at:  # most are read one after the other
-                file.seek(offset)
-            line = file.readline()
-            at = offset + len(line)
-            if is_whole(line) and line[KEY].lower() == key.hex().encode():
-                yield key, line
+        offsets = self._places.offsets
+        if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
+            places = offsets
+        else:
+            some = sorted((offsets[key], key) for key in wanted if key in offsets)
+            places = {key: offset for offset, key in some}
+        for keys, lines in _groups(file, places):
+            are_sure = are_whole(lines) and _keys_in(lines) == b"".join(keys)
+            for key, line in zip(keys, lines, strict=True):
+                value = wanted.get(key)
+                if value is not None and (are_sure or (is_whole(line) and key_of(line) == key)):
+                    yield key, value, line
 
     def keys_of(self, id_: str) -> list[bytes]:
         """Return the keys of all records of an item, in the order of the file."""
         needle = b'","id":' + encode(id_)[0] + b","
-        found: list[bytes] = []
+        keys: list[bytes] = []
         file = self._file or self._opened()
         if file is None or not self.state.end:
-            return found
+            return keys
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             at = text.find(needle)
             while at >= 0:
@@ -144,9 +151,9 @@ class FactsReader(ColumnReader):
                     with suppress(ValueError):
                         key = bytes.fromhex(text[at - 32 : at].decode("ascii"))
                         if self._places.offsets.get(key) == begin:
-                            found.append(key)
+                            keys.append(key)
                 at = text.find(needle, at + 1)
-        return found
+        return keys
 
     def _head(self, key: bytes) -> bytes | None:
         offset = self._places.offsets.get(key)
@@ -161,44 +168,84 @@ class FactsReader(ColumnReader):
         return self._file
 
 
-def facts_in(line: bytes) -> dict[str, Any] | None:
-    """Return our facts from the beginning of a line; None if they are not whole."""
-    # They end where a brace is followed by the next name; in an id that may stand too, and then
-    # what comes before it is no JSON.
-    end = line.find(_END, _BEGIN)
+def _groups(
+    file: BinaryIO, places: Mapping[bytes, int]
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """Yield the keys and the lines at these places, some at a time: a line may be very long."""
+    keys, offsets, done = list(places), list(places.values()), 0
+    while done < len(keys):
+        at = offsets[done]
+        last = offsets[bisect_right(offsets, at + _GROUP_BYTES, done) - 1]
+        file.seek(at)
+        lines = file.readlines(last - at + 1)
+        if not lines:  # the file was cut meanwhile
+            return
+        starts = list(accumulate(map(len, lines), initial=at))
+        following = offsets[done : done + len(lines)]
+        if following != starts[: len(following)]:  # other lines stand between them
+            by_start = dict(zip(starts, lines, strict=False))
+            following = following[: bisect_left(following, starts[-1])]
+            lines = [by_start.get(offset, b"") for offset in following]
+        yield keys[done : done + len(following)], lines[: len(following)]
+        done += len(following)
+
+
+def _keys_in(lines: Iterable[bytes]) -> bytes:
+    with suppress(ValueError):
+        return unhexlify(b"".join([line[KEY] for line in lines]))
+    return b""
+
+
+def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
+    """Return our facts from the beginning of a line; None if they are not whole.
+
+    Args:
+        line: The line, or its beginning.
+        begin: Where the first fact begins that is wanted.
+    """
+    # They end where a brace is followed by the next name. An id may contain that, too, and then
+    # what comes before it is not JSON.
+    end = line.find(_END, begin)
     while end >= 0:
-        with suppress(JSONDecodeError):
-            facts = loads(line[_BEGIN : end + 1])
-            return facts if isinstance(facts, dict) else None
-        end = line.find(_END, end + 1)
+        try:
+            facts = loads(b"{" + line[begin : end + 1])
+        except JSONDecodeError:
+            end = line.find(_END, end + 1)
+        else:
+            return cast("dict[str, Any]", facts)
     return None
 
 
+def facts_to_add(line: bytes) -> dict[str, Any]:
+    """Return those of our facts that are added up: they come last."""
+    return facts_in(line, line.find(_SECONDS, KEY.stop)) or {}
+
+
 class Failed(NamedTuple):
-    """A failure on disk: where its line begins, and our facts about it."""
+    """A failure on disk: the offset of its line, and our facts about it."""
 
     offset: int
     facts: Mapping[str, Any]
 
     @property
     def kind(self) -> str:
-        """Its class."""
+        """The class of the failure."""
         return str(self.facts.get("class", "unknown"))
 
     @property
     def generation(self) -> int:
-        """Of which generation the record would have been."""
-        found = self.facts.get("generation", 0)
-        return found if isinstance(found, int) else 0
+        """The generation that the record would have had."""
+        generation = self.facts.get("generation", 0)
+        return generation if isinstance(generation, int) else 0
 
 
 class FailuresReader:
-    """The latest failure of each step and key, read as far as the file goes.
+    """The latest failure of each step and key.
 
-    Whether a failure still counts, its column knows: a cell that succeeded since did not fail.
+    A failure counts only while its column has no record of the cell: it may have succeeded since.
 
     Attributes:
-        latest: By step and key.
+        latest: The latest failures, by step and key.
     """
 
     def __init__(self, path: Path) -> None:
@@ -211,18 +258,18 @@ class FailuresReader:
         with suppress(FileNotFoundError), open_to_read(self._path) as file:
             file.seek(self._end)
             for line in file:
-                if not line.endswith(b"\n"):  # somebody is writing it just now
+                if not line.endswith(b"\n"):  # it is being written
                     break
-                self._take(line)
+                self._add(line)
                 self._end += len(line)
 
-    def _take(self, line: bytes) -> None:
+    def _add(self, line: bytes) -> None:
         facts = facts_in(line) if is_whole(line) else None
         if facts is not None and "step" in facts:
             self.latest[str(facts["step"]), str(facts["key"])] = Failed(self._end, facts)
 
     def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
-        """Yield the keys and failures of a step that stand from `start` on."""
+        """Yield the keys and failures of a step whose lines begin at `start` or later."""
         for (name, key), failed in self.latest.items():
             if name == step and failed.offset >= start:
                 yield key, failed

@@ -1,4 +1,4 @@
-"""Which run is meant, and what is near if there is none?"""
+"""Which run does the user mean, and which are near if it does not exist?"""
 
 import os
 from difflib import get_close_matches
@@ -15,44 +15,44 @@ _MOST_NAMED = 5
 
 
 def layout_of_run(path: str | Path) -> Layout:
-    """Return where the files of a run lie.
+    """Return the layout of a run.
 
     Raises:
-        JournalError: There is no run at `path`. The hint names those that are near.
+        JournalError: There is no run at `path`. The hint names runs near it.
     """
     place = Path(path).expanduser()
     try:
         if is_run(place):
             return layout_at(place)
-        is_there, is_directory = place.exists(), place.is_dir()
+        exists, is_directory = place.exists(), place.is_dir()
     except (OSError, ValueError) as error:
         raise JournalError(f"{one_line(str(path))}: not a path: {one_line(str(error))}") from error
     shown = one_line(str(path))
-    if not is_there:
-        raise JournalError(f"{shown}: there is no such run", hint=_near(place))
+    if not exists:
+        raise JournalError(f"{shown}: this run does not exist", hint=_near(place))
     what = "directory" if is_directory else "file"
     raise JournalError(f"{shown}: this {what} is not a run", hint=_inside_or_near(place))
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether there is a run at a path: a directory, or a `.jsonl` file."""
+    """Tell whether a path is a run: a directory, or a `.jsonl` file."""
     if path.is_dir():
         ours = ("run.json", "LOCK", "workflow_output.jsonl")
-        # A journal in one file keeps its lock in `<name>.d`, which is not a run by itself.
+        # A journal in one file keeps its lock in `<name>.d`, which is not a run of its own.
         beside = path.suffix == ".d" and path.with_suffix("").is_file()
         return not beside and any((path / name).is_file() for name in ours)
     if not path.is_file() or path.suffix.lower() not in (".jsonl", ".ndjson", ".json"):
         return False
     if path.with_name(f"{path.name}.d").is_dir():
         return True
-    if is_run(path.parent):  # it is one of the files of a run
+    if is_run(path.parent):  # a file of a run
         return False
     with open_to_read(path) as file:
         return file.read(len(PREFIX)) == PREFIX
 
 
 def runs_in(directory: Path) -> list[Path]:
-    """Return the runs that lie in a directory, the one that was last worked on first."""
+    """Return the runs in a directory, the latest first."""
     try:
         names = sorted(directory.iterdir())
     except OSError:
@@ -70,14 +70,14 @@ def _is_readable_run(path: Path) -> bool:
 def _worked_on_at(path: Path) -> float:
     home = layout_at(path).home
     files = [home / name for name in ("events.jsonl", "run.json", "LOCK")]
-    return max((one.stat().st_mtime for one in files if one.exists()), default=0.0)
+    return max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
 
 
 def choose_run(run: str | None) -> Path:
-    """Return the run a user means: the path, the name of one under `runs`, or the latest there.
+    """Return the run that a user means: a path, a name under `runs`, or the latest there.
 
     Raises:
-        LimpetError: There is none.
+        LimpetError: There is no run.
     """
     if run is not None:
         path = Path(run).expanduser()
@@ -89,16 +89,16 @@ def choose_run(run: str | None) -> Path:
     found = runs_in(RUNS)
     if not found:
         raise LimpetError(
-            "there is no run here: neither is this directory one, nor is there any in ./runs",
-            hint="name one, or make one: limpet run eval.yml",
+            "there is no run here: this directory is not a run, and ./runs has none",
+            hint="name a run, or make one: limpet run eval.yml",
         )
     return found[0]
 
 
 def complete_run(text: str) -> list[str]:
-    """Return the runs whose path begins with a text, for the shell."""
-    known = [*map(str, runs_in(RUNS)), *(str(one) for one in _beginning_with(text))]
-    return sorted({one for one in known if one.startswith(text)})
+    """Return the runs whose path begins with a string, for completion in the shell."""
+    known = map(str, [*runs_in(RUNS), *_beginning_with(text)])
+    return sorted({path for path in known if path.startswith(text)})
 
 
 def _beginning_with(text: str) -> list[Path]:
@@ -109,9 +109,9 @@ def _beginning_with(text: str) -> list[Path]:
 
 def _near(place: Path) -> str:
     around = [*runs_in(place.parent), *runs_in(RUNS)]
-    near = get_close_matches(place.name, {one.name: one for one in around}, n=1)
-    if near:
-        return f"did you mean {_shown(next(one for one in around if one.name == near[0]))}?"
+    by_name = {run.name: run for run in reversed(around)}
+    for name in get_close_matches(place.name, by_name, n=1):
+        return f"did you mean {_shown(by_name[name])}?"
     return _named(around) or "list the runs in a directory with: limpet list DIR"
 
 

@@ -1,24 +1,27 @@
-"""What is there to know about one item: all that any file says?"""
+"""Everything that a run's files say about one item."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from limpet.journal.event_log import Started, failed_attempts
 from limpet.journal.lines import Entry
-from limpet.run.reading.items import AskedCell, ItemsReader
+from limpet.run.reading.asked_cells import AskedCell, AskedCells
+from limpet.run.reading.column import FactsReader
+from limpet.run.reading.items import ItemsReader
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """An answer to the same item that does not count now: of other code, or of another row.
+    """An answer to the same item that does not count now: by other code, or to another row.
 
     Attributes:
         entry: The answer.
-        scores: Its scores under any evaluator, by name.
+        scores: Its latest score by each evaluator, by name.
     """
 
     entry: Entry
@@ -27,15 +30,15 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class WholeItem:
-    """All about one item, in one trial.
+    """Everything about one item in one trial.
 
     Attributes:
-        item: It, as it counts now.
-        scores: Each score whole, with when and by how many attempts.
-        failed_attempts: What each failed attempt met, at any step, oldest first: `step`,
-            `attempt`, `class`, `type`, `message`, and `at` where the story tells it.
+        item: The item with the results that count now.
+        scores: The whole line of each score, with its time and attempts.
+        failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
+            `type`, `message`, and `at` where the story has it.
         earlier: Answers that do not count now, oldest first.
-        in_flight: The steps that are under way for it.
+        in_flight: The steps that have a call in flight for it.
     """
 
     item: ItemResult
@@ -48,91 +51,76 @@ class WholeItem:
 def whole_items(
     items: ItemsReader, id_: str, events: Path, calls: Iterable[Started]
 ) -> list[WholeItem]:
-    """Return all about one item, once for each trial it has.
+    """Return everything about one item, once for each of its trials.
 
     Args:
         items: Reads the items.
         id_: The item's id.
-        events: The story.
-        calls: What is in flight.
+        events: The file of the story.
+        calls: The calls in flight.
     """
-    cells = _cells(items, id_)
-    found = list(items.read(cells))
-    others = _others(items, frozenset(cell.counting for cell in cells), id_)
-    gone = sorted(others.keys() - {item.trial for item in found})
-    found += [ItemResult(id_, trial, None, None, status=CellStatus.NOT_ASKED) for trial in gone]
-    keys = {cell.trial: cell.key for cell in cells}
-    flying = [(call.step, call.key) for call in calls if call.id == id_]
-    return [
-        WholeItem(
-            item,
-            _scores_of(items, item),
-            tuple(_attempts(items, item, events)),
-            tuple(_earlier(items, item, others.get(item.trial, []))),
-            tuple(_in_flight(items, item, keys.get(item.trial, b""), flying)),
+    cells = _cells(items.asked, id_)
+    results = list(items.read(cells))
+    others = _others(items.asked.column, frozenset(cell.counting for cell in cells), id_)
+    gone = sorted(others.keys() - {cell.trial for cell in cells})
+    results += [ItemResult(id_, trial, None, None, status=CellStatus.NOT_ASKED) for trial in gone]
+    calls_of_item = [(call.step, call.key) for call in calls if call.id == id_]
+    whole: list[WholeItem] = []
+    for cell, item in zip_longest(cells, results):
+        keys = {} if cell is None else _score_keys(items, cell, item)
+        scores = {by.name: by.column.entry(keys[by.name]) for by in items.evaluators if keys}
+        present = {(name, key.hex()) for name, key in keys.items()}
+        if cell is not None:
+            present.add((items.asked.step, cell.key.hex()))
+        whole.append(
+            WholeItem(
+                item,
+                {name: entry for name, entry in scores.items() if entry is not None},
+                tuple(_attempts(items, item, events)),
+                tuple(_earlier(items, item, others.get(item.trial, []))),
+                tuple(step for step, key in calls_of_item if (step, key) in present),
+            )
         )
-        for item in found
-    ]
+    return whole
 
 
-def _cells(items: ItemsReader, id_: str) -> list[AskedCell]:
-    place = None if items.file is None else items.file.find(id_)
-    if place is not None:
-        return list(items.cells({place}))
-    if items.file is not None:
-        return []
-    return [cell for cell in items.cells() if cell.id == id_]
+def _cells(asked: AskedCells, id_: str) -> list[AskedCell]:
+    if asked.file is None:
+        return [cell for cell in asked.cells() if cell.id == id_]
+    place = asked.file.find(id_)
+    return [] if place is None else list(asked.cells({place}))
 
 
-def _others(items: ItemsReader, counting: frozenset[bytes], id_: str) -> dict[int, list[bytes]]:
-    """Return the keys of answers to an item that do not count now, by its trial."""
-    found: dict[int, list[bytes]] = {}
-    for key in items.column.keys_of(id_):
+def _others(column: FactsReader, counting: Container[bytes], id_: str) -> dict[int, list[bytes]]:
+    """Return the keys of an item's answers that do not count now, by trial."""
+    keys: dict[int, list[bytes]] = {}
+    for key in column.keys_of(id_):
         if key not in counting:
-            trial = int((items.column.facts(key) or {}).get("trial", 0))
-            found.setdefault(trial, []).append(key)
-    return found
+            trial = int((column.facts(key) or {}).get("trial", 0))
+            keys.setdefault(trial, []).append(key)
+    return keys
 
 
-def _score_key(items: ItemsReader, item: ItemResult, number: int) -> bytes:
-    return items.evaluators[number].key(item, {})
-
-
-def _scores_of(items: ItemsReader, item: ItemResult) -> dict[str, Entry]:
+def _score_keys(items: ItemsReader, cell: AskedCell, item: ItemResult) -> dict[str, bytes]:
     if item.entry is None:
         return {}
-    found = {
-        one.name: one.column.entry(_score_key(items, item, number))
-        for number, one in enumerate(items.evaluators)
-    }
-    return {name: entry for name, entry in found.items() if entry is not None}
-
-
-def _in_flight(
-    items: ItemsReader, item: ItemResult, key: bytes, flying: Iterable[tuple[str, str]]
-) -> Iterator[str]:
-    known = {(items.step, key.hex())}
-    if item.entry is not None:
-        for number, one in enumerate(items.evaluators):
-            known.add((one.name, _score_key(items, item, number).hex()))
-    return (step for step, text in flying if (step, text) in known)
+    return {by.name: by.key(cell, item.id, item.entry) for by in items.evaluators}
 
 
 def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Iterator[Earlier]:
     for key in keys:
-        entry = items.column.entry(key)
+        entry = items.asked.column.entry(key)
         if entry is not None:
-            scores = {one.name: one.latest(item.id, item.trial, entry) for one in items.evaluators}
-            yield Earlier(entry, {name: one for name, one in scores.items() if one is not None})
+            scores = {by.name: by.latest(item.id, item.trial, entry) for by in items.evaluators}
+            yield Earlier(entry, {name: line for name, line in scores.items() if line is not None})
 
 
 def _attempts(items: ItemsReader, item: ItemResult, events: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield what each failed attempt met: from the story, which knows when, or the failures."""
-    told = [
-        event for event in failed_attempts(events, {item.id}) if event.get("trial") == item.trial
-    ]
-    if told:
-        yield from told
+    """Yield the failed attempts, from the story, which knows when, or else from the failures."""
+    known = failed_attempts(events, {item.id})
+    in_story = [event for event in known if event.get("trial") == item.trial]
+    if in_story:
+        yield from in_story
         return
     for (step, _), failed in items.failures.latest.items():
         if (failed.facts.get("id"), failed.facts.get("trial")) == (item.id, item.trial):

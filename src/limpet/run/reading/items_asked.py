@@ -1,15 +1,17 @@
-"""What was asked, as `items.jsonl` says: see `run/planning/items_file.py`."""
+"""Reads `items.jsonl`: the format is in `run/planning/items_file.py`."""
 
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, BinaryIO, cast
 
 import orjson
 
 from limpet.errors import JournalError
+from limpet.evaluators.reads import seen_digest
 from limpet.journal.files import open_to_read, read_whole
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
@@ -24,19 +26,21 @@ from limpet.run.planning.items_file import (
     json_text,
     noted_of,
 )
+from limpet.run.planning.items_seen import read_seen, sees_items
 from limpet.types import Item
 
 _ID = b'","id":'
+_AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 
 
 class ItemsFile:
-    """`items.jsonl`, of which the keys are in memory and a row is read when it is wanted.
+    """`items.jsonl`. Its keys are kept in memory; a row is read when it is needed.
 
     Args:
         layout: Where it is.
 
     Raises:
-        FileNotFoundError: There is none.
+        FileNotFoundError: It does not exist.
         JournalError: It is damaged.
     """
 
@@ -47,11 +51,12 @@ class ItemsFile:
         self._more: dict[int, dict[str, Any]] = {}
         self._file: BinaryIO | None = None
         self._at = 0
+        self._seen_by: dict[frozenset[str], bytes] = {}
         with open_to_read(layout.items) as file:
             self._seen = self._load(file)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is needed."""
+        """Close the file; it is opened again when it is needed."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -63,20 +68,35 @@ class ItemsFile:
         known, crc, at, seen = noted_of(self._layout), 0, 0, bytearray()
         while lines := file.readlines(GROUP_BYTES):
             crc = crc32(b"".join(lines), crc)
-            for line in lines:
-                self._offsets.append(at)
-                at += len(line)
-                if line[KEY.stop : KEY.stop + len(_ID)] != _ID:
-                    self._more[len(self._offsets) - 1] = self._decoded(line)
+            begin, ends = len(self._offsets), list(accumulate(map(len, lines), initial=at))
+            at = ends.pop()
+            self._offsets.extend(ends)
+            for place, line in enumerate(lines, begin):
+                if line[_AFTER_KEY] != _ID:
+                    self._more[place] = self._decoded(line)
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
-                raise self._damaged("a key is no key") from error
+                raise self._damaged("a key is not a key") from error
         if known and (known.get("bytes"), known.get("crc")) != (at, crc):
-            raise self._damaged("its checksum is another")
+            raise self._damaged("its checksum is wrong")
         if len(seen) != KEY_BYTES * len(self._offsets):
             raise self._damaged("a line ends too early")
+        self._seen_by = read_seen(self._layout, (at, crc))
         return bytes(seen)
+
+    def seen_by(self, reads: frozenset[str]) -> Callable[[int], bytes]:
+        """Return a function that returns the digest of what is read of the item at a place."""
+        if not sees_items(reads):
+            always = bytes.fromhex(seen_digest(Item("", None), reads))
+            return lambda _: always
+        known = self._seen_by.get(reads, b"")
+
+        def seen(place: int) -> bytes:
+            digest = known[KEY_BYTES * place : KEY_BYTES * (place + 1)]
+            return digest or bytes.fromhex(seen_digest(self.item(place), reads))
+
+        return seen
 
     def _opened(self) -> BinaryIO:
         if self._file is None:
@@ -98,7 +118,7 @@ class ItemsFile:
         try:
             try:
                 fields = orjson.loads(line)
-            except orjson.JSONDecodeError:  # perhaps only a lone surrogate
+            except orjson.JSONDecodeError:  # perhaps because of a lone surrogate
                 fields = json.loads(line)
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
@@ -108,19 +128,19 @@ class ItemsFile:
 
     @cached_property
     def contents(self) -> Contents:
-        """What the keys of the items' cells are made of."""
+        """What the keys of the cells are made of."""
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
     def standing(self, place: int, trial: int) -> Standing | None:
-        """Return why an answer of another time may count for an item; None: none does."""
+        """Return why an earlier answer may count for an item; None: none does."""
         more = self._more.get(place)
-        told = None if more is None else more.get("standing", {}).get(str(trial))
-        return None if told is None else Standing(*told)
+        standing = {} if more is None else more.get("standing", {})
+        return Standing(*standing[str(trial)]) if str(trial) in standing else None
 
-    @property
+    @cached_property
     def has_standing(self) -> bool:
-        """Whether for some item an answer of another time may count."""
+        """Whether an earlier answer may count for some item."""
         return any("standing" in more for more in self._more.values())
 
     def item(self, place: int) -> Item:
@@ -146,12 +166,12 @@ class ItemsFile:
             raise self._damaged(f"a line lacks {error}") from error
 
     def find(self, id_: str) -> int | None:
-        """Return the place of the item with an id; None: there is none."""
+        """Return the place of the item with an id; None: no item has it."""
         needle, at = b'"id":' + json_text(id_) + b",", 0
         text = read_whole(self._layout.items)
         while (at := text.find(needle, at)) >= 0:
             place = bisect_right(self._offsets, at) - 1
-            if self.item(place).id == id_:  # and not a field of a row
+            if self.item(place).id == id_:  # else it is a field of a row
                 return place
             at += 1
         return None

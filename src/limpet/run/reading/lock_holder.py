@@ -1,14 +1,14 @@
-"""Does somebody work on this run just now?
+"""Is a process working on this run?
 
-Only the lock itself knows for sure, and asking it has its price: whoever reads holds it for a
-moment, and a writer that starts in that moment has to try again. `/proc/locks` can be read without
-that, but names a file by a device number that is not the file's own on btrfs and overlays. So we
-take the word of the lock's text: who took it last. That process is alive if there is one of its
-number, on this machine, since the same start of the system, and it is no younger than the lock's
-text says: a number that was given to another process since is told by that. Only of a process in
-another container, whose number means nothing here, the lock itself is asked.
+Only the lock itself knows for sure, and trying it has a price: a reader holds it for a moment, and
+a writer that starts in that moment has to try again. `/proc/locks` can be read without that, but
+names a file by a device number that differs from the file's own on btrfs and overlays. So we trust
+the lock's text, which says who took it last. That process is alive if this machine has a process
+with its pid, has not been restarted since, and the process is no younger than the text says: else
+the pid was given to another process. Only for a process in another container, whose pid means
+nothing here, we try the lock itself.
 
-A process that is alive may have let go of the lock; then its session has ended, in `run.json`.
+A process that is alive may have released the lock; then `run.json` says that its session ended.
 """
 
 import os
@@ -29,13 +29,13 @@ _SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who took a run's lock last.
+    """The process that took a run's lock last.
 
     Attributes:
-        pid: Its process.
+        pid: Its pid.
         host: Its machine.
-        started: When that process started.
-        is_alive: Whether it still runs; None: on another machine, and nobody can tell.
+        started: When it started.
+        is_alive: Whether it still runs; None: on another machine, so not known.
     """
 
     pid: int
@@ -45,7 +45,7 @@ class Holder:
 
 
 def holder_of(lock: Path) -> Holder | None:
-    """Return who took a lock last; None if nobody ever did. The lock is not touched."""
+    """Return who took a lock last; None if it was never taken. The lock is not touched."""
     who = text_of_lock(lock)
     pid = who.get("pid")
     if not isinstance(pid, int):
@@ -53,10 +53,10 @@ def holder_of(lock: Path) -> Holder | None:
     started = str(who.get("started", ""))
     host = str(who.get("host", ""))
     if is_of_this_system(who) and not shares_our_numbers(who):
-        # In a container, where also its path may be another.
+        # In a container, where its path may differ, too.
         return Holder(pid, host, started, is_held(lock))
     if who.get("path", str(lock.resolve())) != str(lock.resolve()):
-        return None  # a copy of a run, or one that was moved: nobody holds this one
+        return None  # the run was copied or moved: this lock is not held
     return Holder(pid, host, started, _is_alive(pid, who, started))
 
 
@@ -81,9 +81,9 @@ def _born_at(pid: int) -> float | None:
     """Return when a process started; None where the system does not say."""
     stat = _read(_PROC / str(pid) / "stat")
     with suppress(IndexError, ValueError):
-        # After the name, which may hold anything: the state is field 3, the start field 22.
+        # After the name, which may contain anything: the state is field 3, the start field 22.
         fields = stat.rpartition(")")[2].split()
-        if fields[0] == "Z":  # dead, and its parent has not noticed yet: its lock is gone
+        if fields[0] == "Z":  # a zombie: its lock is released
             return float("inf")
         ticks = int(fields[19])
         up_s = float(_read(_PROC / "uptime").split()[0])

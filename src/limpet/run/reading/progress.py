@@ -1,16 +1,18 @@
 """How far is a run, by its files alone?
 
-What was there when the session began, and what it plans, stands in `run.json`; what was added
-since, in the columns. So only their indexes are read, the story of this session, and the beginnings
-of the last lines; never a trace, nor the items.
+`run.json` says what was done when the session began and what it plans; the columns say what was
+added since. So only their indexes are read, the story of this session, and the beginnings of the
+last lines; never a trace, nor the items.
 """
 
 import time
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.watcher import InFlight, StepSnapshot
@@ -23,7 +25,7 @@ _MOST_RECENT = 2_000
 
 
 def seconds_of(text: object) -> float | None:
-    """Return a time as our files write it, in seconds since 1970; None if it is none."""
+    """Return a time of our files in seconds since 1970; None if it is not a time."""
     try:
         at = datetime.fromisoformat(str(text))
     except ValueError:
@@ -32,24 +34,24 @@ def seconds_of(text: object) -> float | None:
 
 
 def age_s(text: object) -> float | None:
-    """Return how long ago a time was; None if it is none."""
+    """Return how long ago a time was, in seconds; None if it is not a time."""
     at = seconds_of(text)
     return None if at is None else max(0.0, time.time() - at)
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a session is about, and what its files say.
+    """The progress of a session.
 
     Attributes:
-        session: The last one, as `run.json` tells.
-        columns: Each step's, the first step first.
-        counting: Returns the keys of the answers that count, and those of the present workflow.
-        failures: Of all sessions.
-        story: Of this session; None: it is not wanted, or what it told is noted in `session`.
-        is_running: Whether somebody works on it.
-        used: What the calls of this session used, by step, and up to where in its column.
-        needed: Returns which generation a step's record of a key must have.
+        session: The last session, as in `run.json`.
+        columns: The column of each step, the first step first.
+        counting: Returns the keys of the answers that count, and of those by the current workflow.
+        failures: The failures of all sessions.
+        story: The story of this session; None: not needed, or its numbers are in `session`.
+        is_running: Whether the session is running.
+        used: By step, the offset up to which its column was counted, and the usage so far.
+        needed: Returns the generation that a step's record of a key must have.
     """
 
     session: Session
@@ -62,20 +64,20 @@ class Progress:
     needed: Callable[[str, bytes], int]
 
     def steps(self) -> tuple[StepSnapshot, ...]:
-        """Return how each step stands."""
+        """Return the progress of each step."""
         shots: list[StepSnapshot] = []
         lost = 0
         total = self.total
         for number, name in enumerate(self.columns):
             shot = self._step(name, total - lost, is_first=number == 0)
             shots.append(shot)
-            if number == 0:  # what has no answer gets no score
+            if number == 0:  # an item without an answer gets no score
                 lost = sum(shot.failed.values())
         return tuple(shots)
 
     @property
     def total(self) -> int:
-        """How many cells each step has."""
+        """The number of cells of each step."""
         if self.session.items is not None:
             return self.session.items * self.session.trials
         return max(len(self.counting()[0]), *map(len, self.columns.values()))
@@ -83,7 +85,7 @@ class Progress:
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
         began_with = self.session.steps.get(name)
-        if is_first and (began_with is None or column.state.bad_lines):  # each has to be looked at
+        if is_first and (began_with is None or column.state.bad_lines):  # look at each
             asked = self.counting()[0]
             have = sum(column.generation(key) >= self.needed(name, key) for key in asked)
             kept = have if began_with is None else min(began_with.kept, have)
@@ -91,7 +93,7 @@ class Progress:
             kept, noted = min(began_with.kept, total), began_with.have
             have = kept + column.count_since(began_with.bytes_at) if noted is None else noted
             have = max(kept, min(total, have))
-        else:  # nothing is known of it: all there is, was there
+        else:  # nothing is known of the session: all records were there before
             have = kept = min(total, len(column))
         failed = self._failed(name, is_first=is_first)
         retries, tokens = 0, {}
@@ -114,67 +116,64 @@ class Progress:
         )
 
     def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
-        """Count what failed in this session; of a run that rests, whatever has no answer yet."""
+        """Count the failures of this session, or of all sessions if none is running."""
         column = self.columns[name]
         counts_all = is_first and not self.is_running
-        start = 0 if counts_all else self._failures_at
+        start = 0 if counts_all else self.session.failures_at
         kinds = {
             key: failed.kind
             for text, failed in self.failures.of(name, start)
             if column.generation(key := bytes.fromhex(text)) < failed.generation
         }
-        if kinds and is_first:  # a failure of another version, or of another row, counts no more
+        if kinds and is_first:  # failures of another version or of another row do not count
             present = self.counting()[1]
             kinds = {key: kind for key, kind in kinds.items() if key in present}
         return dict(Counter(kinds.values()))
 
-    @property
-    def _failures_at(self) -> int:
-        return self.session.failures_at
-
     def unfinished(self) -> list[Started]:
-        """Return the calls that started and have no end, the oldest first."""
+        """Return the calls that started and have not ended, the oldest first."""
         if self.story is None:
             return []
         failed_now = {
             (step, key)
-            for (step, key), one in self.failures.latest.items()
-            if one.offset >= self._failures_at
+            for (step, key), failed in self.failures.latest.items()
+            if failed.offset >= self.session.failures_at
         }
-        # What has ended is forgotten, so that a long session is not gone through each second.
+        # Ended calls are forgotten, so that each refresh of a long session stays short.
         self.story.begun = {
-            place: one
-            for place, one in self.story.begun.items()
-            if place not in failed_now and not self._has(one)
+            place: call
+            for place, call in self.story.begun.items()
+            if place not in failed_now and not self._has_ended(call)
         }
         return list(self.story.begun.values())
 
-    def _has(self, call: Started) -> bool:
+    def _has_ended(self, call: Started) -> bool:
         column = self.columns.get(call.step)
         return column is not None and column.reaches(call.key, call.generation)
 
     def _in_flight(self, name: str) -> tuple[InFlight, ...]:
-        calls = [one for one in self.unfinished() if one.step == name]
-        flying = [InFlight(one.id, one.attempt, age_s(one.at) or 0.0) for one in calls]
-        return tuple(sorted(flying, key=lambda one: -one.seconds))
+        calls = [call for call in self.unfinished() if call.step == name]
+        in_flight = [InFlight(call.id, call.attempt, age_s(call.at) or 0.0) for call in calls]
+        return tuple(sorted(in_flight, key=lambda call: -call.seconds))
 
     def _rate(self, name: str) -> float:
-        """Return how many cells ended per second, of late."""
+        """Return how many cells ended per second lately."""
         now = time.time()
         began = seconds_of(self.session.began) or now - _WINDOW_S
         since = max(now - _WINDOW_S, began)
-        column, ended = self.columns[name], 0
-        for key in column.latest():
-            at = seconds_of((column.facts(key) or {}).get("at"))
-            if at is None or at < since:
-                break
-            ended += 1
-            if ended == _MOST_RECENT:
-                since = at
-                break
-        if ended < _MOST_RECENT:
-            failed = [one for _, one in self.failures.of(name, self._failures_at)]
-            ended += sum((seconds_of(one.facts.get("at")) or 0.0) >= since for one in failed)
+        column = self.columns[name]
+
+        def ended_at(key: bytes) -> float:
+            return seconds_of((column.facts(key) or {}).get("at")) or 0.0
+
+        recent = list(islice(column.latest(), _MOST_RECENT))  # in order: the newest first
+        ended = bisect_right(recent, -since, key=lambda key: -ended_at(key))
+        if ended == _MOST_RECENT:
+            since = ended_at(recent[-1])
+        else:
+            failed = self.failures.of(name, self.session.failures_at)
+            times = (seconds_of(failure.facts.get("at")) or 0.0 for _, failure in failed)
+            ended += sum(at >= since for at in times)
         return ended / (now - since) if now > since else 0.0
 
     def _pace(self, name: str) -> str:
@@ -183,7 +182,7 @@ class Progress:
         return str(self.story.pace.get(name, {}).get("words", ""))
 
     def tokens(self, name: str, bytes_at: int) -> dict[str, float]:
-        """Add up what the calls of this session used; what was counted before is not read again."""
+        """Return what the calls of this session used; records are read only once."""
         column = self.columns[name]
         counted, used = self.used.get(name, (bytes_at, {}))
         for usage in column.usages(counted):

@@ -1,4 +1,4 @@
-"""What does a run's directory say, to those who only read it?
+"""Reads a run: its state, its progress, its items and its summary.
 
 Nothing here takes a lock or changes a file, so all of it works while the run is running.
 """
@@ -19,25 +19,29 @@ from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
 from limpet.run.planning.items_file import has_standing
 from limpet.run.progress.watcher import Snapshot
+from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
-from limpet.run.reading.items import ItemsReader, ScoresReader
+from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.run_files import RunFiles
+from limpet.run.reading.scores import ScoresReader
+from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult, values_of
-from limpet.run.results.summary import summarise
 from limpet.types import Item
 
 State = Literal["running", "finished", "stopped", "cut off"]
 _CACHED = ("counts", "by_current_version", "_items", "_counting")
+_KEPT = ("_items", "_counting")
+"""What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
 
 
 class RunReader(RunFiles):
-    """A run, or the journal of a map, as its files tell it. Close it, or use it with `with`.
+    """A run, or the journal of a map, read from its files. Close it, or use it with `with`.
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares what they know.
+        columns: Its columns that are open already; the reader shares their places.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -46,25 +50,36 @@ class RunReader(RunFiles):
     def __init__(self, path: str | Path, columns: Mapping[str, ColumnReader] | None = None) -> None:
         super().__init__(path, columns)
         self._used: dict[str, tuple[int, dict[str, float]]] = {}
+        self._asked: tuple[Any, ...] = ()
 
     def refresh(self) -> None:
         """Read what happened since."""
         began = self.began_at
         super().refresh()
-        if self.began_at != began:  # somebody went on with it
+        if self.began_at != began:  # a new session
             self._used = {}
+        kept: tuple[str, ...] = ()
+        if "_items" in self.__dict__ and self._asked == self._what_is_asked():
+            self._items.redos = self.redos
+            kept = _KEPT if self._items.asked.are_fixed else ()
         for name in _CACHED:
-            self.__dict__.pop(name, None)
+            if name not in kept:
+                self.__dict__.pop(name, None)
 
-    # ---- how it stands --------------------------------------------------------------------------
+    def _what_is_asked(self) -> tuple[Any, ...]:
+        file, about = self.items_file, self.run_file
+        identity = None if file is None else file.identity
+        return identity, about.steps, about.selections, self.trials, self.evaluators
+
+    # ---- progress -------------------------------------------------------------------------------
 
     @property
     def state(self) -> State:
-        """How it stands, in a word.
+        """The state in a word.
 
-        "running": somebody works on it. "finished": nothing is left to do, though some of it may
-        have failed. "stopped": it ended in good order before that, or has only been imported.
-        "cut off": it did not end.
+        "running": a session works on it. "finished": nothing is left to do, though some of it may
+        have failed. "stopped": it ended in good order before that, or was only imported.
+        "cut off": its last session did not end.
         """
         if self.is_running:
             return "running"
@@ -75,20 +90,20 @@ class RunReader(RunFiles):
 
     @cached_property
     def counts(self) -> Snapshot:
-        """What is done and what failed, without the story: no retries, nothing in flight."""
+        """The progress without the story: no retries, nothing in flight."""
         return Snapshot(self._progress(None).steps(), self._seconds)
 
     def snapshot(self) -> Snapshot:
-        """Return how it stands."""
+        """Return the progress."""
         steps = self.session.steps.values()
         if steps and all(step.retries is not None for step in steps):
-            return self.counts  # it has ended, and noted what the story told
+            return self.counts  # it has ended, and the numbers of its story are in run.json
         story = self._read_story()
         stopping = self.is_running and story.is_stopping
         return Snapshot(self._progress(story).steps(), self._seconds, stopping)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
-        """Return by step how often this session tried again, and what it used."""
+        """Return the retries and the usage of this session, by step."""
         story, progress = self._read_story(calls=False), self._progress(None)
         return {
             name: (story.retries[name], progress.tokens(name, step.bytes_at))
@@ -96,7 +111,7 @@ class RunReader(RunFiles):
         }
 
     def cut_off_calls(self) -> list[Started]:
-        """Return which calls were in flight when it was cut off: they may have been paid for."""
+        """Return the calls that were in flight when it was cut off: they may have been paid for."""
         if self.state != "cut off":
             return []
         return self._progress(self._read_story()).unfinished()
@@ -112,7 +127,7 @@ class RunReader(RunFiles):
         if story is None or story.start != start or (calls and not story.calls):
             self.story = story = EventLog(self.layout.events, start, calls=calls)
             story.refresh()
-            for column in self.columns.values():  # again: they must not be older than the story
+            for column in self.columns.values():  # they must not be older than the story
                 column.refresh()
         return story
 
@@ -130,7 +145,7 @@ class RunReader(RunFiles):
         )
 
     def _needed(self, step: str, key: bytes) -> int:
-        """Return which generation the record of a key must have, to need nothing more."""
+        """Return the generation that the record of a key must have to be done."""
         needed = self.redos.any_needed(step)
         if needed is None:
             facts = self.columns[step].facts(key) or {}
@@ -139,42 +154,45 @@ class RunReader(RunFiles):
 
     @cached_property
     def _counting(self) -> tuple[Sequence[bytes], AbstractSet[bytes]]:
-        """The keys of the answers that count, and those that the present workflow's have."""
-        cells = list(self._items.cells())
-        return [cell.counting for cell in cells], frozenset(cell.key for cell in cells)
+        """The keys of the answers that count, and those of answers by the current workflow."""
+        asked = self._items.asked
+        keys = asked.counting_keys()
+        return keys, frozenset(keys if asked.are_fixed else (cell.key for cell in asked.cells()))
 
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
-        """How many answers are by the present workflow, and of how many; None: all are."""
+        """How many answers are by the current workflow, and of how many; None: all are."""
         if self.kind == "map" or not has_standing(self.layout):
             return None
         column = self.columns[self.step]
-        there = [cell for cell in self._items.cells() if column.has(cell.counting)]
-        present = sum(not cell.version for cell in there)
-        return (present, len(there)) if present < len(there) else None
+        answered = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]
+        current = sum(not cell.version for cell in answered)
+        return (current, len(answered)) if current < len(answered) else None
 
-    # ---- what came out --------------------------------------------------------------------------
+    # ---- results --------------------------------------------------------------------------------
 
     @cached_property
     def _items(self) -> ItemsReader:
+        self._asked = self._what_is_asked()
         file, steps = self.items_file, self.run_file.steps
         answering = steps.get(self.step)
-        # Without the items nobody knows what an evaluator read of them: the latest score counts.
-        by = {} if file is None else steps
-        return ItemsReader(
+        asked = AskedCells(
             self.step,
             self.columns[self.step],
             self.failures,
-            [ScoresReader(name, self.columns[name], by.get(name)) for name in self.evaluators],
             file,
             "" if answering is None else answering.fingerprint,
             self._places(),
             self.trials,
-            self.redos,
         )
+        evaluators = [
+            ScoresReader(name, self.columns[name], steps.get(name), file)
+            for name in self.evaluators
+        ]
+        return ItemsReader(asked, evaluators, self.redos)
 
     def _places(self) -> Sequence[int]:
-        """Return the places of the items that the run reports of."""
+        """Return the places of the items that the run reports on."""
         file = self.items_file
         if file is None:
             return ()
@@ -183,41 +201,41 @@ class RunReader(RunFiles):
         return self.run_file.reported([Item(id_, None) for id_ in file.ids()])
 
     def __len__(self) -> int:
-        """Return how many items there are, counting each trial."""
-        return len(self._items)
+        """Return the number of items, counting each trial."""
+        return len(self._items.asked)
 
     def items(self, places: Container[int] | None = None) -> Iterator[ItemResult]:
         """Yield each item in each trial, in the order of the dataset, trial by trial.
 
         Args:
-            places: Only the items at these places in the dataset; None: all.
+            places: The places of the items to read; None: all.
         """
-        return self._items.read(self._items.cells(places))
+        return self._items.read(self._items.asked.cells(places))
 
     def item(self, id_: str) -> list[WholeItem]:
-        """Return all about one item, once for each trial; empty if nobody ever heard of it."""
+        """Return everything about one item, once for each trial; empty if the id is unknown."""
         calls = self._progress(self._read_story()).unfinished() if self.is_running else []
         return whole_items(self._items, id_, self.layout.events, calls)
 
     def ids(self) -> Iterator[str]:
         """Yield the id of each item."""
         file = self.items_file
-        return iter(cell.id for cell in self._items.cells()) if file is None else file.ids()
+        return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
 
     def score_parts(self) -> dict[str, list[str | None]]:
-        """Return, by evaluator, the names of the values it gave; None: one without a name."""
+        """Return, by evaluator, the names of its values; None: a value without a name."""
         parts: dict[str, dict[str | None, None]] = {name: {} for name in self.evaluators}
-        for item in self._items.read(self._items.cells(), whole=False):
+        for item in self._items.read(self._items.asked.cells(), whole=False):
             for name, score in item.scores.items():
                 parts[name].update(dict.fromkeys(part for part, _ in values_of(score)))
-        return {name: list(found) or [None] for name, found in parts.items()}
+        return {name: list(names) or [None] for name, names in parts.items()}
 
     def summary(self) -> dict[str, Any]:
-        """Return the numbers of `summary.json`, as they are now."""
-        return summarise(self._items.read(self._items.cells(), whole=False), self.evaluators)
+        """Return the current numbers of `summary.json`."""
+        return add_up(self._items).summary()
 
     def summary_written(self) -> dict[str, Any]:
-        """Return what the last session wrote into `summary.json`; empty if that is not there."""
+        """Return `summary.json` as the last session wrote it; empty if it is missing."""
         with suppress(OSError, ValueError, JournalError):
             known = json.loads(read_whole(self.layout.home / "summary.json"))
             return known if isinstance(known, dict) else {}
@@ -225,11 +243,11 @@ class RunReader(RunFiles):
 
 
 def open_run(run: str | None) -> RunReader:
-    """Open a run to read it: the one that is named, or the latest.
+    """Open a run to read it: by its path or name, or the latest.
 
     Raises:
-        LimpetError: There is no such run. Not a `JournalError`: nothing is wrong with a journal,
-            it is the argument that has to be mended.
+        LimpetError: The run does not exist. Not a `JournalError`: the argument is wrong, no journal
+            is damaged.
     """
     try:
         return RunReader(choose_run(run))

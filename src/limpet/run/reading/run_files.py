@@ -1,4 +1,4 @@
-"""Which files make up a run, and who works on it?"""
+"""Which files make up a run, and is a session working on it?"""
 
 import re
 from collections.abc import Mapping
@@ -19,26 +19,26 @@ from limpet.run.run_file import RunFile, Session
 
 _NAME = re.compile(r"\w[\w.-]*")
 _QUIET_S = 600.0
-"""After this long without a word, a run on another machine is taken for dead."""
+"""After this long without an event, a run on another machine counts as dead."""
 
 
 class RunFiles:
-    """A run, or the journal of a map, as its files tell it. Close it, or use it with `with`.
+    """The files of a run, or of the journal of a map. Close it, or use it with `with`.
 
     Args:
         path: A run directory, or the `.jsonl` file of a map.
-        columns: Its columns that are open already; the reader shares what they know.
+        columns: Its columns that are open already; the reader shares their places.
 
     Attributes:
-        path: As it was given.
-        layout: Where its files lie.
-        run_file: What `run.json` says; with its defaults if there is none.
-        remarks: What could not be read, in words.
-        holder: Who took its lock last; None if nobody ever did.
-        columns: The column of each step that was last asked for, the first step first.
-        failures: Of all sessions.
-        story: Of the last session; None: nobody wanted it yet.
-        redos: What is to be run again whatever is there, and is not done.
+        path: The path as given.
+        layout: The run's layout.
+        run_file: The content of `run.json`; with its defaults if it is missing.
+        remarks: Sentences about what could not be read.
+        holder: Who took its lock last; None: it was never taken.
+        columns: The column of each step of the last session, the first step first.
+        failures: The failures of all sessions.
+        story: The story of the last session; None: not read yet.
+        redos: The forced redos that are still to do.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -64,7 +64,7 @@ class RunFiles:
         self.close()
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for column in self.columns.values():
             column.close()
         if self._items_file is not None:
@@ -81,8 +81,8 @@ class RunFiles:
         for step, keys in read_outdated(self.layout).items():
             needed[step] = {**needed.get(step, {}), **keys}
         self.redos = Redos(self.run_file.redo, needed)
-        # The story before the columns: a call it tells of may have its record by now, and a call
-        # with a record is not in flight.
+        # The story before the columns: a call in it may have its record by now, and a call with a
+        # record is not in flight.
         if self.story is not None:
             self.story.refresh()
         for name in (self.step, *self.evaluators):
@@ -95,11 +95,13 @@ class RunFiles:
 
     @property
     def items_file(self) -> ItemsFile | None:
-        """What was asked, read when it is needed; None: it is not there, or damaged."""
-        there, known = identity_of(self.layout), self._items_file
-        if there is None or self.kind == "map":
+        """`items.jsonl`, read when it is needed; None: it is missing or damaged."""
+        identity, known = identity_of(self.layout), self._items_file
+        if identity is None or self.kind == "map":
             return None
-        if known is None or known.identity != there:
+        if known is None or known.identity != identity:
+            if known is not None:
+                known.close()
             try:
                 self._items_file = ItemsFile(self.layout)
             except (OSError, JournalError) as error:
@@ -116,7 +118,7 @@ class RunFiles:
             self.remarks.append(f"run.json cannot be read, so less is known: {error}")
             return RunFile()
 
-    # ---- what it is -----------------------------------------------------------------------------
+    # ---- its steps ------------------------------------------------------------------------------
 
     @property
     def kind(self) -> str:
@@ -130,35 +132,35 @@ class RunFiles:
 
     @property
     def evaluators(self) -> tuple[str, ...]:
-        """The evaluators that were last asked for."""
+        """The evaluators of the last session."""
         if self.kind == "map":
             return ()
         session = self.run_file.session
         known = list((session.steps if session else {}) or self.run_file.evaluators)
         if not known:
-            known = [one.name.removesuffix("_output.jsonl") for one in self.layout.columns()]
+            known = [path.name.removesuffix("_output.jsonl") for path in self.layout.columns()]
         return tuple(name for name in known if name != self.step and _NAME.fullmatch(name))
 
     @property
     def session(self) -> Session:
-        """The last session; with its defaults if nothing is known of it."""
+        """The last session; with its defaults if it is not known."""
         return self.run_file.session or Session()
 
     @property
     def trials(self) -> int:
-        """How often each item is asked."""
+        """The number of trials."""
         return self.session.trials
 
-    # ---- who works on it ------------------------------------------------------------------------
+    # ---- its sessions ---------------------------------------------------------------------------
 
     @property
     def is_running(self) -> bool:
-        """Whether somebody works on it."""
+        """Whether a session works on it."""
         who, session = self.holder, self.session
         if who is None or who.is_alive is False:
             return False
         if session.ended:
-            # Another process has the lock already, and will say so when it has made its plan.
+            # Another process has the lock already, and begins its session after planning.
             since, ended = seconds_of(who.started), seconds_of(session.ended)
             newer = since is not None and ended is not None and since >= ended - 1
             return who.pid != session.pid and newer and bool(who.is_alive)
@@ -169,10 +171,10 @@ class RunFiles:
 
     @property
     def began_at(self) -> str:
-        """When the last session began; empty if nobody knows."""
+        """When the last session began; empty: not known."""
         return self.session.began
 
     @property
     def last_at(self) -> str:
-        """When it was last worked on; empty if nobody knows."""
+        """When it was last worked on; empty: not known."""
         return str(self.session.ended or last_told(self.layout.events) or self.began_at)

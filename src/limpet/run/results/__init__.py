@@ -1,1 +1,1 @@
-"""What came out: the result objects, the summary, costs, files for others."""
+"""The results: the objects, the summary, the costs, the output files."""

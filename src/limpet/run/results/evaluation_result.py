@@ -1,4 +1,4 @@
-"""What came out of an evaluation, read back from its columns."""
+"""The result of an evaluation, read back from its files."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,33 +18,33 @@ from limpet.types import CellStatus
 
 @dataclass(slots=True)
 class ItemResult:
-    """One item in one trial, with its answer and its scores.
+    """The result of one item in one trial: its answer and its scores.
 
     Attributes:
         id: The item's id.
-        trial: Which repetition, from 0.
-        input: What was asked.
-        expected: What the answer should be.
+        trial: The trial, from 0.
+        input: The input of the workflow.
+        expected: The expected answer.
         output: The answer; None if there is none.
         trace: What happened inside the workflow.
-        metadata: What the workflow gave besides.
-        scores: What each evaluator said: its record, with `score`, or `scores` if it gave several.
+        metadata: The metadata that the workflow returned.
+        scores: The record of each evaluator, with `score`, or `scores` if it gave several.
         error: Why there is no answer; None if there is one, or it did not run.
         score_errors: Why an evaluator has no score.
-        score_usage: What the evaluators used for their scores, where they say: `usage`, `models`.
+        score_usage: What the evaluators used, if they report it: `usage`, `models`.
         status: How the workflow's cell ended: "completed", "completed_with_retries", "failed" or
             "not_run".
         seconds: How long the workflow took.
         attempts: How many attempts it took.
         usage: What its calls used.
-        at: When its answer, or its failure, was written; empty: neither.
+        at: When its answer or failure was written; empty: neither was.
         row: The whole row.
         key: The key of its answer, as 32 hex digits.
-        masked: The steps whose line on disk had a secret, which is masked there.
-        saw_masked: The evaluators that scored an answer of which a secret was masked.
-        version: Which earlier version of the workflow gave the answer; empty: the present one.
-        redo: The steps whose forced redo is still to be done, with why it failed if it did. What
-            is here is the earlier result.
+        masked: The steps whose line on disk has a masked secret.
+        saw_masked: The evaluators that scored an answer with a masked secret.
+        version: The earlier version of the workflow that gave the answer; empty: the current one.
+        redo: The steps whose forced redo is pending, with the error if it failed. Their results
+            here are the earlier ones.
         entry: The line of its answer; None if there is none.
     """
 
@@ -71,7 +71,6 @@ class ItemResult:
     version: str = ""
     redo: dict[str, dict[str, Any] | None] = field(default_factory=dict)
     entry: Entry | None = field(default=None, repr=False)
-    identity: str = field(default="", repr=False)
 
     @property
     def is_completed(self) -> bool:
@@ -79,20 +78,20 @@ class ItemResult:
         return self.status in (CellStatus.COMPLETED, CellStatus.COMPLETED_WITH_RETRIES)
 
     def note(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note what the line of its answer, or of its failure, says beside what came out."""
+        """Note the facts about its answer, or about its failure."""
         self.seconds, self.attempts = facts.get("seconds", 0.0), facts.get("attempts", 0)
         self.usage, self.at = facts.get("usage") or {}, facts.get("at", "")
         self.note_masked(step, facts)
 
     def note_score(self, name: str, facts: Mapping[str, Any], record: dict[str, Any]) -> None:
-        """Note what the line of an evaluator says."""
+        """Note a score: the facts about it, and its record."""
         self.scores[name] = record
         if "usage" in facts:
             self.score_usage[name] = facts
         self.note_masked(name, facts)
 
     def note_masked(self, step: str, facts: Mapping[str, Any]) -> None:
-        """Note what the line of a step says of secrets."""
+        """Note whether a step's line has, or its evaluator saw, masked secrets."""
         if facts.get(MASKED):
             self.masked += (step,)
         if facts.get(SAW_MASKED):
@@ -100,12 +99,12 @@ class ItemResult:
 
 
 class EvaluationResult:
-    """What came out of an evaluation.
+    """The result of an evaluation.
 
     Attributes:
         summary: The numbers: how many, how many failed and why, means over what was scored.
         plan: What was kept and what was done.
-        run: Where it is on disk; None if it was not to be kept.
+        run: The run's directory; None if it was not kept.
         stop_reason: Why it stopped before all cells were done; None if it did not.
     """
 
@@ -127,19 +126,19 @@ class EvaluationResult:
     def items(self) -> list[ItemResult]:
         """Each item in each trial, in the order of the dataset, trial by trial.
 
-        They are read from the run's files when they are first asked for.
+        They are read from the run's files on first access.
         """
         return list(self._read_items())
 
     @property
     def failed(self) -> list[ItemResult]:
         """The items without an answer, or without one of their scores, because of a failure."""
-        return [one for one in self.items if one.error is not None or one.score_errors]
+        return [item for item in self.items if item.error is not None or item.score_errors]
 
     def to_dataframe(self) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial."""
         pandas = import_module("pandas")  # only if the user has it
-        return pandas.DataFrame([_row(one) for one in self.items])
+        return pandas.DataFrame([_row(item) for item in self.items])
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"
@@ -147,45 +146,44 @@ class EvaluationResult:
 
     @property
     def _why(self) -> str:
-        """For a notebook, which is kept."""
+        """The reason without secrets: a notebook is kept."""
         reason = "" if self.stop_reason is None else text_of(self.stop_reason)
         return by_environment().certain.text(reason)
 
     def __repr__(self) -> str:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
-        scores = ", ".join(
-            f"{name} {_shown(one)}" for name, one in self.summary["evaluators"].items()
-        )
+        evaluators = self.summary["evaluators"].items()
+        scores = ", ".join(f"{name} {_shown(numbers)}" for name, numbers in evaluators)
         return f"<EvaluationResult: {done:,} of {asked:,} completed; {scores}>"
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:
-    mean, said = evaluator.get("mean"), f"n={evaluator['completed']:,}"
+    mean, count = evaluator.get("mean"), f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:
-        said += f", {evaluator['by_current_version']:,} by the current version"
-    return "–" if mean is None else f"{mean:.4g} ({said})"
+        count += f", {evaluator['by_current_version']:,} by the current version"
+    return "–" if mean is None else f"{mean:.4g} ({count})"
 
 
-def _row(one: ItemResult) -> dict[str, Any]:
-    row = {"id": one.id, "trial": one.trial, "input": one.input, "expected": one.expected}
-    row |= {"output": one.output, "status": one.status.value, "seconds": one.seconds}
-    row["error"] = None if one.error is None else one.error.get("message")
-    for name, score in one.scores.items():
-        for part, value in told_by(score):
+def _row(item: ItemResult) -> dict[str, Any]:
+    row = {"id": item.id, "trial": item.trial, "input": item.input, "expected": item.expected}
+    row |= {"output": item.output, "status": item.status.value, "seconds": item.seconds}
+    row["error"] = None if item.error is None else item.error.get("message")
+    for name, score in item.scores.items():
+        for part, value in shown_values(score):
             row[name if part is None else f"{name}.{part}"] = value
     return row
 
 
-def told_by(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield what an evaluator's record tells: values, and the label where there is no value."""
+def shown_values(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
+    """Yield the values of an evaluator's record, or the label where there is no value."""
     parts = score.get("scores") or {None: score}
-    for part, one in parts.items():
-        yield part, one.get("label") if one.get("score") is None else one["score"]
+    for part, record in parts.items():
+        yield part, record.get("label") if record.get("score") is None else record["score"]
 
 
 def values_of(score: Mapping[str, Any]) -> Iterator[tuple[str | None, Any]]:
-    """Yield the values of an evaluator's record: one without a name, or several with theirs."""
+    """Yield the values of an evaluator's record with their names; None: the only value."""
     if "scores" in score:
-        yield from ((name, one["score"]) for name, one in score["scores"].items())
+        yield from ((name, record["score"]) for name, record in score["scores"].items())
     else:
         yield None, score["score"]

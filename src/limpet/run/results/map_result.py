@@ -1,4 +1,4 @@
-"""What came out of a map?"""
+"""The result of a map."""
 
 from dataclasses import dataclass, field
 from html import escape
@@ -20,13 +20,13 @@ _MOST_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class MapResult(Generic[InputT, OutputT]):
-    """The outputs of a map in the order of its inputs, and how each input fared.
+    """The outputs of a map in the order of its inputs, and how each input ended.
 
     Attributes:
         outputs: What the function returned; the fallback value where there is nothing.
         details: Status, exceptions and seconds of each input.
         failures: The inputs that failed, with their errors.
-        kept: How many results were on disk already.
+        kept: The number of results that were already on disk.
         stop_reason: Why it stopped before all inputs were done; None if it did not.
     """
 
@@ -38,21 +38,21 @@ class MapResult(Generic[InputT, OutputT]):
 
     @property
     def ran(self) -> int:
-        """How many inputs ran this time, to a result or a failure."""
+        """The number of inputs that ran this time, to a result or a failure."""
         return len(self.details) - self.kept - self.not_run
 
     @property
     def not_run(self) -> int:
-        """How many inputs have no result because it stopped before."""
-        return sum(one.status is ExecutionStatus.DID_NOT_RUN for one in self.details)
+        """The number of inputs without a result because the map stopped before."""
+        return sum(detail.status is ExecutionStatus.DID_NOT_RUN for detail in self.details)
 
     def _repr_html_(self) -> str:
         counts = {"inputs": len(self.details), "kept": self.kept, "ran": self.ran}
         counts |= {"failed": len(self.failures), "not run": self.not_run}
         rows = [[f"{number:,}" for number in counts.values()]]
         shown = [
-            [f"{one.index:,}", escape(one_line(one.input)), escape(one_line(str(one.error)))]
-            for one in self.failures[:_MOST_SHOWN]
+            [f"{call.index:,}", escape(one_line(call.input)), escape(one_line(str(call.error)))]
+            for call in self.failures[:_MOST_SHOWN]
         ]
         failures = table_html(("input", "", "failed because"), shown) if shown else ""
         return table_html(list(counts), rows) + failures

@@ -1,4 +1,4 @@
-"""The files for others: the shapes of `nat eval`, written whole at the end of every run."""
+"""Writes the output files, in the shapes of `nat eval`, at the end of every run."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,19 +29,19 @@ def write_outputs(
 ) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`.
 
-    The results are gone through once, and none is kept: there may be a million.
+    The results are read once, and none is kept in memory: there may be a million.
 
     Args:
-        layout: Where.
-        results: What came out.
-        evaluators: The names of what scored.
-        trials: How often each item was asked: if more than once, ids become `<id>_rep<N>`.
-        summarise: Returns the numbers, once all results were gone through.
-        trace_filter: Which types or kinds of events are kept; None: all.
-        bare: In `workflow_output.json`, only the outputs themselves.
+        layout: The run's layout.
+        results: The results of the items.
+        evaluators: The names of the evaluators.
+        trials: The number of trials: if there are several, ids become `<id>_rep<N>`.
+        summarise: Returns the summary, once all results were read.
+        bare: Write only the outputs to `workflow_output.json`.
+        trace_filter: The types or kinds of events to write; None: all.
     """
     with ExitStack() as stack:
-        # A score's file begins with the mean: its items wait in a file without a name until then.
+        # A score's file begins with the mean: until then, its items wait in a file without a name.
         scores = {name: stack.enter_context(TemporaryFile(dir=layout.home)) for name in evaluators}
 
         def answers() -> Iterator[Any]:
@@ -66,14 +66,14 @@ def _answer(id_: str, item: ItemResult, trace_filter: Sequence[str] | None) -> d
         steps = nat_steps(kept_events(item.trace, trace_filter))
         return answer_record(id_, item.row, item.output, steps, item.metadata)
     ours: dict[str, Any] = {"status": item.status.value}
-    if item.error is not None:  # the traceback stands in failures.jsonl
-        ours["error"] = {name: one for name, one in item.error.items() if name != "traceback"}
+    if item.error is not None:  # the traceback is in failures.jsonl
+        ours["error"] = {name: part for name, part in item.error.items() if name != "traceback"}
     return answer_record(id_, item.row, None, []) | {"_limpet": ours}
 
 
 def _score(id_: str, name: str, item: ItemResult) -> dict[str, Any]:
     if name in item.scores:
-        # The toolkit asks every score for its reasoning.
+        # The toolkit expects every score to have a reasoning.
         return {"reasoning": {}, **item.scores[name], "id": id_}
     error = item.score_errors.get(name)
     why = "it was stopped before" if item.is_completed else f"the workflow {item.status.words}"

@@ -1,7 +1,11 @@
-"""The numbers of a run: over what was scored, with the counts beside them."""
+"""The numbers of a run: over what was scored, with the counts beside them.
+
+No number depends on the order in which results are added: floats are summed exactly.
+"""
 
 import math
 import platform
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,151 +13,114 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
-from limpet.run.results.costs import add_counts, bounded, is_bounded
+from limpet.run.executing.cells import SAW_MASKED
+from limpet.run.results.costs import is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
-from limpet.types import CellStatus
 
-
-def summarise(items: Iterable[ItemResult], evaluators: Sequence[str]) -> dict[str, Any]:
-    """Return the summary of a run. A failure is counted, and never a score."""
-    numbers = Numbers(evaluators)
-    for one in items:
-        numbers.add(one)
-    return numbers.summary()
+_MOST = sys.float_info.max
+Redo = Mapping[str, Mapping[str, Any] | None] | None
+"""The step whose redo is pending, and why that failed, if it did."""
 
 
 class Numbers:
-    """Adds up the numbers of a run, an item at a time.
+    """Adds up the numbers of a run. A failure is counted, and never a score.
 
     Args:
-        evaluators: The names of what scores.
+        evaluators: The names of the evaluators.
+
+    Attributes:
+        items: The number of items, counting each trial.
+        failed: The number of failures of the workflow, by class.
+        standing: Which answers are not by the current version, or are to be made again.
+        masked: The number of lines in which a secret is masked.
+        scores: The numbers of each evaluator.
     """
 
-    def __init__(self, evaluators: Sequence[str]) -> None:
-        self.items = self._completed = self._not_run = self._masked = 0
-        self._failed: Counter[str] = Counter()
-        self._standing = _Standing("workflow")
+    def __init__(self, evaluators: Iterable[str]) -> None:
+        self.items = self.masked = 0
+        self.failed: Counter[str] = Counter()
+        self.scores = {name: ScoreNumbers(name) for name in evaluators}
+        self.standing = Standing("workflow")
         self._seconds = array("d")
         self._used = _Used()
         self._latencies = array("d")
-        self._evaluators = {name: _Scores(name) for name in evaluators}
 
     def add(self, item: ItemResult) -> None:
-        """Count an item."""
+        """Add an item."""
         self.items += 1
-        self._not_run += item.status is CellStatus.NOT_RUN
-        self._masked += len(item.masked)
+        self.masked += len(item.masked)
         if item.error is not None:
-            self._failed[item.error.get("class", "unknown")] += 1
+            self.failed[item.error.get("class", "unknown")] += 1
         if item.entry is not None:
-            self._completed += 1
-            self._seconds.append(item.seconds)
-            self._standing.add(item)
-            self._add_facts(item.entry.facts)
-        for scores in self._evaluators.values():
-            scores.add(item)
+            self.add_answer(item.entry.facts)
+            self.standing.add(item.version, item.redo)
+        for name, scores in self.scores.items():
+            if name in item.score_errors:
+                scores.failed[item.score_errors[name].get("class", "unknown")] += 1
+            scores.saw_masked += name in item.saw_masked
+            if name in item.scores:
+                scores.add(item.scores[name])
+                scores.standing.add(item.version, item.redo)
+            if name in item.score_usage:
+                scores.add_usage(item.score_usage[name])
 
-    def _add_facts(self, facts: Mapping[str, Any]) -> None:
-        self._used.add(facts)
-        latency = facts.get("times", {}).get("llm_latency")
-        if isinstance(latency, (int, float)) and is_bounded(latency):
-            self._latencies.append(latency)
+    def add_answer(self, facts: Mapping[str, Any]) -> None:
+        """Add an answer by the facts about it."""
+        self._seconds.append(facts.get("seconds", 0.0))
+        if "usage" in facts:
+            self._used.add(facts)
+        if "times" in facts:
+            latency = facts["times"].get("llm_latency")
+            if isinstance(latency, (int, float)) and is_bounded(latency):
+                self._latencies.append(latency)
 
     def summary(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return all numbers, in the shape of `summary.json`."""
+        completed = len(self._seconds)
         return {
             "n": self.items,
             "workflow": {
-                "completed": self._completed,
-                "failed": dict(self._failed),
-                "not_run": self._not_run,
-                **self._standing.told(),
+                "completed": completed,
+                "failed": dict(self.failed),
+                "not_run": self.items - completed - self.failed.total(),
+                **self.standing.summary(),
                 "seconds": math.fsum(self._seconds),
-                **self._used.told(),
+                **self._used.summary(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
             },
             "evaluators": {
-                name: scores.summary(self.items) for name, scores in self._evaluators.items()
+                name: scores.summary(self.items) for name, scores in self.scores.items()
             },
-            "masked": self._masked,
+            "masked": self.masked,
             "versions": {"limpet": version("limpet"), "python": platform.python_version()},
         }
 
     def _latency(self) -> float | None:
-        """Return the 95th percentile of the items' own, as each of them tells only that."""
+        """Return the 95th percentile over the items."""
         known = sorted(self._latencies)
         return known[math.ceil(0.95 * len(known)) - 1] if known else None
 
 
-class _Used:
-    """Adds up what the calls of a step used."""
+class ScoreNumbers:
+    """Adds up the scores of one evaluator.
 
-    def __init__(self) -> None:
-        self._usage: dict[str, float] = {}
-        self._models: defaultdict[str, dict[str, float]] = defaultdict(dict)
-
-    def add(self, facts: Mapping[str, Any]) -> None:
-        add_counts(self._usage, facts.get("usage", {}))
-        for model, counts in facts.get("models", {}).items():
-            add_counts(self._models[model], counts)
-
-    def told(self) -> dict[str, Any]:
-        models = {model: bounded(counts) for model, counts in self._models.items()}
-        return {"usage": bounded(self._usage), **({"models": models} if models else {})}
-
-
-class _Standing:
-    """Says of a step's results whether not all are what they should be."""
-
-    def __init__(self, step: str) -> None:
-        self._step = step
-        self._present = self._earlier = 0
-        self._redo: Counter[str] = Counter()
-
-    def add(self, item: ItemResult) -> None:
-        if item.version:
-            self._earlier += 1
-        else:
-            self._present += 1
-        if item.redo and self._step in item.redo:
-            error = item.redo[self._step]
-            self._redo["pending" if error is None else str(error.get("class"))] += 1
-
-    def told(self) -> dict[str, Any]:
-        """Return what there is to say.
-
-        `by_current_version`: how many are by the present version of the workflow, where not all
-        are.
-        `redo`: how many are still to be made anew, by why that failed; "pending" where it did not.
-        """
-        told: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
-        return told | ({"redo": dict(self._redo)} if self._redo else {})
-
-
-class _Scores:
-    """Adds up the scores of one evaluator."""
+    Attributes:
+        failed: The number of failures, by class.
+        standing: Which scores are of an earlier answer, or are to be made again.
+        saw_masked: The number of answers it scored of which a secret was masked.
+    """
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.failed: Counter[str] = Counter()
+        self.saw_masked = self._completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
-        self._failed: Counter[str] = Counter()
-        self._standing = _Standing(name)
-        self._completed = self._saw_masked = 0
+        self.standing = Standing(name)
         self._used: _Used | None = None
 
-    def add(self, item: ItemResult) -> None:
-        if self._name in item.score_errors:
-            self._failed[item.score_errors[self._name].get("class", "unknown")] += 1
-        self._saw_masked += self._name in item.saw_masked
-        score = item.scores.get(self._name)
-        if score is None:
-            return
+    def add(self, score: Mapping[str, Any]) -> None:
+        """Add a score by its record."""
         self._completed += 1
-        self._standing.add(item)
-        if (facts := item.score_usage.get(self._name)) is not None:
-            self._used = self._used or _Used()
-            self._used.add(facts)
         if "scores" not in score:  # most have one value
             if score["score"] is not None:
                 self._values[None].append(float(score["score"]))
@@ -164,13 +131,23 @@ class _Scores:
         if label := score.get("label"):
             self._labels[label] += 1
 
+    def add_usage(self, facts: Mapping[str, Any]) -> None:
+        """Add what the evaluator used for a score."""
+        self._used = self._used or _Used()
+        self._used.add(facts)
+
+    def note_masked(self, facts: Mapping[str, Any]) -> None:
+        """Count a line whose evaluator saw masked text."""
+        self.saw_masked += bool(facts.get(SAW_MASKED))
+
     def summary(self, items: int) -> dict[str, Any]:
+        """Return the numbers, of so many items."""
         summary: dict[str, Any] = {
             "completed": self._completed,
-            "failed": dict(self._failed),
-            "not_run": items - self._completed - self._failed.total(),
+            "failed": dict(self.failed),
+            "not_run": items - self._completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
-            **self._standing.told(),
+            **self.standing.summary(),
         }
         means = {part: _mean(some) for part, some in self._values.items() if part is not None}
         if means:
@@ -178,10 +155,90 @@ class _Scores:
         if self._labels:
             summary["labels"] = dict(self._labels)
         if self._used is not None:
-            summary |= self._used.told()
-        if self._saw_masked:
-            summary["saw_masked"] = self._saw_masked
+            summary |= self._used.summary()
+        if self.saw_masked:
+            summary["saw_masked"] = self.saw_masked
         return summary
+
+
+class _Used:
+    """Adds up what the calls of a step used."""
+
+    def __init__(self) -> None:
+        self._usage = _Counts()
+        self._models: defaultdict[str, _Counts] = defaultdict(_Counts)
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        self._usage.add(facts.get("usage", {}))
+        if "models" in facts:
+            for model, counts in facts["models"].items():
+                self._models[model].add(counts)
+
+    def summary(self) -> dict[str, Any]:
+        models = {model: counts.totals() for model, counts in self._models.items()}
+        return {"usage": self._usage.totals(), **({"models": models} if models else {})}
+
+
+class _Counts:
+    """Adds up numbers by name: integers as such, floats exactly."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, int] = {}
+        self._floats: dict[str, array[float]] = {}
+
+    def add(self, counts: Mapping[str, Any]) -> None:
+        whole = self._whole
+        for name, count in counts.items():
+            if not isinstance(count, (int, float)) or not -_MOST <= count <= _MOST:
+                continue
+            if type(count) is int:
+                whole[name] = whole.get(name, 0) + count
+            else:
+                self._floats.setdefault(name, array("d")).append(count)
+
+    def totals(self) -> dict[str, float]:
+        """Return the sums that a float can hold."""
+        totals: dict[str, float] = dict(self._whole)
+        for name, values in self._floats.items():
+            try:
+                totals[name] = math.fsum([*values, totals.get(name, 0)])
+            except OverflowError:
+                totals[name] = math.inf
+        return {name: total for name, total in totals.items() if is_bounded(total)}
+
+
+class Standing:
+    """Counts the results of a step that are not by the current version, or are to be made again."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._present = self._earlier = 0
+        self._redo: Counter[str] = Counter()
+
+    def add(self, by_version: str, redo: Redo, results: int = 1) -> None:
+        """Add results.
+
+        Args:
+            by_version: The earlier version that gave the answer; empty: the current one.
+            redo: The redo that is pending; None: none is.
+            results: How many.
+        """
+        if by_version:
+            self._earlier += results
+        else:
+            self._present += results
+        if redo and self._step in redo:
+            error = redo[self._step]
+            self._redo["pending" if error is None else str(error.get("class"))] += 1
+
+    def summary(self) -> dict[str, Any]:
+        """Return the counts that differ from the usual.
+
+        `by_current_version`: how many are by the current version of the workflow, if not all are.
+        `redo`: how many are to be made again, by why that failed; "pending" where it did not.
+        """
+        found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
+        return found | ({"redo": dict(self._redo)} if self._redo else {})
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -1,0 +1,152 @@
+"""Which answer counts for each item in each trial?
+
+An item's identity, the workflow's fingerprint and the trial give the key of its answer. Where an
+earlier answer is kept by decision, `items.jsonl` says so. Only where `items.jsonl` or `run.json` is
+missing, the latest answer to each item counts.
+"""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from limpet.fingerprints.keys import OutputKeys
+from limpet.run.planning.items_file import EARLIER_FILES
+from limpet.run.reading.column import FactsReader, FailuresReader
+from limpet.run.reading.items_asked import ItemsFile
+
+
+class AskedCell(NamedTuple):
+    """An item in a trial, and the answer that counts for it.
+
+    Attributes:
+        place: The item's place in the dataset; None: not known.
+        trial: The trial, from 0.
+        key: The key of an answer by the current workflow.
+        counting: The key of the answer that counts.
+        version: The earlier version that gave it; empty: the current one.
+        identity: The item's identity, for the keys of its scores; empty: not known.
+        id: The item's id, where its place is not known.
+    """
+
+    place: int | None
+    trial: int
+    key: bytes
+    counting: bytes
+    version: str = ""
+    identity: bytes = b""
+    id: str = ""
+
+
+@dataclass(slots=True)
+class AskedCells:
+    """The cells of the step that answers.
+
+    Attributes:
+        step: The step that answers: the workflow, or a map.
+        column: Its column.
+        failures: The failures of all steps.
+        file: `items.jsonl`; None: it is missing or damaged.
+        fingerprint: The workflow's fingerprint; empty: not known.
+        places: The places of the items that the run reports on.
+        trials: The number of trials.
+    """
+
+    step: str
+    column: FactsReader
+    failures: FailuresReader
+    file: ItemsFile | None
+    fingerprint: str
+    places: Sequence[int]
+    trials: int
+    _latest: list[AskedCell] | None = field(default=None)
+
+    @property
+    def have_keys(self) -> bool:
+        """Whether answers are found by their keys."""
+        return self.file is not None and bool(self.fingerprint)
+
+    @property
+    def are_fixed(self) -> bool:
+        """Whether the answers that count depend on nothing but what is asked."""
+        return self.have_keys and self.file is not None and not self.file.has_standing
+
+    def __len__(self) -> int:
+        return len(self.places) * self.trials if self.have_keys else len(self._latest_of_each())
+
+    def cells(self, only: Container[int] | None = None) -> Iterator[AskedCell]:
+        """Yield each item in each trial, in the order of the dataset, trial by trial.
+
+        Args:
+            only: The places of the items to yield; None: all.
+        """
+        if self.file is None or not self.fingerprint:
+            found = self._latest_of_each()
+            yield from (cell for cell in found if only is None or cell.place in only)
+            return
+        for trial in range(self.trials):
+            for place in self.places:
+                if only is None or place in only:
+                    yield self._cell(self.file, place, trial)
+
+    def counting_keys(self) -> list[bytes]:
+        """Return the key of the answer that counts for each cell."""
+        if self.file is None or not self.are_fixed:
+            return [cell.counting for cell in self.cells()]
+        keys: list[bytes] = []
+        for trial in range(self.trials):
+            keys += self.file.contents.keys(self.fingerprint, trial, self.places)
+        return keys
+
+    def __getitem__(self, number: int) -> AskedCell:
+        if self.file is None or not self.fingerprint:
+            return self._latest_of_each()[number]
+        trial, at = divmod(number, len(self.places))
+        return self._cell(self.file, self.places[at], trial)
+
+    def _cell(self, file: ItemsFile, place: int, trial: int) -> AskedCell:
+        identity = file.contents.identity(place)
+        key = OutputKeys(self.fingerprint, trial).key(identity)
+        cell = AskedCell(place, trial, key, key, "", identity)
+        return self._settled(cell, file) if file.has_standing else cell
+
+    def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:
+        """Return the cell with the answer that counts: an earlier one may stand in."""
+        assert cell.place is not None
+        standing = file.standing(cell.place, cell.trial)
+        if standing is None:
+            return cell
+        if self.column.has(cell.key):
+            is_kept = self.column.generation(cell.key) < standing.below
+            return cell._replace(version=EARLIER_FILES) if is_kept else cell
+        if not standing.version:
+            return cell
+        before = OutputKeys(standing.version, cell.trial).key(cell.identity)
+        return cell._replace(counting=before, version=standing.version)
+
+    def _latest_of_each(self) -> list[AskedCell]:
+        """Return the latest record of each item and trial, or its failure if there is none."""
+        if self._latest is None:
+            found: dict[tuple[str, int], bytes] = {}
+            for key in self.column.keys():  # noqa: SIM118 - not a dict
+                found[_id_and_trial(self.column.facts(key) or {})] = key
+            for text, failed in self.failures.of(self.step):
+                found.setdefault(_id_and_trial(failed.facts), bytes.fromhex(text))
+            self._latest = list(self._in_order(found))
+        return self._latest
+
+    def _in_order(self, found: Mapping[tuple[str, int], bytes]) -> Iterator[AskedCell]:
+        """Yield a cell for each item that is asked, or for each record if that is not known."""
+        if self.file is None:
+            for (id_, trial), key in found.items():
+                yield AskedCell(None, trial, key, key, id=id_)
+            return
+        ids = list(self.file.ids())
+        for trial in range(max((trial for _, trial in found), default=0) + 1):
+            for place in self.places:
+                key = found.get((ids[place], trial), b"")
+                identity = self.file.contents.identity(place)
+                yield AskedCell(place, trial, key, key, identity=identity)
+
+
+def _id_and_trial(facts: Mapping[str, Any]) -> tuple[str, int]:
+    return str(facts.get("id", "")), int(facts.get("trial", 0))

@@ -1,0 +1,122 @@
+"""Which scores belong to an answer?
+
+The digest of the answer, what an evaluator reads of the item and the evaluator's fingerprint give
+the key of its score. Only where the items or the evaluator's fingerprint are not known, the latest
+score of the answer counts.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from orjson import loads
+
+from limpet.fingerprints.keys import ScoreKeys
+from limpet.journal.lines import KEY, Entry, decode_line
+from limpet.json_values import NotPlainError
+from limpet.run.executing.cells import SAW, output_digest
+from limpet.run.reading.asked_cells import AskedCell
+from limpet.run.reading.column import FactsReader
+from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.run_file import StepIdentity
+
+_SAW = f'"{SAW}":"'.encode()
+_SAW_BYTES = len(_SAW) + 32
+
+
+class ScoresReader:
+    """The scores of one evaluator.
+
+    Args:
+        name: Its name.
+        column: Its column.
+        by: What it is now; None: not known.
+        file: `items.jsonl`; None: it is missing or damaged.
+    """
+
+    def __init__(
+        self, name: str, column: FactsReader, by: StepIdentity | None, file: ItemsFile | None
+    ) -> None:
+        self.name = name
+        self.column = column
+        self._file = file
+        self._by = by
+        self._reads = frozenset[str]() if by is None else frozenset(by.reads)
+        self._latest: dict[tuple[Any, ...], bytes] | None = None
+
+    @property
+    def has_keys(self) -> bool:
+        """Whether scores are found by their keys."""
+        return self._by is not None and self._file is not None
+
+    @property
+    def reads_trace(self) -> bool:
+        """Whether it reads traces: the digest of an answer then includes its trace."""
+        return self._by is not None and "trace" in self._by.reads
+
+    def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
+        """Return the key of the score of an answer; empty: it has none."""
+        outputs = outputs_of(answer)
+        if self._by is None or self._file is None:
+            return self._latest_key(id_, cell.trial, outputs)
+        if not outputs or cell.place is None:
+            return b""
+        seen = self._file.seen_by(self._reads)(cell.place)
+        keys = ScoreKeys(self._by.fingerprint, cell.trial)
+        return keys.key(cell.identity, seen, outputs[self.reads_trace])
+
+    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> Iterator[bytes]:
+        """Yield the keys of the scores of many answers.
+
+        Args:
+            trial: The trial.
+            places: The places of the items.
+            outputs: The digests of the answers, with their traces if it reads those.
+        """
+        assert self._by is not None
+        assert self._file is not None
+        places = list(places)
+        items = self._file.contents.identities(places)
+        seen = map(self._file.seen_by(self._reads), places)
+        return map(ScoreKeys(self._by.fingerprint, trial).key, items, seen, outputs)
+
+    def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
+        if self._latest is None:
+            facts = ((key, self.column.facts(key) or {}) for key in self.column.keys())  # noqa: SIM118
+            self._latest = {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in facts}
+        keys = (self._latest.get((id_, trial, output)) for output in outputs)
+        return next((key for key in keys if key is not None), b"")
+
+    def latest(self, id_: str, trial: int, answer: Entry) -> Entry | None:
+        """Return the last score of an answer, by any evaluator of this name."""
+        outputs = outputs_of(answer)
+        for key in reversed(self.column.keys_of(id_)):
+            facts = self.column.facts(key) or {}
+            if facts.get("trial", 0) == trial and facts.get("of") in outputs:
+                return self.column.entry(key)
+        return None
+
+
+def outputs_of(answer: Entry) -> Sequence[str]:
+    """Return the digests of an answer, alone and with its trace; empty: it has none."""
+    try:
+        return [output_digest(answer, reads) for reads in ((), ("trace",))]
+    except (KeyError, TypeError, NotPlainError):
+        return ()
+
+
+def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
+    """Return the facts and the record of a whole line, in half the time where it is plain."""
+    if b'"marked":true' in line or b'"wrapped":true' in line:
+        entry = decode_line(line)
+        return entry.facts, entry.record
+    fields = loads(line)
+    del fields["_crc"]
+    return fields.pop("_limpet"), fields
+
+
+def score_only(line: bytes) -> tuple[Mapping[str, Any], Any]:
+    """Return what a summary needs of a score's line: most have no facts that it counts."""
+    end = line.find(_SAW, KEY.stop) + _SAW_BYTES
+    if line[end : end + 3] == b'"},':  # the last fact
+        return {}, loads(b"{" + line[end + 3 :])
+    return facts_and_record(line)

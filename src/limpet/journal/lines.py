@@ -15,9 +15,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from limpet.errors import JournalError
+from limpet.journal.files import CHUNK_BYTES, open_to_read
 from limpet.json_values import NotPlainError, decode, encode
 from limpet.types import Outcome
 
@@ -102,6 +104,20 @@ def seal(encoded: bytes) -> bytes:
 
 def _tail(crc: int) -> bytes:
     return _TAIL % crc
+
+
+def checksum(path: Path) -> int:
+    """Return the CRC32 of a whole file.
+
+    Raises:
+        JournalError: It is not a regular file.
+        OSError: It cannot be read.
+    """
+    crc = 0
+    with open_to_read(path, buffering=0) as file:
+        while piece := file.read(CHUNK_BYTES):
+            crc = crc32(piece, crc)
+    return crc
 
 
 def is_whole(line: bytes) -> bool:

@@ -53,12 +53,17 @@ def assert_the_same(result, run):
 
 
 def assert_the_items_add_up(run):
-    """Compare the summary, which reads columns, with the sum of the items, which reads all."""
+    """Compare the summary, which reads columns, with the sum of the items, which reads all.
+
+    The summary of a complete run is read from `summary.json`: it is added up once more without.
+    """
     with RunReader(run) as reader:
         summary = reader.summary()
         numbers = Numbers(reader.evaluators)
         for item in reader.items():
             numbers.add(item)
+        reader.run_file.complete = None
+        assert summary == reader.summary()
     assert summary == numbers.summary()
     return summary
 
@@ -346,3 +351,24 @@ def test_a_refresh_tells_what_a_new_reader_tells(tmp_path):
                 assert reader.summary() == fresh.summary()
                 assert reader.snapshot().steps == fresh.snapshot().steps
                 assert list(map(told, reader.items())) == list(map(told, fresh.items()))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "incomplete"),
+    [
+        ("workflow_output.jsonl", b'"trial":0', b'"trial":1', ["workflow", "correct", "length"]),
+        ("correct_output.jsonl", b'"trial":0', b'"trial":1', ["correct"]),
+        ("summary.json", b'"completed"', b'"COMPLETED"', []),
+    ],
+)
+def test_the_summary_of_a_complete_run_is_believed_only_if_every_byte_is_as_it_was(
+    tmp_path, name, old, new, incomplete
+):
+    evaluate(tmp_path / "run")
+    file = tmp_path / "run" / name
+    before = file.read_bytes()
+    file.write_bytes(before.replace(old, new, 1))
+    assert file.read_bytes() != before
+    summary = assert_the_items_add_up(tmp_path / "run")
+    steps = {"workflow": summary["workflow"], **summary["evaluators"]}
+    assert [step for step, numbers in steps.items() if numbers["completed"] < 5] == incomplete

@@ -16,7 +16,6 @@ checksum are noted in `index/items.json`, which may be deleted.
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
@@ -27,10 +26,10 @@ import orjson
 from limpet.datasets.items import PackedItems
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import FIRST, OutputKeys, item_identity
-from limpet.journal.files import make_directory, open_to_read, read_whole, replace_file
+from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
-from limpet.journal.lines import crc32
+from limpet.journal.lines import checksum, crc32
 from limpet.json_values import NotPlainError, encode, encode_canonical
 from limpet.types import Item
 
@@ -230,16 +229,11 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 def is_whole(layout: Layout) -> bool:
     """Tell whether `items.jsonl` is what was written."""
     known = noted_of(layout)
-    crc = 0
     try:
-        with open_to_read(layout.items, buffering=0) as file:
-            if os.fstat(file.fileno()).st_size != known.get("bytes"):
-                return False
-            while piece := file.read(GROUP_BYTES):
-                crc = crc32(piece, crc)
+        is_of_size = layout.items.stat().st_size == known.get("bytes")
+        return is_of_size and checksum(layout.items) == known.get("crc")
     except (OSError, JournalError):
         return False
-    return crc == known.get("crc")
 
 
 def has_standing(layout: Layout) -> bool:

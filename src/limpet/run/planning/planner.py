@@ -10,10 +10,9 @@ from limpet.errors import FunctionChangedError, JournalError
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
-from limpet.journal.files import open_to_read
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
-from limpet.journal.lines import crc32
+from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
@@ -28,8 +27,6 @@ from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
 from limpet.secrets.masking import Masking
-
-_PIECE_BYTES = 2**20
 
 
 class Planner:
@@ -158,7 +155,7 @@ class Planner:
         sizes = {step: [records[step], path.stat().st_size] for step, path in columns.items()}
         outputs = [layout.home / f"{step}_output.json" for step in self.steps]
         files = [layout.home / "summary.json", *outputs, *columns.values()]
-        checksums = {path.name: _checksum(path) for path in files}
+        checksums = {path.name: checksum(path) for path in files}
         return Completion(asked, sizes, checksums, FilesRead(layout).state(self.project))
 
     def records_if_complete(self, known: Completion | None, asked: str) -> dict[str, int] | None:
@@ -209,11 +206,3 @@ class Planner:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
         made_by = request.made_by  # the last session says how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))
-
-
-def _checksum(path: Path) -> int:
-    crc = 0
-    with open_to_read(path, buffering=0) as file:
-        while piece := file.read(_PIECE_BYTES):
-            crc = crc32(piece, crc)
-    return crc

@@ -17,7 +17,8 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
-from limpet.run.planning.items_file import has_standing
+from limpet.journal.lines import checksum
+from limpet.run.planning.items_file import has_standing, is_whole
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
@@ -28,6 +29,7 @@ from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult, values_of
+from limpet.run.results.summary import NUMBERS
 from limpet.types import Item
 
 State = Literal["running", "finished", "stopped", "cut off"]
@@ -232,7 +234,23 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
+        if self._is_as_completed():
+            written = self.summary_written()
+            return {name: written[name] for name in NUMBERS}
         return add_up(self._items).summary()
+
+    def _is_as_completed(self) -> bool:
+        """Tell whether the run is complete and every byte is as it was then."""
+        known = self.run_file.complete
+        if known is None or self.is_running or not is_whole(self.layout):
+            return False
+        names = [name for name in known.files if name.endswith(".jsonl")]
+        with suppress(OSError, JournalError):
+            return all(
+                checksum(self.layout.home / name) == known.files.get(name)
+                for name in ("summary.json", *names)
+            )
+        return False
 
     def summary_written(self) -> dict[str, Any]:
         """Return `summary.json` as the last session wrote it; empty if it is missing."""

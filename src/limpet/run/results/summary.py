@@ -17,6 +17,8 @@ from limpet.run.executing.cells import SAW_MASKED
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
 
+NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
+"""What of `summary.json` follows from the results alone."""
 _MOST = sys.float_info.max
 Redo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""

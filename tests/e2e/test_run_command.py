@@ -272,6 +272,25 @@ def test_help_imports_nothing_heavy():
     assert rooms <= {"cli", "secrets", "json_values", "arguments", "text", "foreign", "errors"}
 
 
+def test_reading_a_run_imports_nothing_that_runs_one(tmp_path):
+    make(tmp_path, rows=1)
+    assert run(tmp_path).returncode == 0
+    code = (
+        "import sys\nfrom limpet.cli.commands import cli\n"
+        "cli(['status', 'runs/trial'], standalone_mode=False)\n"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path, capture_output=True, text=True, timeout=250, check=True,
+    )  # fmt: skip
+    assert "workflow" in done.stdout
+    imported = done.stderr.split()
+    assert {"pydantic", "yaml", "tqdm", "aiohttp", "numpy"}.isdisjoint(imported)
+    rooms = {name.split(".")[1] for name in imported if name.startswith("limpet.")}
+    assert rooms.isdisjoint({"config", "evaluators", "executors", "pacing", "workflows"})
+
+
 @pytest.mark.parametrize("name", cli.commands)
 def test_each_command_explains_itself_as_the_list_says(name):
     done = ready_limpet.run([name, "--help"])

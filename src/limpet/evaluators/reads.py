@@ -9,7 +9,6 @@ from typing import Any, NoReturn, TypeVar
 
 from limpet.copies import own_copy
 from limpet.evaluators.protocol import Scored, not_given
-from limpet.fingerprints.keys import digest
 from limpet.types import Item
 
 PARTS = ("input", "expected", "output", "trace", "row", "id")
@@ -45,19 +44,6 @@ def checked_reads(reads: Any, who: str) -> frozenset[str]:
 def reads_item(reads: Collection[str]) -> bool:
     """Return whether it reads something that only the item has."""
     return any(part in ("id", "row") or part.startswith(_FIELD) for part in reads)
-
-
-def seen_digest(item: Item, reads: Collection[str]) -> str:
-    """Return the digest of what is read of an item: the names of the parts, and their values."""
-    seen: dict[str, Any] = {}
-    for part in reads:
-        if part == "row":
-            seen[part] = dict(item.row)
-        elif part in _OF_ITEM:
-            seen[part] = getattr(item, part)
-        elif part.startswith(_FIELD) and (name := part[len(_FIELD) :]) in item.row:
-            seen[part] = item.row[name]
-    return digest(sorted(reads), seen)
 
 
 def given(item: Item, output: Any, trace: Any, reads: Collection[str]) -> Scored:

@@ -6,13 +6,14 @@ secrets change no result, so no key contains them.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from hashlib import blake2b
 from math import isfinite
 from typing import Any
 
 from limpet.json_values import MOST_LEVELS, NotPlainError, encode_canonical, to_plain
+from limpet.types import Item
 
 KEY_VERSION = 1
 """Increased when keys are computed differently. Results on disk no longer match then."""
@@ -62,6 +63,19 @@ class OutputKeys:
         whole = self._begun.copy()
         whole.update(item)
         return whole.digest()
+
+
+def seen_digest(item: Item, reads: Collection[str]) -> str:
+    """Return the digest of what an evaluator reads of an item: names of parts, and their values."""
+    seen: dict[str, Any] = {}
+    for part in reads:
+        if part == "row":
+            seen[part] = dict(item.row)
+        elif part in ("id", "input", "expected"):
+            seen[part] = getattr(item, part)
+        elif part.startswith("row.") and (name := part.removeprefix("row.")) in item.row:
+            seen[part] = item.row[name]
+    return digest(sorted(reads), seen)
 
 
 class ScoreKeys:

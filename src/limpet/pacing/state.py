@@ -60,8 +60,13 @@ class PacerState:
     failed: int
     usage: Mapping[str, float]
 
+    @property
+    def words(self) -> str:
+        """What limits the pace now, in words."""
+        return WORDS[self.binding]
+
     def __str__(self) -> str:
-        return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {WORDS[self.binding]}"
+        return f"{self.in_flight} in flight · {self.calls_per_s:.1f}/s · {self.words}"
 
 
 @dataclass(frozen=True, slots=True)

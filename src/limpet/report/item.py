@@ -10,8 +10,8 @@ from limpet.journal.lines import Entry
 from limpet.report.items import error_words, item_data, traceback_lines, values_words
 from limpet.report.tables import Indented
 from limpet.report.words import count, duration, in_full, moment, shown
-from limpet.run.executing.cells import ANSWER
 from limpet.run.reading.item_history import WholeItem
+from limpet.run.record_fields import ANSWER
 from limpet.text import one_line
 
 _MOST_EVENTS = 50

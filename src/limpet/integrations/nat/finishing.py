@@ -22,7 +22,7 @@ from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
 from limpet.json_values import encode
-from limpet.run.executing.cells import ANSWER, TRACE
+from limpet.run.record_fields import ANSWER, TRACE
 from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line

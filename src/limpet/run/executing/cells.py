@@ -1,33 +1,27 @@
 """The keys of scores, and the records of answers and scores."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from limpet.evaluators.protocol import Evaluator, Scores
-from limpet.evaluators.reads import seen_digest
 from limpet.executors.details import Finished
-from limpet.fingerprints.keys import digest, score_key
+from limpet.fingerprints.keys import score_key, seen_digest
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.run.planning.work_items import WorkItem
+from limpet.run.record_fields import (
+    ANSWER,
+    BY,
+    MASKED,
+    METADATA,
+    OF,
+    SAW,
+    SAW_MASKED,
+    TRACE,
+    output_digest,
+)
 from limpet.secrets.masking import Mask
 from limpet.types import Cell, CellStatus, Score
-
-ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
-"""The fields of the workflow's public record: two names of NAT's, and one of ours."""
-SCORED = ("score", "scores", "reasoning", "label", "metadata")
-"""The fields of a score's record that come from the evaluator."""
-OF, BY, SAW = "of", "by", "saw"
-"""Facts about a score: the digests of the output, of the evaluator, and of what it read of the
-item. Readers find the score of an answer by them."""
-SAW_MASKED = "saw_masked"
-"""Fact about a score: the evaluator saw the answer with its secrets masked."""
-MASKED = "masked"
-"""Fact about a line: how many secrets were masked in it."""
-OUTPUT = "output"
-"""Fact about an answer: its digests before masking, alone and with its trace. Readers find its
-scores by them without reading the answer."""
-
 
 # ---- scores -------------------------------------------------------------------------------------
 
@@ -62,22 +56,6 @@ def scoring_of(
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
     return Scoring(work_item, cell, entry.record[ANSWER], entry.record[TRACE], facts)
-
-
-def output_digest(entry: Entry, reads: Collection[str]) -> str:
-    """Return the digest of an answer as the workflow returned it, even if it is masked on disk.
-
-    Args:
-        entry: The answer's line.
-        reads: What the evaluator reads: the trace counts only if it is among them.
-    """
-    known = entry.facts.get(OUTPUT) or digests_of(entry.record[ANSWER], entry.record[TRACE])[OUTPUT]
-    return str(known["trace" in reads])
-
-
-def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
-    """Return the digests of an answer as facts for its line."""
-    return {OUTPUT: [digest(answer), digest(answer, trace)]}
 
 
 def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.cells import SAW_MASKED, Scoring
+from limpet.run.executing.cells import Scoring
 from limpet.run.executing.guards import EarlyStop, Guards, Repetition, Spent
 from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.executing.returned_values import Remarks
@@ -29,6 +29,7 @@ from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.work_items import Call, WorkItem
+from limpet.run.record_fields import SAW_MASKED
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking

@@ -22,11 +22,12 @@ from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.audit_hook import for_nobody
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
-from limpet.run.executing.cells import MASKED, cell_status, masked_record
+from limpet.run.executing.cells import cell_status, masked_record
 from limpet.run.executing.guards import Guards
 from limpet.run.executing.tracebacks import safe_traceback, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
+from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask
 from limpet.text import one_line, text_of
 from limpet.types import Cell, CellStatus, Failure, Outcome

@@ -16,7 +16,6 @@ from limpet.foreign import is_interrupt, readable
 from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
-from limpet.pacing.state import WORDS
 from limpet.run.executing.failure_kinds import mistakes_once
 from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
 from limpet.run.executing.recorder import Recorder
@@ -240,7 +239,7 @@ def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Call
             in_flight=state.in_flight,
             refused=state.refused,
             binding=state.binding,
-            words=WORDS[state.binding],
+            words=state.words,
         )
 
     def on_change(_: object) -> None:

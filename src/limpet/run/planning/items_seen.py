@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from limpet.errors import JournalError
-from limpet.evaluators.reads import seen_digest
+from limpet.fingerprints.keys import seen_digest
 from limpet.journal.files import make_directory, read_whole, replace_file
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout

@@ -15,17 +15,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from limpet.datasets.selection import Selection
 from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
-from limpet.run.options import Redo
 from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
 from limpet.text import did_you_mean, one_line
 from limpet.types import Item
+
+if TYPE_CHECKING:
+    from limpet.run.options import Redo
 
 _MOST_IDS = 20_000
 
@@ -137,7 +139,7 @@ def _needed_in(path: Path) -> dict[str, dict[str, int]]:
 
 
 def forced(
-    redo: Redo | None,
+    redo: "Redo | None",
     on_change: OnChange | None,
     evaluators: Sequence[str],
     items: Sequence[Item],

@@ -10,13 +10,14 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from limpet.pacing.pacer import Pacer
-from limpet.pacing.state import WORDS
 from limpet.run.planning.plan import Plan
 from limpet.run.results.costs import add_counts, bounded
 from limpet.types import Cell, CellStatus, Outcome
+
+if TYPE_CHECKING:
+    from limpet.pacing.pacer import Pacer
 
 _WINDOW_S = 30.0
 _SAMPLE_S = 0.5
@@ -31,7 +32,7 @@ class Watcher:
     def planned(self, plan: Plan) -> None:
         """The plan is made. Nothing has been spent yet."""
 
-    def paced(self, step: str, pace: Pacer | str) -> None:
+    def paced(self, step: str, pace: "Pacer | str") -> None:
         """What limits a step's pace: a pacer, which can be read at any time, or a description."""
 
     def started(self, cell: Cell, attempt: int) -> None:
@@ -161,7 +162,7 @@ class Tally(Watcher):
         }
         self.plan = plan
 
-    def paced(self, step: str, pace: Pacer | str) -> None:
+    def paced(self, step: str, pace: "Pacer | str") -> None:
         self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
@@ -221,7 +222,7 @@ class _StepTally:
             self.retries,
             tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in in_flight),
             self._rate(now, self.done + sum(failed.values())),
-            self.pace if isinstance(self.pace, str) else WORDS[self.pace.state.binding],
+            self.pace if isinstance(self.pace, str) else self.pace.state.words,
             bounded(dict(self.tokens)),
         )
 

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, cast
 import orjson
 
 from limpet.errors import JournalError
-from limpet.evaluators.reads import seen_digest
+from limpet.fingerprints.keys import seen_digest
 from limpet.journal.files import open_to_read, read_whole
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout

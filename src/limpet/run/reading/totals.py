@@ -10,10 +10,10 @@ from itertools import compress
 from typing import Any
 
 from limpet.journal.lines import decode_line
-from limpet.run.executing.cells import MASKED, OUTPUT
 from limpet.run.reading.column import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, outputs_of, score_only
+from limpet.run.record_fields import MASKED, OUTPUT
 from limpet.run.results.summary import Numbers, Standing
 
 _Outputs = tuple[list[str], list[str]]

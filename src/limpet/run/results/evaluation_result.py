@@ -8,9 +8,9 @@ from importlib import import_module
 from typing import Any
 
 from limpet.journal.lines import Entry
-from limpet.run.executing.cells import MASKED, SAW_MASKED
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.notebook import summary_html
+from limpet.run.record_fields import MASKED, SAW_MASKED
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 from limpet.types import CellStatus

@@ -13,7 +13,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any
 
-from limpet.run.executing.cells import SAW_MASKED
+from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import is_bounded
 from limpet.run.results.evaluation_result import ItemResult, values_of
 

@@ -1,0 +1,38 @@
+"""What is in the record of an answer or a score, and by which digests do they find each other?"""
+
+from collections.abc import Collection
+from typing import Any
+
+from limpet.fingerprints.keys import digest
+from limpet.journal.lines import Entry
+
+ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
+"""The fields of the workflow's public record: two names of NAT's, and one of ours."""
+SCORED = ("score", "scores", "reasoning", "label", "metadata")
+"""The fields of a score's record that come from the evaluator."""
+OF, BY, SAW = "of", "by", "saw"
+"""Facts about a score: the digests of the output, of the evaluator, and of what it read of the
+item. Readers find the score of an answer by them."""
+SAW_MASKED = "saw_masked"
+"""Fact about a score: the evaluator saw the answer with its secrets masked."""
+MASKED = "masked"
+"""Fact about a line: how many secrets were masked in it."""
+OUTPUT = "output"
+"""Fact about an answer: its digests before masking, alone and with its trace. Readers find its
+scores by them without reading the answer."""
+
+
+def output_digest(entry: Entry, reads: Collection[str]) -> str:
+    """Return the digest of an answer as the workflow returned it, even if it is masked on disk.
+
+    Args:
+        entry: The answer's line.
+        reads: What the evaluator reads: the trace counts only if it is among them.
+    """
+    known = entry.facts.get(OUTPUT) or digests_of(entry.record[ANSWER], entry.record[TRACE])[OUTPUT]
+    return str(known["trace" in reads])
+
+
+def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
+    """Return the digests of an answer as facts for its line."""
+    return {OUTPUT: [digest(answer), digest(answer, trace)]}

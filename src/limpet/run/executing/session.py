@@ -57,7 +57,7 @@ class EvaluationSession:
         self._run_file: RunFile | None = None
         self._columns: Mapping[str, ColumnReader] = {}
         self._records: dict[str, int] = {}
-        self._is_done = False
+        self._is_done = self._is_stale = False
         self._pipeline: Pipeline | None = None
         self._watched: WatchedFiles | None = None
         self._lookup: Lookup | None = None
@@ -182,6 +182,7 @@ class EvaluationSession:
             return results.as_before()
         self._record_end_state()
         self._journal.drain()  # records that wait for the disk count too
+        self._note_stale(self._lookup)
         reason = self._pipeline.stop_reason
         reader = RunReader(self._layout.home, self._columns)
         summary, pending, failure = results.write(reader, reason)
@@ -190,6 +191,20 @@ class EvaluationSession:
         self._note_end(self._lookup, summary, pending, reader)
         self._is_done &= failure is None
         return results.read(reader, reason or failure, summary)
+
+    def _note_stale(self, lookup: Lookup) -> None:
+        """Record what was made from files that have changed since, for readers."""
+        stale = lookup.stale_now()
+        self._is_stale = bool(stale)
+        with suppress(OSError):  # a hint
+            note_outdated(self._layout, stale.needed({}))
+        changed = stale.more_than(lookup.stale)
+        if changed:
+            logger.warning(
+                "%s changed during the run: results made from its earlier content run again next "
+                "time",
+                named(changed),
+            )
 
     def _note_end(
         self,
@@ -208,7 +223,7 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        self._is_done = done and lookup.is_settled and not lookup.is_outdated()
+        self._is_done = done and lookup.is_settled and not self._is_stale
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def publish(self, result: EvaluationResult) -> None:

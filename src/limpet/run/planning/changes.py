@@ -6,8 +6,8 @@ more than they do.
 
 Results may also be stale: made from files that have changed since. A stale record is made again:
 its next record needs a higher generation, as for a forced redo, and until it exists the old record
-counts. For the workflow's records the user is asked, once per content of a file; scores are simply
-made again, as when an evaluator is edited.
+counts, marked as of an earlier version. For the workflow's records the user is asked, once per
+content of a file; scores no longer count and are made again, as when an evaluator is edited.
 """
 
 import math
@@ -99,6 +99,18 @@ class StaleRecords:
     def of(self, step: str) -> Mapping[str, set[str]]:
         """Return the keys of a step's stale records, with the changed files."""
         return self._stale[step]
+
+    def more_than(self, before: "StaleRecords") -> list[str]:
+        """Return the files of records that were not stale before."""
+        return sorted(
+            {
+                name
+                for step, stale in self._stale.items()
+                for key, names in stale.items()
+                if key not in before.of(step)
+                for name in names
+            }
+        )
 
     @property
     def of_asked(self) -> Mapping[str, set[str]]:

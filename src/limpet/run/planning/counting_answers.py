@@ -126,9 +126,9 @@ class CountingAnswers:
         """Whether no question about answers of another version is open."""
         return self._kept_by_choice or all(key in self._answers for key in self.standing)
 
-    def is_outdated(self) -> bool:
-        """Tell whether a file that a record was made from has changed during the session."""
-        return bool(self._look_for_stale(None))  # without the user's decision for earlier changes
+    def stale_now(self) -> StaleRecords:
+        """Return the records made from files that have changed, also during the session."""
+        return self._look_for_stale(None)  # without the user's decision for earlier changes
 
     def _raise_question(self, plan: Plan) -> None:
         """Ask what to do about answers of another version, if there is something to ask.

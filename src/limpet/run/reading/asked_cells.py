@@ -49,6 +49,7 @@ class AskedCells:
         fingerprint: The workflow's fingerprint; empty: not known.
         places: The places of the items that the run reports on.
         trials: The number of trials.
+        outdated: By key, the generation of an answer made from the files as they are now.
     """
 
     step: str
@@ -58,6 +59,7 @@ class AskedCells:
     fingerprint: str
     places: Sequence[int]
     trials: int
+    outdated: Mapping[str, int] = field(default_factory=dict)
     _latest: list[AskedCell] | None = field(default=None)
 
     @property
@@ -68,7 +70,8 @@ class AskedCells:
     @property
     def are_fixed(self) -> bool:
         """Whether the answers that count depend on nothing but what is asked."""
-        return self.have_keys and self.file is not None and not self.file.has_standing
+        is_plain = self.file is not None and not self.file.has_standing and not self.outdated
+        return self.have_keys and is_plain
 
     def __len__(self) -> int:
         return len(self.places) * self.trials if self.have_keys else len(self._latest_of_each())
@@ -107,7 +110,13 @@ class AskedCells:
         identity = file.contents.identity(place)
         key = OutputKeys(self.fingerprint, trial).key(identity)
         cell = AskedCell(place, trial, key, key, "", identity)
-        return self._settled(cell, file) if file.has_standing else cell
+        cell = self._settled(cell, file) if file.has_standing else cell
+        if self.outdated and not cell.version and self._is_outdated(cell.counting):
+            return cell._replace(version=EARLIER_FILES)
+        return cell
+
+    def _is_outdated(self, key: bytes) -> bool:
+        return self.column.generation(key) < self.outdated.get(key.hex(), 0)
 
     def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:
         """Return the cell with the answer that counts: an earlier one may stand in."""

@@ -109,13 +109,15 @@ class ItemsReader:
         name, column = evaluator.name, evaluator.column
         left = {evaluator.key(cell, item.id, answer): item for cell, item, answer in answered}
         for key, item in left.items() if self.redos else ():
-            item.redo |= self.pending_redo(name, column, item.id, key, key)
+            if evaluator.counts(key):
+                item.redo |= self.pending_redo(name, column, item.id, key, key)
         for key, item, line in column.lines(left):
-            del left[key]
-            item.note_score(name, *facts_and_record(line))
+            if evaluator.counts(key):
+                del left[key]
+                item.note_score(name, *facts_and_record(line))
         for key, item in left.items():
             failed = self.failures.latest.get((name, key.hex()))
-            if failed is not None:
+            if failed is not None and evaluator.counts(key, failed.generation):
                 item.score_errors[name] = self.failures.record(failed).get("error") or {}
                 item.note_masked(name, failed.facts)
 

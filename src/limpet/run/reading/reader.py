@@ -71,7 +71,8 @@ class RunReader(RunFiles):
     def _what_is_asked(self) -> tuple[Any, ...]:
         file, about = self.items_file, self.run_file
         identity = None if file is None else file.identity
-        return identity, about.steps, about.selections, self.trials, self.evaluators
+        what = (identity, about.steps, about.selections, self.trials, self.evaluators)
+        return *what, self.outdated
 
     # ---- progress -------------------------------------------------------------------------------
 
@@ -164,7 +165,8 @@ class RunReader(RunFiles):
     @cached_property
     def by_current_version(self) -> tuple[int, int] | None:
         """How many answers are by the current workflow, and of how many; None: all are."""
-        if self.kind == "map" or not has_standing(self.layout):
+        outdated = self.outdated.get(self.step)
+        if self.kind == "map" or not (outdated or has_standing(self.layout)):
             return None
         column = self.columns[self.step]
         answered = [cell for cell in self._items.asked.cells() if column.has(cell.counting)]
@@ -186,9 +188,12 @@ class RunReader(RunFiles):
             "" if answering is None else answering.fingerprint,
             self._places(),
             self.trials,
+            self.outdated.get(self.step, {}),
         )
         evaluators = [
-            ScoresReader(name, self.columns[name], steps.get(name), file)
+            ScoresReader(
+                name, self.columns[name], steps.get(name), file, self.outdated.get(name, {})
+            )
             for name in self.evaluators
         ]
         return ItemsReader(asked, evaluators, self.redos)

@@ -39,6 +39,7 @@ class RunFiles:
         failures: The failures of all sessions.
         story: The story of the last session; None: not read yet.
         redos: The forced redos that are still to do.
+        outdated: By step and key, the generation of a record made from the files as they are now.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -55,6 +56,7 @@ class RunFiles:
         self.story: EventLog | None = None
         self._items_file: ItemsFile | None = None
         self.redos = Redos()
+        self.outdated: Mapping[str, Mapping[str, int]] = {}
         self._read_files()
 
     def __enter__(self) -> Self:
@@ -78,7 +80,8 @@ class RunFiles:
         self.holder = holder_of(self.layout.lock)
         self.run_file = self._read_run_file()
         needed = read_redone(self.layout)
-        for step, keys in read_outdated(self.layout).items():
+        self.outdated = read_outdated(self.layout)
+        for step, keys in self.outdated.items():
             needed[step] = {**needed.get(step, {}), **keys}
         self.redos = Redos(self.run_file.redo, needed)
         # The story before the columns: a call in it may have its record by now, and a call with a

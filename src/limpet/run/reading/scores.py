@@ -31,15 +31,23 @@ class ScoresReader:
         column: Its column.
         by: What it is now; None: not known.
         file: `items.jsonl`; None: it is missing or damaged.
+        outdated: By key, the generation of a score made from the files as they are now. Scores of
+            earlier files do not count: they are of another version of the evaluator.
     """
 
     def __init__(
-        self, name: str, column: FactsReader, by: StepIdentity | None, file: ItemsFile | None
+        self,
+        name: str,
+        column: FactsReader,
+        by: StepIdentity | None,
+        file: ItemsFile | None,
+        outdated: Mapping[str, int],
     ) -> None:
         self.name = name
         self.column = column
         self._file = file
         self._by = by
+        self.outdated = outdated
         self._reads = frozenset[str]() if by is None else frozenset(by.reads)
         self._latest: dict[tuple[Any, ...], bytes] | None = None
 
@@ -52,6 +60,11 @@ class ScoresReader:
     def reads_trace(self) -> bool:
         """Whether it reads traces: the digest of an answer then includes its trace."""
         return self._by is not None and "trace" in self._by.reads
+
+    def counts(self, key: bytes, generation: int | None = None) -> bool:
+        """Return whether a score, or a failure of this generation, is of the current version."""
+        needed = self.outdated.get(key.hex(), 0)
+        return (self.column.generation(key) if generation is None else generation) >= needed
 
     def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:
         """Return the key of the score of an answer; empty: it has none."""

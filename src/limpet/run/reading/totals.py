@@ -77,7 +77,10 @@ class _Totals:
         name, column, scores = evaluator.name, evaluator.column, self.numbers.scores[evaluator.name]
         cells = self._score_keys(evaluator, outputs)
         is_done = bytearray(len(outputs))
-        for _, number, line in column.lines(cells):
+        counting = cells
+        if evaluator.outdated:
+            counting = {key: number for key, number in cells.items() if evaluator.counts(key)}
+        for _, number, line in column.lines(counting):
             is_done[number] = True
             facts, record = score_only(line)
             scores.add(record)
@@ -89,7 +92,7 @@ class _Totals:
         self._add_standing(scores.standing, name, column, cells, is_done)
         for key in self._left(cells, is_done):
             failed = self._failures.get((name, key.hex()))
-            if failed is not None:
+            if failed is not None and evaluator.counts(key, failed.generation):
                 scores.failed[failed.kind] += 1
                 scores.note_masked(failed.facts)
                 self.numbers.masked += bool(failed.facts.get(MASKED))

@@ -111,11 +111,12 @@ class AskedCells:
         key = OutputKeys(self.fingerprint, trial).key(identity)
         cell = AskedCell(place, trial, key, key, "", identity)
         cell = self._settled(cell, file) if file.has_standing else cell
-        if self.outdated and not cell.version and self._is_outdated(cell.counting):
+        if self.outdated and not cell.version and self.is_outdated(cell.counting):
             return cell._replace(version=EARLIER_FILES)
         return cell
 
-    def _is_outdated(self, key: bytes) -> bool:
+    def is_outdated(self, key: bytes) -> bool:
+        """Return whether an answer was made from files that have changed since."""
         return self.column.generation(key) < self.outdated.get(key.hex(), 0)
 
     def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:

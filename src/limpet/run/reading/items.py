@@ -79,7 +79,8 @@ class ItemsReader:
             if failed is not None:
                 self._note_failure(item, failed)
         for cell, item in results if self.redos else ():
-            item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
+            if not self.asked.is_outdated(cell.counting):  # that is marked as an earlier version
+                item.redo |= self.pending_redo(step, column, item.id, cell.counting, cell.key)
 
     def _note_answer(self, item: ItemResult, entry: Entry) -> None:
         facts, record = entry.facts, entry.record

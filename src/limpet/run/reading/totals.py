@@ -135,5 +135,7 @@ class _Totals:
                 assert cell.place is not None
                 id_ = file.item(cell.place).id if redos.noted else ""
                 present = cell.key if step == self._asked.step else key
-                redo = self._items.pending_redo(step, column, id_, key, present)
+                redo = None
+                if step != self._asked.step or not self._asked.is_outdated(key):
+                    redo = self._items.pending_redo(step, column, id_, key, present)
                 standing.add(cell.version, redo)

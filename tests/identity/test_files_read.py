@@ -3,14 +3,7 @@
 import pytest
 
 from identity.files import CASES
-from identity.projects import Players, Project
-
-
-@pytest.fixture(scope="module")
-def players():
-    players = Players()
-    yield players
-    players.close()
+from identity.projects import Project
 
 
 def marked(number, case):

@@ -7,8 +7,8 @@ from identity.projects import Project
 
 
 def marked(number, case):
-    # Many are alike: each third is enough for a quick look.
-    marks = [pytest.mark.slow] if case.slow or (number % 3 and case.alike) else []
+    # Many are alike: each sixth is enough for a quick look.
+    marks = [pytest.mark.slow] if case.slow or (number % 6 and case.alike) else []
     if case.unseen:  # as the docs say; strict, so that they stay true
         marks.append(pytest.mark.xfail(reason=f"not seen: {case.unseen}", strict=True))
     if case.skip:

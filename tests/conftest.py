@@ -4,6 +4,7 @@ import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
+from identity.projects import Players
 from virtual_time import VirtualTimeLoop
 
 # `make test` tries the same examples each time, so that it cannot fail by chance; `make test-all`
@@ -29,3 +30,11 @@ def pytest_xdist_auto_num_workers():
 def virtual_loops(monkeypatch):
     """Put every new event loop, also those `run()` makes itself, on virtual time."""
     monkeypatch.setattr(asyncio, "new_event_loop", VirtualTimeLoop)
+
+
+@pytest.fixture(scope="session")
+def players():
+    """Two processes that have imported what is slow to import, and fork for each script."""
+    players = Players()
+    yield players
+    players.close()

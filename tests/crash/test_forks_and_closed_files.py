@@ -82,7 +82,14 @@ OTHERS = ["async map", "plain map", "score", "hook"]
 
 @pytest.mark.parametrize(
     ("do", "where"),
-    [*product(STATUSES, ["async", "plain"]), *(("exit", one) for one in OTHERS)],
+    [
+        *(
+            # Each way to come back once, and exit() in both worlds, is enough for a quick look.
+            pytest.param(do, where, marks=[pytest.mark.slow] if number in {2, 5, 6, 9} else [])
+            for number, (do, where) in enumerate(product(STATUSES, ["async", "plain"]))
+        ),
+        *(("exit", one) for one in OTHERS),
+    ],
 )
 def test_a_forked_child_that_comes_back_ends_with_its_own_status(do, where, tmp_path):
     status = STATUSES[do]

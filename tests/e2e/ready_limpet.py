@@ -1,12 +1,14 @@
 """`python -m limpet`, in a process that has imported everything already.
 
 As a program: a line on stdin is a command (its folder, words and environment, and the files of its
-streams); the answer is its exit code. Each command is a fork of this process, so that it is a
-process of its own, but one that needs not import for a second. `run` starts it and asks it.
-Commands that are killed, read from or have a terminal are new interpreters (`project.COMMAND`).
+streams), and the answer its process's id; or it asks for the exit code of such a process. Each
+command is a fork of this process, so that it is a process of its own, but one that needs not import
+for a second. `run` starts one and waits for it, `start_in_terminal` starts one in a terminal.
+Commands whose streams are pipes or are closed are new interpreters (`project.COMMAND`).
 """
 
 import atexit
+import fcntl
 import gc
 import importlib
 import json
@@ -18,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 import traceback
@@ -48,8 +51,49 @@ def run(words, *, cwd=None, env=None):
     return subprocess.CompletedProcess(command, code, out, err)
 
 
-def _interpreter_settings(environment):
-    return {name: value for name, value in environment.items() if name.startswith("PYTHON")}
+def _interpreter_settings(environment, also="PYTHON"):
+    return {name: value for name, value in environment.items() if name.startswith(("PYTHON", also))}
+
+
+def start_in_terminal(words, *, cwd, env, terminal):
+    """Start `limpet` as the leader of a terminal; None if this needs another interpreter."""
+    if words[:3] != [sys.executable, "-m", "limpet"] or any(
+        _interpreter_settings(env, also) != _interpreter_settings(os.environ, also)
+        for also in ("LANG", "LC_")
+    ):
+        return None
+    words = [str(word) for word in words]
+    command = {"words": words, "cwd": str(cwd), "environment": env, "terminal": terminal}
+    return Started(_ready(), _ready().start(command))
+
+
+class Started:
+    """A command that was started: of `subprocess.Popen`, what tests ask for."""
+
+    def __init__(self, ready, pid):
+        self.pid = pid
+        self.returncode = None
+        self._ready = ready
+
+    def poll(self):
+        if self.returncode is None:
+            self.returncode = self._ready.code_of(self.pid)
+        return self.returncode
+
+    def wait(self, timeout=PATIENCE_S):
+        deadline = time.monotonic() + timeout
+        while self.poll() is None:
+            if time.monotonic() > deadline:
+                raise subprocess.TimeoutExpired("limpet", timeout)
+            time.sleep(0.01)
+        return self.returncode
+
+    def send_signal(self, signum):
+        if self.poll() is None:
+            os.kill(self.pid, signum)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
 
 
 class _Ready:
@@ -65,15 +109,32 @@ class _Ready:
 
     def do(self, command):
         with self._lock:
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
-            child = int(self._line())
+            child = self._ask(command)
+            self._tell({"pid": child, "options": 0})
             code = self._line(PATIENCE_S)
             if code is None:
                 os.kill(child, signal.SIGKILL)
                 self._line()
                 raise subprocess.TimeoutExpired(command["words"], PATIENCE_S)
             return int(code)
+
+    def start(self, command):
+        """Start a command and return its process's id."""
+        with self._lock:
+            return self._ask(command)
+
+    def code_of(self, child):
+        """Return the exit code of a process that was started; None while it runs."""
+        with self._lock:
+            return self._ask({"pid": child, "options": os.WNOHANG})
+
+    def _ask(self, command):
+        self._tell(command)
+        return json.loads(self._line())
+
+    def _tell(self, command):
+        self._process.stdin.write(json.dumps(command).encode() + b"\n")
+        self._process.stdin.flush()
 
     def _line(self, patience_s=None):
         """Return the next line of the process; None if it does not come in time."""
@@ -106,12 +167,53 @@ def main():
     import_all()
     gc.freeze()  # so that a child copies no memory by counting
     for line in sys.stdin:
-        child = os.fork()
-        if child == 0:
-            be(json.loads(line))
-        print(child, flush=True)  # noqa: T201
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)  # noqa: T201
+        command = json.loads(line)
+        if "words" in command:
+            answer = start(command)
+        else:
+            found, status = os.waitpid(command["pid"], command["options"])
+            answer = os.waitstatus_to_exitcode(status) if found else None
+        print(json.dumps(answer), flush=True)  # noqa: T201
+
+
+def start(command):
+    """Fork, and return the child's id; a terminal is open before anybody else closes it."""
+    terminal = None
+    if "terminal" in command:
+        terminal = os.open(command["terminal"], os.O_RDWR | os.O_NOCTTY)
+    child = os.fork()
+    if child == 0:
+        if terminal is None:
+            use_files(command)
+        else:
+            use_terminal(terminal)
+        be(command)
+    if terminal is not None:
+        os.close(terminal)
+    return child
+
+
+def use_files(command):
+    for number, name in enumerate(STREAMS):
+        opened = os.open(command[name], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+
+
+def use_terminal(terminal):
+    """Lead a session of this terminal, with the streams that an interpreter makes in one."""
+    os.setsid()
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    for number in range(3):
+        os.dup2(terminal, number)
+    os.close(terminal)
+    # Made anew: those of this process know whether what they were made for could seek.
+    for number, (name, mode, errors) in enumerate(
+        [("stdin", "r", "strict"), ("stdout", "w", "strict"), ("stderr", "w", "backslashreplace")]
+    ):
+        stream = open(number, mode, encoding="utf-8", errors=errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
 
 
 def import_all():
@@ -127,14 +229,11 @@ def import_all():
 
 def be(command):
     """Do what a new interpreter would, and end the process."""
-    for number, name in enumerate(STREAMS):
-        opened = os.open(command[name], os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(opened, number)
-        os.close(opened)
     os.chdir(command["cwd"])
     os.environ.clear()
     os.environ.update(command["environment"])
     time.tzset()
+    importlib.import_module("limpet.journal.lock")._STARTED_AT = time.time()  # as at its import
     sys.orig_argv[:] = command["words"]
     sys.argv[:] = command["words"][2:]
     sys.path[0] = os.getcwd()  # noqa: PTH109 - as `python -m` does

@@ -13,12 +13,17 @@ import termios
 import time
 
 import pyte
+from e2e import ready_limpet
 
 
 class Terminal:
-    """Runs a command in a terminal of its own, and reads its screen as a person would."""
+    """Runs a command in a terminal of its own, and reads its screen as a person would.
 
-    def __init__(self, command, *, cwd, columns=100, lines=30, env=None):
+    `limpet` is a fork of a process that has imported it; `anew`, it is a new interpreter, and a
+    child of the test's process.
+    """
+
+    def __init__(self, command, *, cwd, columns=100, lines=30, env=None, anew=False):
         self.screen = pyte.HistoryScreen(columns, lines, history=5000)
         self.transcript = ""
         self._stream = pyte.Stream(self.screen)
@@ -28,16 +33,22 @@ class Terminal:
         settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         settings |= {"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""} | (env or {})
         settings = {name: value for name, value in settings.items() if value != ""}
-        self.process = subprocess.Popen(
-            command,
-            cwd=cwd,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env=settings,
-            start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads
-        )
+        self.process = None
+        if not anew:
+            self.process = ready_limpet.start_in_terminal(
+                command, cwd=cwd, env=settings, terminal=os.ttyname(slave)
+            )
+        if self.process is None:
+            self.process = subprocess.Popen(
+                command,
+                cwd=cwd,
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                env=settings,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - no threads
+            )
         os.close(slave)
 
     def _resize_tty(self, columns, lines):

@@ -15,8 +15,8 @@ HIDDEN = "\x1b[?25l"
 def terminal(tmp_path):
     opened = []
 
-    def run(*command):
-        opened.append(Terminal(list(command), cwd=tmp_path))
+    def run(*command, anew=False):
+        opened.append(Terminal(list(command), cwd=tmp_path, anew=anew))
         return opened[-1]
 
     yield run
@@ -36,7 +36,7 @@ def test_kill_9_leaves_the_cursor_visible(tmp_path, terminal):
 
 def test_stopped_as_by_ctrl_z_it_leaves_the_cursor_visible_and_goes_on_later(tmp_path, terminal):
     make(tmp_path, workflow="app:answer_when_told")
-    running = terminal(*COMMAND, "run", "eval.yml")
+    running = terminal(*COMMAND, "run", "eval.yml", anew=True)
     running.wait_for("in flight")
     # Not by pressing it: nobody is there to take the terminal back, and then it is not heard.
     os.killpg(running.process.pid, signal.SIGSTOP)

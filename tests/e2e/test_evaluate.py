@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from collections import Counter
 
 import pytest
@@ -65,7 +66,7 @@ def kill_again_and_again(tmp_path, kills, count):
         # At a random moment: after so many more calls as somebody else counts them.
         target = seen + rng.randrange(0, 600)
         while calls.stat().st_size < target and process.poll() is None:
-            pass
+            time.sleep(0.001)  # leave the processor to it
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=100)
         made = {tuple(line.split()) for line in calls.read_text()[seen:].splitlines()}
@@ -98,7 +99,7 @@ def test_a_signal_stops_it_in_good_order_and_it_goes_on_later(tmp_path, how):
     calls.touch()
     process = start(tmp_path, 1000)
     while calls.stat().st_size < 500:
-        pass
+        time.sleep(0.001)
     process.send_signal(how)
     out = process.stdout.read()
     process.communicate(timeout=100)

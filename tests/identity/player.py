@@ -65,7 +65,7 @@ def play(command: dict[str, Any]) -> None:
     os.chdir(command["folder"])
     os.environ.clear()
     os.environ.update(command["environment"])
-    sys.dont_write_bytecode = False
+    sys.dont_write_bytecode = "PYTHONDONTWRITEBYTECODE" in os.environ
     program, *sys.argv = command["words"]
     sys.path[:0] = command["environment"]["PYTHONPATH"].split(":")
     code = 1

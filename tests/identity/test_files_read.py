@@ -3,19 +3,12 @@
 import pytest
 
 from identity.files import CASES
-from identity.projects import Players, Project
-
-
-@pytest.fixture(scope="module")
-def players():
-    players = Players()
-    yield players
-    players.close()
+from identity.projects import Project
 
 
 def marked(number, case):
-    # Many are alike: each third is enough for a quick look.
-    marks = [pytest.mark.slow] if case.slow or (number % 3 and case.alike) else []
+    # Many are alike: each sixth is enough for a quick look.
+    marks = [pytest.mark.slow] if case.slow or (number % 6 and case.alike) else []
     if case.unseen:  # as the docs say; strict, so that they stay true
         marks.append(pytest.mark.xfail(reason=f"not seen: {case.unseen}", strict=True))
     if case.skip:

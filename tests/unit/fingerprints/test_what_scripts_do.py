@@ -1,8 +1,7 @@
 """A script sets up a library and then starts a run: that counts, and nothing else of it does."""
 
-import subprocess
-import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
@@ -39,18 +38,32 @@ TOP = """
 """
 
 
-def run(folder, script, *arguments):
-    (folder / "run.py").write_text(script)
-    done = subprocess.run(
-        [sys.executable, "run.py", *arguments],
-        cwd=folder,
-        env={"PYTHONPATH": "site-packages", "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0 or "FunctionChangedError" in done.stderr, done.stderr
-    return done
+@pytest.fixture
+def run(tmp_path, players):
+    """Run a script in a process of its own, which has another seed of hashes than the last one."""
+
+    def run(script, *arguments):
+        (tmp_path / "run.py").write_text(script)
+        streams = {name: tmp_path / name for name in ("stdout", "stderr")}
+        for stream in streams.values():
+            stream.write_bytes(b"")
+        code = players.play(
+            {
+                "folder": str(tmp_path),
+                "words": ["python", "run.py", *arguments],
+                "environment": {
+                    "PYTHONPATH": str(tmp_path / "site-packages"),
+                    "PYTHONDONTWRITEBYTECODE": "1",
+                },
+                **{name: str(stream) for name, stream in streams.items()},
+            },
+            lambda _: None,
+        )
+        said = streams["stderr"].read_text()
+        assert code == 0 or "FunctionChangedError" in said, said
+        return SimpleNamespace(returncode=code, stderr=said)
+
+    return run
 
 
 def project(folder):
@@ -98,21 +111,21 @@ SEEN = {
 
 
 @pytest.mark.parametrize("does", SEEN.values(), ids=SEEN)
-def test_what_a_script_does_to_a_library_before_a_run_counts(tmp_path, does):
+def test_what_a_script_does_to_a_library_before_a_run_counts(tmp_path, run, does):
     project(tmp_path)
     script = textwrap.dedent(TOP) + does
-    assert run(tmp_path, script).returncode == 0
-    assert run(tmp_path, script).returncode == 0
+    assert run(script).returncode == 0
+    assert run(script).returncode == 0
     assert "m1" in script
-    assert "changed" in run(tmp_path, script.replace("'m1'", "'m2'")).stderr
+    assert "changed" in run(script.replace("'m1'", "'m2'")).stderr
 
 
-def test_a_module_that_a_script_imports_for_what_it_does_counts(tmp_path):
+def test_a_module_that_a_script_imports_for_what_it_does_counts(tmp_path, run):
     project(tmp_path)
     script = textwrap.dedent(TOP) + "import setup_models\ngo()\n"
-    assert run(tmp_path, script).returncode == 0
+    assert run(script).returncode == 0
     (tmp_path / "setup_models.py").write_text("import fakellm\nfakellm.configure('m2')\n")
-    assert "changed" in run(tmp_path, script).stderr
+    assert "changed" in run(script).stderr
 
 
 PARSED = """
@@ -136,11 +149,13 @@ if __name__ == "__main__":
         (["--model", "m1", "--rows", "others.jsonl"], False),
     ],
 )
-def test_of_what_the_command_line_says_only_what_the_library_gets_counts(tmp_path, arguments, seen):
+def test_of_what_the_command_line_says_only_what_the_library_gets_counts(
+    tmp_path, run, arguments, seen
+):
     project(tmp_path)
     script = textwrap.dedent(TOP) + PARSED
-    assert run(tmp_path, script, "--model", "m1").returncode == 0
-    assert ("changed" in run(tmp_path, script, *arguments).stderr) is seen
+    assert run(script, "--model", "m1").returncode == 0
+    assert ("changed" in run(script, *arguments).stderr) is seen
 
 
 PLAIN = """
@@ -185,10 +200,10 @@ if __name__ == "__main__":
         ("print(time.time() - started)", "print(time.time() - started, 's')"),
     ],
 )
-def test_what_else_a_script_does_does_not_count(tmp_path, old, new):
+def test_what_else_a_script_does_does_not_count(tmp_path, run, old, new):
     project(tmp_path)
     script = textwrap.dedent(TOP) + PLAIN
     assert old in script
-    assert run(tmp_path, script).returncode == 0
-    done = run(tmp_path, script.replace(old, new) if old else script)
+    assert run(script).returncode == 0
+    done = run(script.replace(old, new) if old else script)
     assert done.returncode == 0, done.stderr

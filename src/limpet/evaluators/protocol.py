@@ -15,6 +15,9 @@ from limpet.types import Item, Output, Score
 Scores = Mapping[str, Score]
 """Scores by name, in order: a single one named "score", or those of a dict."""
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
+"""Names that are files of a run."""
+COLUMNS = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
+"""Names that are columns of an export."""
 """Names of the run's own files, which no evaluator may have."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -120,8 +123,7 @@ def checked_name(name: Any) -> str:
             f"name={name!r}: must be letters, digits, _ and - only, and not begin with a digit "
             "or -; give another with name=…"
         )
-    if name.lower() in RESERVED:  # some file systems ignore case
-        raise ValueError(
-            f"name={name!r}: {', '.join(RESERVED)} are reserved; give another with name=…"
-        )
+    if name.lower() in (*RESERVED, *COLUMNS):  # some file systems ignore case
+        taken = ", ".join((*RESERVED, *COLUMNS))
+        raise ValueError(f"name={name!r}: {taken} are reserved; give another with name=…")
     return name

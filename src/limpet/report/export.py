@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import LimpetError
+from limpet.evaluators.protocol import COLUMNS
 from limpet.journal.files import CHUNK_BYTES, make_directory, replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
@@ -20,7 +21,6 @@ from limpet.run.reading import RunReader
 from limpet.run.results.evaluation_result import ItemResult, shown_values
 from limpet.run.results.output_files import write_outputs
 
-_FIRST = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -32,11 +32,11 @@ def columns_of(reader: RunReader) -> list[str]:
         for name, known in reader.score_parts().items()
         for part in known
     ]
-    return [*_FIRST, *parts]
+    return [*COLUMNS, *parts]
 
 
 def _row(item: ItemResult, columns: Sequence[str]) -> dict[str, Any]:
-    known = {name: getattr(item, name) for name in _FIRST}
+    known = {name: getattr(item, name) for name in COLUMNS}
     known["error"] = None if item.error is None else item.error.get("message")
     for name, score in item.scores.items():
         for part, value in shown_values(score):
@@ -136,7 +136,7 @@ def _types(reader: RunReader, columns: Sequence[str]) -> list[str]:
     """Return each column's type: scores are numbers, unless an evaluator returns labels."""
     labels = {name for item in reader.items() for name, value in _row(item, columns).items()
               if isinstance(value, str)}  # fmt: skip
-    known = (_TYPES.get(name, "VARCHAR" if name in _FIRST else "DOUBLE") for name in columns)
+    known = (_TYPES.get(name, "VARCHAR" if name in COLUMNS else "DOUBLE") for name in columns)
     return [
         "VARCHAR" if name in labels else kind for name, kind in zip(columns, known, strict=True)
     ]

@@ -63,7 +63,7 @@ class Client:
         self._headers = CIMultiDict({"Accept-Encoding": "identity", "User-Agent": "limpet"})
         self._headers.update(own)
         self._deadlines = deadlines
-        self._most = int(max_response_mb * MEBI)
+        self._most = int(min(max_response_mb, MEBI) * MEBI)  # a terabyte is no limit
         self._session: aiohttp.ClientSession | None = None
         self._proxy: Address | None = None
         self._proxy_headers: dict[str, str] = {}

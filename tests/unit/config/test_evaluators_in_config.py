@@ -4,7 +4,10 @@ import pytest
 from unit.config.refusals import GOOD, a_folder, refusal  # noqa: F401 - a fixture
 
 BUILT_INS = "contains, exact_match, json_match, numeric, one_of, regex, similarity, trajectory"
-RESERVED = "workflow, run, summary, events, failures, map are reserved"
+RESERVED = (
+    "workflow, run, summary, events, failures, map, id, trial, input, expected, output, status, "
+    "seconds, error are reserved"
+)
 
 
 # What the file holds, what is said, and the hint.

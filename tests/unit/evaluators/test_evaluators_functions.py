@@ -16,7 +16,7 @@ from limpet.errors import PermanentError
 from limpet.evaluators import Evaluator, Scored, as_evaluator, as_evaluators, exact_match
 from limpet.types import Item, Score
 
-RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
+RESERVED = ("workflow", "run", "summary", "events", "failures", "map", "output", "Error", "id")
 ITEM = Item("q1", "2+2?", "4", {"question": "2+2?", "answer": "4"})
 SCORED = Scored(output="four", expected="4", input="2+2?", item=ITEM, trace=("think",))
 

@@ -527,3 +527,22 @@ def test_a_reason_to_stop_is_shown_and_kept_without_secrets(tmp_path, monkeypatc
     assert result.summary["stop_reason"] == f"no more for {MASK}"
     assert "Planted" not in result._repr_html_()
     assert found_in(tmp_path, "Planted") == []
+
+
+def test_a_secret_as_the_name_of_a_model_is_masked(tmp_path, monkeypatch):
+    monkeypatch.setenv("MY_API_KEY", KEY)
+    usage = limpet.Usage(1, models={f"https://u:{KEY}@host/m": {"prompt_tokens": 1}})
+
+    def answer(question):
+        return limpet.Output(question, usage)
+
+    def judge(output):
+        return limpet.Output(1, limpet.Usage(1, models={KEY: {"prompt_tokens": 1}}))
+
+    run = tmp_path / "run"
+    result = limpet.evaluate([ROW], answer, [judge], run=run, version="1")
+    models = {"https://u:[redacted]@host/m": {"prompt_tokens": 1}}
+    assert result.summary["workflow"]["models"] == models
+    assert result.summary["evaluators"]["judge"]["models"] == {"[redacted]": {"prompt_tokens": 1}}
+    files = [path for path in run.rglob("*") if path.is_file()]
+    assert [path.name for path in files if KEY.encode() in path.read_bytes()] == []

@@ -241,10 +241,13 @@ class Recorder:
 
     def _facts(self, finished: Finished[Any, Any]) -> dict[str, Any]:
         try:
-            return dict(self._facts_of(finished) or {})
+            facts = dict(self._facts_of(finished) or {})
         except (Exception, SystemExit):  # facts beside an answer must not cost the answer
             logger.exception("could not read the usage of a call; its result is kept")
             return {}
+        if "models" in facts:  # a server may repeat a secret as the name of its model
+            facts["models"], _ = self._mask.data(facts["models"])
+        return facts
 
     def _safe(self, text: str) -> str:
         """Return a message or a traceback without secrets, and count the secrets."""

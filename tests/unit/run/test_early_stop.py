@@ -286,7 +286,7 @@ async def test_a_step_begins_with_few_until_one_is_through_or_time_has_passed():
         await asyncio.sleep(1_800)
 
     executor = limpet.AsyncExecutor(work, concurrency=100, timeout=3_600, exit_on_error=False)
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert [at for at, _ in begun] == [0.0] * 16 + [10.0] * 84
 
@@ -300,9 +300,9 @@ async def test_the_first_that_is_through_ends_the_beginning():
         await asyncio.sleep(1 if one == 3 else 5)
 
     executor = limpet.AsyncExecutor(
-        work, concurrency=100, exit_on_error=False, on_complete=lambda _: executor.end_beginning()
+        work, concurrency=100, exit_on_error=False, on_complete=lambda _: executor.full_speed()
     )
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert begun == [0.0] * 16 + [1.0] * 84
 
@@ -323,7 +323,7 @@ async def test_what_waits_to_be_tried_again_is_under_way_too():
     executor = limpet.AsyncExecutor(
         work, concurrency=100, exit_on_error=False, max_retries=1, backoff=wait
     )
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert len({one for one, early in begun if early}) == 16
 
@@ -342,7 +342,7 @@ async def test_the_time_of_a_beginning_runs_from_its_first_input():
         await asyncio.sleep(100)
 
     executor = limpet.AsyncExecutor(work, concurrency=100, timeout=600, exit_on_error=False)
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(inputs())
     assert begun == [60.0] * 16 + [70.0] * 84
 

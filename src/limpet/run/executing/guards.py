@@ -18,7 +18,8 @@ from limpet.types import Cell, Failure, Outcome
 FIRST_FAILURES = 5
 """This many alike failures without a success stop the run."""
 FIRST_CALLS, FIRST_CALLS_S = 16, 10.0
-"""A step starts with this many cells, until one succeeds or this many seconds have passed."""
+"""A step starts with this many cells, until one succeeds, or until this many seconds have passed
+with fewer failures than `FIRST_FAILURES`."""
 MEND = "fix it and run again: finished results are kept"
 FAILURES_IN_A_ROW = 50
 """This many alike failures in a row are logged."""

@@ -184,7 +184,7 @@ class Recorder:
         if self._guards is not None:
             self._guards.see(recorded)
         if recorded.failure is None and self._executor is not None:
-            self._executor.end_beginning()
+            self._executor.full_speed()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")

@@ -17,7 +17,7 @@ from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.failure_kinds import mistakes_once
-from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
+from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, FIRST_FAILURES, Guards
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
@@ -161,7 +161,7 @@ class StepRunner:
         """Run all cells of a step; with `exit_on_error`, an early end stops the other steps."""
         self._stopping.executors.append(executor)
         if recorder.step in self._early_stop:
-            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
+            executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)
         async for _ in executor.stream(inputs):
             pass
         reason = recorder.error or executor.stop_reason

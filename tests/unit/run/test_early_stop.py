@@ -59,14 +59,13 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
     assert str(reason).startswith(
-        "the workflow failed the same way 5 times, and none of its 2,000 cells is done: "
-        "KeyError: 'choices'; spent so far: "
+        "the workflow failed 5 times for the same reason: KeyError: 'choices' ("
     )
     assert reason.traceback.endswith(
         '    return {"error": "no such model"}["choices"]\nKeyError: \'choices\''
     )
     assert (reason.step, reason.id) == ("workflow", failed(tmp_path)[0]["id"])
-    assert f"spent so far: {len(called)} calls" in str(reason)
+    assert f"({len(called)} calls so far)" in str(reason)
     assert 5 <= len(failed(tmp_path)) <= 21
     (told,) = events(tmp_path, "stopping")
     assert told["reason"] == str(reason)
@@ -124,7 +123,9 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
     result = evaluated(tmp_path, workflow, 2_000, pace=16, **options)
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
-    assert str(reason).startswith("the evaluator judge failed the same way 5 times, and none of")
+    assert str(reason).startswith(
+        "the evaluator judge failed 5 times for the same reason: KeyError"
+    )
     assert "tokens" in str(reason)
     answered = result.summary["workflow"]["completed"]
     assert 5 <= answered == len(asked) < 2_000

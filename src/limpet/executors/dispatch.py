@@ -18,6 +18,7 @@ Still open. The bound counts calls, not bytes: large inputs can still fill the m
 """
 
 import asyncio
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -302,8 +303,8 @@ class Dispatch:
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._sink.finish(finished)
-        self._retry_another(call)
-        self._hooks.completed(finished)
+        # After its hook, which may stop the run.
+        self._hooks.completed(finished, functools.partial(self._retry_another, call))
 
     # ---- stopping -----------------------------------------------------------------------
 

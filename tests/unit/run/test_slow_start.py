@@ -221,7 +221,7 @@ def test_an_evaluator_that_always_raises_costs_few_calls(tmp_path):
     )
     assert isinstance(result.stop_reason, limpet.EarlyStopError)
     assert 55 <= len(calls) <= 120
-    assert result.summary["workflow"]["completed"] < 600  # those it waits for, and those in flight
+    assert result.summary["workflow"]["completed"] < 1_000  # the queue is bounded
 
 
 def test_an_endpoint_that_is_down_costs_no_call(tmp_path):

@@ -14,12 +14,12 @@ from limpet.executors.details import Finished
 from limpet.executors.forks import end_if_forked
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form
-from limpet.run.executing.cells import answer_record, cell_status
+from limpet.run.executing.cells import cell_status
 from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import safe_traceback
 from limpet.run.planning.work_items import Call
-from limpet.run.record_fields import ANSWER, METADATA, TRACE, digests_of
+from limpet.run.record_fields import ANSWER, METADATA, TRACE, answer_record, digests_of
 from limpet.run.request import Request
 from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult

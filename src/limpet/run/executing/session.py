@@ -233,7 +233,7 @@ class EvaluationSession:
         """Inspect the steps once more after the run, and record the files they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._identities.end(self._run_file, watched, self._planner.certain)
+            watched.end(self._identities.end(self._run_file, self._planner.certain), self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

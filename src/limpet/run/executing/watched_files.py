@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.files.audit_hook import (
@@ -20,24 +18,14 @@ from limpet.fingerprints.files.file_reads import Call, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
-from limpet.fingerprints.walk.safe_access import module_name
 from limpet.journal.journal import Journal
 from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
+from limpet.run.run_file import RunFile
 from limpet.secrets.in_code import without_settings
 
 _MOST_TEXTS = 100
 
 logger = logging.getLogger("limpet.run")
-
-
-def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
-    """Return the project that the code of some steps belongs to."""
-    homes = [
-        getattr(sys.modules.get(module_name(thing)), "__file__", None)
-        for step in steps
-        for thing in code_of(step).values()
-    ]
-    return Project([Path.cwd(), *(Path(home).parent for home in homes if home)], without)
 
 
 class WatchedFiles:
@@ -185,12 +173,18 @@ class WatchedFiles:
             facts["n"] = number
         return self._journal.note_file(facts, record, wait=wait)
 
-    def end(self, changing: Collection[str] = ()) -> None:
-        """Stop listening, and write what is not on disk yet.
+    def end(self, changing: Collection[str], run_file: RunFile | None) -> None:
+        """Stop listening, write what is not on disk yet, and record the last line's number.
 
         Args:
             changing: Steps with state, which may be a cache.
+            run_file: The run file to update; None: the session never began.
         """
+        self._end(changing)
+        if run_file is not None:
+            run_file.files_last = self._last
+
+    def _end(self, changing: Collection[str]) -> None:
         if not self._watch.steps or self._ended:
             return
         self._ended = True
@@ -201,11 +195,6 @@ class WatchedFiles:
         for step in self._watch.steps.values():
             for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
                 self._mark(step.step, "afresh", name, wait=False)
-
-    @property
-    def last(self) -> int:
-        """The number of the last line."""
-        return self._last
 
 
 def _named(read: Iterable[tuple[str, str]], project: Project) -> list[tuple[str, str]]:

@@ -137,9 +137,9 @@ class Pipeline:
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
-        """Stop calling a step that broke down. The other steps may continue."""
+        """Stop calling a step that stopped working. The other steps may continue."""
         reason = LimpetError(
-            f"{step.who} broke down: something its set-up started has failed",
+            f"{step.who} stopped working: a task started in its setup failed",
             hint="see the log for the failure; run again to resume",
         )
         if step.executor is None:

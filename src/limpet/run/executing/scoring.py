@@ -90,7 +90,7 @@ class ScoringStep:
             lambda scoring: scoring.cell,
             lambda scoring: scoring.work_item,
             _record_of,
-            permanent="evaluator",
+            own_kind="evaluator",
             facts_of=self._facts_of,
             returned=SCORED,
             costs=self.target.endpoint is not None,

@@ -225,7 +225,8 @@ class EvaluationSession:
         if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
                 known = self._planner.completion(self._asked_hash, self._records)
-            except OSError:
+            except OSError as error:
+                logger.warning("the next session checks this run again: %s", error)
                 return
         self._run_file.complete = known
 

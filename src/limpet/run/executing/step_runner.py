@@ -23,6 +23,7 @@ from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
 from limpet.run.planning.work_items import WorkItem
+from limpet.run.progress.watcher import FixedPace
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
@@ -143,14 +144,14 @@ class StepRunner:
     def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
         most = f"{executor.concurrency} at a time"
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
-        pace = executor.pacer or fixed
-        if isinstance(pace, str):
-            self.journal.tell("pace", step=step, words=pace)
+        pacer = executor.pacer
+        if pacer is None:
+            self.journal.tell("pace", step=step, words=fixed)
         else:
-            endpoint = self._masking.ours.text(pace.key)
-            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pace))
+            endpoint = self._masking.ours.text(pacer.key)
+            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer))
         if self._watcher is not None:
-            self._watcher.paced(step, pace)
+            self._watcher.paced(step, pacer or FixedPace(fixed))
 
     async def run(
         self,

@@ -107,12 +107,18 @@ class WatchedFiles:
         finally:
             self._watch.end(call, token)
 
-    async def facts(self, step: str, cell: Any) -> dict[str, Any]:
-        """Return the facts for a cell's record, once the lines they refer to are on disk."""
+    async def facts(self, step: str, cell: Any, *, shared: bool) -> dict[str, Any]:
+        """Return the facts for a cell's record, once the lines they refer to are on disk.
+
+        Args:
+            step: The step.
+            cell: The identity of the call, as for `calling`.
+            shared: Whether other inputs have the same identity: then the call is kept for them.
+        """
         call = self._calls.get((step, cell))
         if call is None:
             return {}
-        if not isinstance(cell, int):  # an object's id, which other inputs may share
+        if not shared:
             del self._calls[step, cell]
         # Also wait for lines of other cells: this record will refer to them.
         self._waiting = [line for line in self._waiting if not line.done()] + self._notes()

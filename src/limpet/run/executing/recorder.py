@@ -299,7 +299,7 @@ def _not_recorded(error: BaseException) -> str:
 
 
 def _is_external(error: BaseException) -> bool:
-    """Tell whether the provider or the network caused an error, and not the user's code."""
+    """Return whether the provider or the network caused an error, and not the user's code."""
     return isinstance(error, (TransientError, OSError))
 
 

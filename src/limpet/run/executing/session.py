@@ -226,7 +226,7 @@ class EvaluationSession:
             try:
                 known = self._planner.completion(self._asked_hash, self._records)
             except OSError as error:
-                logger.warning("the next session checks this run again: %s", error)
+                logger.warning("cannot record that the run is complete: %s", error)
                 return
         self._run_file.complete = known
 

@@ -80,7 +80,7 @@ class WatchedFiles:
             listen(self._watch)
 
     def watches(self, step: str) -> bool:
-        """Tell whether a step has code that may read files."""
+        """Return whether a step has code that may read files."""
         return step in self._watch.steps
 
     @contextmanager

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from limpet.foreign import is_interrupt
 from limpet.types import Item
 
 _IMMUTABLE = frozenset(
@@ -61,7 +62,9 @@ def _plainly(value: Any, other: Callable[[Any], Any]) -> Any:
 def _deep(value: Any) -> Any:
     try:
         return copy.deepcopy(value)
-    except BaseException:  # noqa: BLE001 - __deepcopy__ may raise anything
+    except BaseException as error:  # __deepcopy__ may raise anything
+        if is_interrupt(error):
+            raise
         return value
 
 

@@ -50,8 +50,8 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
         "KeyError: 'choices'",
     ]
     assert (
-        "error: the workflow failed the same way 5 times, and none of its 500 cells is done: "
-        f"KeyError: 'choices'; spent so far: {calls} calls"
+        "error: the workflow failed 5 times for the same reason: KeyError: 'choices' "
+        f"({calls} calls so far)"
     ) in lines
     assert lines[-2].startswith("hint: fix it and run again")
     assert "--no-early-stop continues anyway" in lines[-2]
@@ -76,7 +76,9 @@ def test_the_flag_goes_before_the_file(tmp_path):
 def test_quiet_says_the_same_in_short(tmp_path):
     done = run(broken(tmp_path), "--quiet")
     assert (done.returncode, done.stdout) == (3, "")
-    assert "KeyError: 'choices'\nerror: the workflow failed the same way 5 times" in done.stderr
+    assert (
+        "KeyError: 'choices'\nerror: the workflow failed 5 times for the same reason" in done.stderr
+    )
     assert "\n\nhint: fix it and run again" in done.stderr
 
 
@@ -93,7 +95,7 @@ def test_a_broken_evaluator_stops_it_and_show_says_where(tmp_path):
     (tmp_path / "eval.yml").write_text(text)
     done = run(tmp_path)
     assert done.returncode == 3
-    assert "error: the evaluator correct failed the same way 5 times" in done.stderr
+    assert "error: the evaluator correct failed 5 times for the same reason" in done.stderr
     failures = (tmp_path / "runs/trial/failures.jsonl").read_text().splitlines()
     first = json.loads(failures[0])["id"]
     shown = run(tmp_path, "runs/trial", "--item", first, command="show").stdout

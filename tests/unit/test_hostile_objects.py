@@ -11,9 +11,11 @@ from decimal import Decimal
 import pytest
 
 import limpet
+from limpet.copies import own_copy
 from limpet.errors import InterruptedRunError
 from limpet.foreign import is_interrupt
 from limpet.json_values import encode, kept_form
+from limpet.run.executing.returned_values import read_output
 from limpet.text import one_line, text_of
 
 METHODS = [
@@ -188,6 +190,41 @@ def test_without_a_handler_of_ours_a_ctrl_c_goes_through_a_foreign_repr():
         signal.signal(signal.SIGINT, lambda *_: None)
         assert not is_interrupt(KeyboardInterrupt())
         assert not is_interrupt(SystemExit())
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_a_real_ctrl_c_passes_a_copy_and_what_is_returned(kind):
+    class Uncopyable:
+        def __deepcopy__(self, _):
+            raise kind("bitten")
+
+    class Odd(limpet.Output):
+        @property
+        def usage(self):
+            raise kind("bitten")
+
+        @usage.setter
+        def usage(self, _):
+            pass
+
+    class Remarks:
+        def say(self, *_):
+            pass
+
+    reads = [lambda: own_copy([Uncopyable()]), lambda: read_output(Odd("x"), Remarks())]
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        for read in reads:
+            read()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for read in reads:
+            if kind is KeyboardInterrupt:
+                with pytest.raises(KeyboardInterrupt):
+                    read()
+            else:
+                read()
     finally:
         signal.signal(signal.SIGINT, before)
 

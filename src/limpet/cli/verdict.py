@@ -18,11 +18,11 @@ from limpet.report.tables import put
 from limpet.report.terminal import say, talk
 from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.report.words import mean
-from limpet.run.executing.guards import MEND
+from limpet.run.executing.guards import FIX_AND_RERUN
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.text import did_you_mean, harmless
 
-_EARLY_STOP_HINT = f"{MEND}; --no-early-stop continues anyway"
+_EARLY_STOP_HINT = f"{FIX_AND_RERUN}; --no-early-stop continues anyway"
 
 
 class Floor(NamedTuple):

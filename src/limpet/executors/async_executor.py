@@ -41,10 +41,11 @@ from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
 from limpet.executors.inputs import Inputs, open_inputs
 from limpet.executors.interrupts import on_signal
 from limpet.executors.loops import is_nest_patched, run_here, run_in_thread, running_loop
-from limpet.executors.options import Beginning, CostOf, Settings
+from limpet.executors.options import CostOf, Settings
 from limpet.executors.progress import Progress
 from limpet.executors.results import NO_SINK, OrderedResults, Sink
 from limpet.executors.retry import Backoff, Classify, RetryRules
+from limpet.executors.slow_start import SlowStart
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 
@@ -281,17 +282,18 @@ class AsyncExecutor(Generic[InputT, OutputT]):
         """
         return self._latest.cancel(index)
 
-    def begin_gently(self, most: int, seconds: float) -> None:
+    def start_slowly(self, most: int, retried: int, seconds: float) -> None:
         """Start each run with a few calls, which show whether the function works at all.
 
-        Until `end_beginning`, or until `seconds` after the first call, at most `most` inputs are
-        in progress: in flight, waiting for a retry, or finished and in `on_complete`.
+        Until `full_speed`, at most `most` inputs are in progress (in flight, waiting for a retry,
+        or finished and in `on_complete`), and at most `retried` of those that failed are retried.
+        It also ends `seconds` after the first call, as long as fewer than `retried` inputs failed.
         """
-        self._settings = replace(self._settings, beginning=Beginning(most, seconds))
+        self._settings = replace(self._settings, slow_start=SlowStart(most, retried, seconds))
 
-    def end_beginning(self) -> None:
-        """Continue at full speed after `begin_gently`. Call this on the run's event loop."""
-        self._latest.end_beginning()
+    def full_speed(self) -> None:
+        """End a slow start: the function works. Call this on the run's event loop."""
+        self._latest.full_speed()
 
     def pause(self) -> None:
         """Start no more calls until `resume`. Call this on the run's event loop."""

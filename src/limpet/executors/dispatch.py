@@ -18,6 +18,7 @@ Still open. The bound counts calls, not bytes: large inputs can still fill the m
 """
 
 import asyncio
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -34,6 +35,7 @@ from limpet.executors.progress import Progress
 from limpet.executors.queue import CallQueue
 from limpet.executors.results import NO_SINK, Sink
 from limpet.executors.settlement import Action, Decision, Settlement
+from limpet.executors.slow_start import FirstCalls
 from limpet.pacing.ticket import Ticket
 
 STOP_GRACE_S = 2.0
@@ -66,8 +68,7 @@ class Dispatch:
         self._queue = CallQueue(self.pump)
         self._taken = 0
         self._stopping = self._paused = False
-        self._beginning = settings.beginning
-        self._beginning_timer: asyncio.TimerHandle | None = None
+        self._first_calls = FirstCalls(settings.slow_start, self.pump)
         self._stop_timer: Countdown | None = None
         self._stop_by = math.inf
         self._fatal: BaseException | None = None
@@ -122,9 +123,9 @@ class Dispatch:
             self._queue.clear()
             self.flight.close()
             self._unsubscribe()
-            for timer in (self._stop_timer, self._beginning_timer):
-                if timer is not None:
-                    timer.cancel()
+            self._first_calls.close()
+            if self._stop_timer is not None:
+                self._stop_timer.cancel()
             self._progress.close()
             self._sink = NO_SINK  # the executor keeps its latest run, but not the results
 
@@ -213,10 +214,10 @@ class Dispatch:
         at_gate = self._gate.waiting is not None
         return len(self.flight) + len(self._queue) + len(self._hooks) + at_gate
 
-    def end_beginning(self) -> None:
-        """Continue at full speed after a gentle beginning."""
-        if self._beginning is not None:
-            self._beginning = None
+    def full_speed(self) -> None:
+        """End a slow start: the function works."""
+        if self._first_calls.full_speed():
+            self._queue.release_all()
             self.pump()
 
     def _next(self) -> Call | None:
@@ -227,17 +228,14 @@ class Dispatch:
         """Return a call for the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
             return None
-        beginning = self._beginning
-        if beginning is not None and self._in_progress >= beginning.most:
+        if not self._first_calls.may_take(self._in_progress):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:
             return None
         call = Call(self._inputs.number(self._taken), taken)
         self._taken += 1
-        if beginning is not None and self._beginning_timer is None:
-            loop = asyncio.get_running_loop()
-            self._beginning_timer = loop.call_later(beginning.seconds, self.end_beginning)
+        self._first_calls.took()
         self._sink.take(call)
         return call
 
@@ -274,18 +272,28 @@ class Dispatch:
 
     def _retry(self, call: Call, error: Exception, decision: Decision) -> None:
         self._progress.say_retry(call, error, decision.wait_s)
+        self._first_calls.failed(call)
         if decision.defer and self._queue.defer(call):
-            return
-        if self._gate.blocked:
+            self._retry_another(call)
+        elif self._gate.blocked:
             # Let another call probe: it may be only this one that cannot pass.
+            self._queue.release_all()
             self._queue.put_last(call)
-        else:
+        elif self._first_calls.may_retry(call):
             self._queue.put_later(call, decision.wait_s)
+        else:
+            self._queue.hold(call, decision.wait_s)
+
+    def _retry_another(self, call: Call) -> None:
+        """Let a call that was held back take the place of one that ended."""
+        if self._first_calls.ended(call):
+            self._queue.release()
 
     # ---- finishing ----------------------------------------------------------------------
 
     def _fail(self, call: Call, error: Exception, decision: Decision) -> None:
         call.details.fail()
+        self._first_calls.failed(call)
         self._progress.say_failed(call, error)
         self._finish(call, self._settings.fallback, error)
         # A stop already in progress keeps its own grace.
@@ -295,7 +303,8 @@ class Dispatch:
     def _finish(self, call: Call, output: Any, error: Exception | None) -> None:
         finished = Finished(call.index, call.input, output, error, call.details)
         self._sink.finish(finished)
-        self._hooks.completed(finished)
+        # After its hook, which may stop the run.
+        self._hooks.completed(finished, functools.partial(self._retry_another, call))
 
     # ---- stopping -----------------------------------------------------------------------
 

@@ -53,12 +53,16 @@ class HookRunner:
         if self._hooks.on_attempt_end is not None:
             self._call(self._hooks.on_attempt_end, attempt)
 
-    def completed(self, finished: Finished[Any, Any]) -> None:
-        """An input is done. The bar advances when its hook has returned."""
-        if self._hooks.on_complete is None or not self._call(
-            self._hooks.on_complete, finished, self._progress.advance
-        ):
+    def completed(self, finished: Finished[Any, Any], then: Callable[[], None]) -> None:
+        """An input is done. When its hook has returned, the bar advances and `then` is called."""
+
+        def end() -> None:
             self._progress.advance()
+            then()
+
+        hook = self._hooks.on_complete
+        if hook is None or not self._call(hook, finished, end):
+            end()
 
     async def finish(self, timeout_s: float) -> None:
         """Wait for running async hooks, then cancel and log those that are late."""

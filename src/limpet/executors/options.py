@@ -3,10 +3,11 @@
 import signal
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, TypedDict
 
 from limpet.executors.hooks import Hooks, OnAttempt, OnComplete
 from limpet.executors.retry import Backoff, Classify, RetryRules
+from limpet.executors.slow_start import SlowStart
 from limpet.pacing.aimd import ConcurrencyController
 from limpet.pacing.pacer import Cost, Pacer
 
@@ -41,13 +42,6 @@ class ExecutorOptions(TypedDict, total=False):
     on_attempt_end: OnAttempt | None
 
 
-class Beginning(NamedTuple):
-    """A gentle beginning: at most `most` calls in progress, for at most `seconds`."""
-
-    most: int
-    seconds: float
-
-
 @dataclass(frozen=True, slots=True)
 class Settings:
     """An executor's settings, the same for each of its runs."""
@@ -63,4 +57,4 @@ class Settings:
     hooks: Hooks
     pacer: Pacer | None = None
     cost: CostOf | None = None
-    beginning: Beginning | None = None
+    slow_start: SlowStart | None = None

@@ -18,19 +18,20 @@ MOST_DEFERRED = 1000
 
 
 class CallQueue:
-    """Calls to retry: those ready to run, those still waiting, and those of the second pass."""
+    """Calls to retry: ready to run, still waiting, held back, or of the second pass."""
 
     def __init__(self, on_due: Callable[[], None]) -> None:
         self._on_due = on_due
         self._ready: list[tuple[int, int, Call]] = []  # a heap by (priority, index)
         self._waiting: list[tuple[float, int, Call]] = []  # a heap by (when it is due, index)
+        self._held: list[tuple[float, int, Call]] = []  # a heap by (how long it waits, index)
         self._last: deque[Call] = deque()
         self._deferred: list[Call] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         """How many calls there are, without those of the second pass."""
-        return len(self._ready) + len(self._waiting) + len(self._last)
+        return len(self._ready) + len(self._waiting) + len(self._held) + len(self._last)
 
     def put(self, call: Call) -> None:
         """Run the call as soon as its priority allows."""
@@ -45,6 +46,20 @@ class CallQueue:
         heappush(self._waiting, (due, call.index, call))
         if self._waiting[0][2] is call:
             self._set_timer()
+
+    def hold(self, call: Call, wait_s: float) -> None:
+        """Keep the call until it is released; its wait begins then."""
+        heappush(self._held, (wait_s, call.index, call))
+
+    def release(self) -> None:
+        """Release a call that is held back, if there is one."""
+        if self._held:
+            wait_s, _, call = heappop(self._held)
+            self.put_later(call, wait_s)
+
+    def release_all(self) -> None:
+        while self._held:
+            self.release()
 
     def put_last(self, call: Call) -> None:
         """Run the call when no other call is left."""
@@ -73,7 +88,7 @@ class CallQueue:
         return len(calls)
 
     def remove(self, index: int) -> Call | None:
-        heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting)
+        heaps: tuple[list[tuple[Any, int, Call]], ...] = (self._ready, self._waiting, self._held)
         for heap in heaps:
             for position, (_, call_index, call) in enumerate(heap):
                 if call_index == index:
@@ -91,6 +106,7 @@ class CallQueue:
     def clear(self) -> None:
         self._ready.clear()
         self._waiting.clear()
+        self._held.clear()
         self._last.clear()
         self._deferred.clear()
         self._set_timer()

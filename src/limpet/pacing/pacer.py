@@ -223,6 +223,11 @@ class Pacer:
         return describe(self._limits, len(self._waiters), self._counts, self._usage)
 
     @property
+    def words(self) -> str:
+        """What limits the pace now, in words."""
+        return self.state.words
+
+    @property
     def blocked(self) -> bool:
         """Whether no calls succeed and only probes are sent."""
         return self._limits is not None and self._limits.blocked is not None

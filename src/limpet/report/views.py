@@ -181,9 +181,9 @@ class EventView(View):
         super().started(cell, attempt)
         self.say("started", **_named(cell), attempt=attempt)
 
-    def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
-        super().attempt_failed(cell, met)
-        self.say("attempt_failed", **_named(cell), **met)
+    def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
+        super().attempt_failed(cell, facts)
+        self.say("attempt_failed", **_named(cell), **facts)
 
     def finished(self, outcome: Outcome) -> None:
         super().finished(outcome)

@@ -10,6 +10,7 @@ from limpet.executors.details import UNSET, ExecutionDetails, ExecutionStatus, F
 from limpet.executors.inputs import NumberedInputs
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import as_declared
+from limpet.fingerprints.files.project import project_of
 from limpet.fingerprints.keys import digest, output_key, with_types
 from limpet.fingerprints.steps import OwnCode
 from limpet.journal.journal import Journal
@@ -17,7 +18,7 @@ from limpet.journal.lines import Entry
 from limpet.json_values import encode
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
-from limpet.run.executing.watched_files import WatchedFiles, project_of
+from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.options import MapOptions, Run, secrets_in
 from limpet.run.plain_map import PlainMap, with_own_input
 from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change
@@ -201,7 +202,8 @@ class JournaledMap(PlainMap):
         watched, self._watched = self._watched, None
         if watched is not None:
             certain = self._masking.certain
-            self._identities.end(self._run_file, watched, lambda data: certain.data(data)[0])
+            changing = self._identities.end(self._run_file, lambda data: certain.data(data)[0])
+            watched.end(changing, self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

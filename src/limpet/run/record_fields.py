@@ -1,6 +1,6 @@
 """What is in the record of an answer or a score, and by which digests do they find each other?"""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from limpet.fingerprints.keys import digest
@@ -36,3 +36,15 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
 def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
     """Return the digests of an answer as facts for its line."""
     return {OUTPUT: [digest(answer), digest(answer, trace)]}
+
+
+def answer_record(
+    id_: str, row: Mapping[str, Any], value: Any, trace: list[Any], metadata: Any = None
+) -> dict[str, Any]:
+    """Return the public record of an answer: the row, the answer, its trace and its metadata."""
+    record = {"id": id_, **row, ANSWER: value, TRACE: trace}
+    record["id"] = id_  # even if the row has another "id"
+    # A field of that name in the dataset must not be read as the answer's metadata.
+    if metadata is not None or METADATA in record:
+        record[METADATA] = metadata
+    return record

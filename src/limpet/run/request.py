@@ -85,3 +85,11 @@ class Request(Extras):
     bad_rows: Sequence[Any]
     dataset_files: Sequence[Path]
     options: ExecutorOptions
+
+
+def secrets_of(*steps: Workflow | Evaluator) -> list[str]:
+    """Return the secrets that workflows and evaluators declare, for example values of headers."""
+    declared = (step.secrets for step in steps)
+    # A bare string would be read as a list of letters, and mask everything.
+    lists = (secrets for secrets in declared if isinstance(secrets, (list, tuple, set, frozenset)))
+    return [secret for secrets in lists for secret in secrets if isinstance(secret, str)]

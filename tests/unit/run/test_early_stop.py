@@ -59,14 +59,13 @@ def test_a_workflow_that_always_slips_costs_little(tmp_path, concurrency, in_thr
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
     assert str(reason).startswith(
-        "the workflow failed the same way 5 times, and none of its 2,000 cells is done: "
-        "KeyError: 'choices'; spent so far: "
+        "the workflow failed 5 times for the same reason: KeyError: 'choices' ("
     )
     assert reason.traceback.endswith(
         '    return {"error": "no such model"}["choices"]\nKeyError: \'choices\''
     )
     assert (reason.step, reason.id) == ("workflow", failed(tmp_path)[0]["id"])
-    assert f"spent so far: {len(called)} calls" in str(reason)
+    assert f"({len(called)} calls so far)" in str(reason)
     assert 5 <= len(failed(tmp_path)) <= 21
     (told,) = events(tmp_path, "stopping")
     assert told["reason"] == str(reason)
@@ -124,7 +123,9 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
     result = evaluated(tmp_path, workflow, 2_000, pace=16, **options)
     reason = result.stop_reason
     assert isinstance(reason, limpet.EarlyStopError)
-    assert str(reason).startswith("the evaluator judge failed the same way 5 times, and none of")
+    assert str(reason).startswith(
+        "the evaluator judge failed 5 times for the same reason: KeyError"
+    )
     assert "tokens" in str(reason)
     answered = result.summary["workflow"]["completed"]
     assert 5 <= answered == len(asked) < 2_000
@@ -286,7 +287,7 @@ async def test_a_step_begins_with_few_until_one_is_through_or_time_has_passed():
         await asyncio.sleep(1_800)
 
     executor = limpet.AsyncExecutor(work, concurrency=100, timeout=3_600, exit_on_error=False)
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert [at for at, _ in begun] == [0.0] * 16 + [10.0] * 84
 
@@ -300,9 +301,9 @@ async def test_the_first_that_is_through_ends_the_beginning():
         await asyncio.sleep(1 if one == 3 else 5)
 
     executor = limpet.AsyncExecutor(
-        work, concurrency=100, exit_on_error=False, on_complete=lambda _: executor.end_beginning()
+        work, concurrency=100, exit_on_error=False, on_complete=lambda _: executor.full_speed()
     )
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert begun == [0.0] * 16 + [1.0] * 84
 
@@ -323,7 +324,7 @@ async def test_what_waits_to_be_tried_again_is_under_way_too():
     executor = limpet.AsyncExecutor(
         work, concurrency=100, exit_on_error=False, max_retries=1, backoff=wait
     )
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(range(100))
     assert len({one for one, early in begun if early}) == 16
 
@@ -342,7 +343,7 @@ async def test_the_time_of_a_beginning_runs_from_its_first_input():
         await asyncio.sleep(100)
 
     executor = limpet.AsyncExecutor(work, concurrency=100, timeout=600, exit_on_error=False)
-    executor.begin_gently(16, 10.0)
+    executor.start_slowly(16, 5, 10.0)
     await executor.execute(inputs())
     assert begun == [60.0] * 16 + [70.0] * 84
 

@@ -562,6 +562,18 @@ def test_a_run_with_nothing_left_looks_nothing_up_and_still_knows_everything(tmp
     assert [one.scores for one in again.items] == [one.scores for one in first.items]
 
 
+def test_a_run_that_cannot_be_recorded_as_complete_says_so(tmp_path, monkeypatch, caplog):
+    from limpet.run.planning.planner import Planner
+
+    def completion(*_):
+        raise OSError("disk trouble")
+
+    monkeypatch.setattr(Planner, "completion", completion)
+    result = Answering().evaluate(ROWS, tmp_path / "run")
+    assert result.stop_reason is None
+    assert "cannot record that the run is complete: disk trouble" in caplog.text
+
+
 @pytest.mark.parametrize("damage", ["cut", "deleted", "summary", "edited"])
 def test_a_complete_run_that_was_damaged_is_looked_up_again(tmp_path, damage):
     answering, run = Answering(), tmp_path / "run"

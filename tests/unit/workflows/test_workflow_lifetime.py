@@ -248,7 +248,7 @@ class Connected:
 def test_a_set_up_that_breaks_down_stops_the_run_and_loses_nothing(tmp_path, caplog):
     run = tmp_path / "run"
     result = limpet.evaluate(ROWS, Connected, [exact], run, pace=1)
-    assert "the workflow broke down" in str(result.stop_reason)
+    assert "the workflow stopped working" in str(result.stop_reason)
     workflow, scores = result.summary["workflow"], result.summary["evaluators"]["exact"]
     assert (workflow["completed"], workflow["failed"], workflow["not_run"]) == (3, {}, 3)
     assert scores["completed"] == 3
@@ -288,5 +288,5 @@ def test_what_breaks_down_at_once_stops_it_before_anything_is_asked(tmp_path):
             raise AssertionError("it is dead")
 
     result = limpet.evaluate(ROWS, Dead, run=tmp_path / "run", pace=1)
-    assert "the workflow broke down" in str(result.stop_reason)
+    assert "the workflow stopped working" in str(result.stop_reason)
     assert result.summary["workflow"]["not_run"] == 6

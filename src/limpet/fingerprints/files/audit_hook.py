@@ -143,7 +143,7 @@ def importing() -> Iterator[None]:
 
 
 @contextmanager
-def for_nobody() -> Iterator[None]:
+def unattributed() -> Iterator[None]:
     """Attribute reads in this context to no call: observers run here."""
     token = _call.set(())
     try:

@@ -9,11 +9,15 @@ import itertools
 import os
 import re
 import stat
+import sys
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
+from limpet.fingerprints.steps import code_of
 from limpet.fingerprints.walk.ownership import is_users_file
+from limpet.fingerprints.walk.safe_access import module_name
 from limpet.secrets.names import is_secret_name
 
 ABSENT = ""
@@ -145,6 +149,16 @@ class Project:
         if digest:
             self._known[path] = (signs, digest)
         return digest
+
+
+def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
+    """Return the project that the code of some steps belongs to."""
+    homes = [
+        getattr(sys.modules.get(module_name(thing)), "__file__", None)
+        for step in steps
+        for thing in code_of(step).values()
+    ]
+    return Project([Path.cwd(), *(Path(home).parent for home in homes if home)], without)
 
 
 def _writable(name: str) -> str:

@@ -19,10 +19,10 @@ from limpet.integrations.nat.existing_answers import is_answer
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
-from limpet.run.executing.cells import answer_record, masked_record
+from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
-from limpet.run.record_fields import ANSWER, TRACE, digests_of
+from limpet.run.record_fields import ANSWER, TRACE, answer_record, digests_of
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line

@@ -1,7 +1,5 @@
 """How is each item answered, recorded and passed on to the evaluators?"""
 
-import logging
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,15 +9,14 @@ from typing import Any
 from limpet.copies import own_copy
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
-from limpet.executors.forks import end_if_forked
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form
-from limpet.run.executing.cells import answer_record, cell_status
+from limpet.run.executing.cells import cell_status
 from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
-from limpet.run.executing.tracebacks import safe_traceback
+from limpet.run.executing.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
-from limpet.run.record_fields import ANSWER, METADATA, TRACE, digests_of
+from limpet.run.record_fields import ANSWER, METADATA, TRACE, answer_record, digests_of
 from limpet.run.request import Request
 from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult
@@ -27,8 +24,6 @@ from limpet.run.run_file import WORKFLOW
 from limpet.text import text_of
 from limpet.trace import kept_events
 from limpet.types import CellStatus, Output
-
-logger = logging.getLogger("limpet.run")
 
 
 class AnsweringStep:
@@ -135,11 +130,6 @@ def item_result(finished: Finished[Call, Output]) -> ItemResult:
 
 
 async def _notify(name: str, hook: Callable[[Any], Any], news: Any) -> None:
-    """Call a user's hook. An exception in it must not keep the item from its scores."""
-    home = os.getpid()
-    try:
+    with logging_failure(name):
         if isawaitable(returned := hook(news)):
             await returned
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
-        end_if_forked(home, error)
-        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets

@@ -1,61 +1,15 @@
-"""The keys of scores, and the records of answers and scores."""
+"""What is recorded of a cell: its scores, its status, and no secrets."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
-from limpet.evaluators.protocol import Evaluator, Scores
+from limpet.evaluators.protocol import Scores
 from limpet.executors.details import Finished
-from limpet.fingerprints.keys import score_key, seen_digest
-from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form, plain_size
 from limpet.run.planning.work_items import WorkItem
-from limpet.run.record_fields import (
-    ANSWER,
-    BY,
-    MASKED,
-    METADATA,
-    OF,
-    SAW,
-    SAW_MASKED,
-    TRACE,
-    output_digest,
-)
+from limpet.run.record_fields import MASKED
 from limpet.secrets.masking import Mask
-from limpet.types import Cell, CellStatus, Score
-
-# ---- scores -------------------------------------------------------------------------------------
-
-
-class Scoring(NamedTuple):
-    """An output for an evaluator to score.
-
-    Attributes:
-        work_item: The work item.
-        cell: The cell of the score.
-        output: The output.
-        trace: The output's trace.
-        facts: Which output is scored, and by which evaluator.
-    """
-
-    work_item: WorkItem
-    cell: Cell
-    output: Any
-    trace: Any
-    facts: dict[str, Any]
-
-
-def scoring_of(
-    work_item: WorkItem, entry: Entry, evaluator: Evaluator, fingerprint: str
-) -> Scoring:
-    """Return what an evaluator has to score for an answer on disk."""
-    output = output_digest(entry, evaluator.reads)
-    seen = seen_digest(work_item.item, evaluator.reads)
-    key = score_key(output, seen, fingerprint, work_item.trial, work_item.identity)
-    cell = Cell(evaluator.name, work_item.item.id, work_item.trial, key)
-    facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}
-    if entry.facts.get(MASKED):
-        facts[SAW_MASKED] = True
-    return Scoring(work_item, cell, entry.record[ANSWER], entry.record[TRACE], facts)
+from limpet.types import CellStatus, Score
 
 
 def score_record(work_item: WorkItem, scores: Scores | None) -> dict[str, Any]:
@@ -78,27 +32,9 @@ def _plain_score(score: Score) -> dict[str, Any]:
     return plain
 
 
-# ---- answers ------------------------------------------------------------------------------------
-
-
-def answer_record(
-    id_: str, row: Mapping[str, Any], value: Any, trace: list[Any], metadata: Any = None
-) -> dict[str, Any]:
-    """Return the public record of an answer: the row, the answer, its trace and its metadata."""
-    record = {"id": id_, **row, ANSWER: value, TRACE: trace}
-    record["id"] = id_  # even if the row has another "id"
-    # A field of that name in the dataset must not be read as the answer's metadata.
-    if metadata is not None or METADATA in record:
-        record[METADATA] = metadata
-    return record
-
-
 def cell_status(finished: Finished[Any, Any]) -> CellStatus:
     """Return how a cell ended, in the words of a run: executors use those of Phoenix."""
     return CellStatus[finished.details.status.name]
-
-
-# ---- secrets ------------------------------------------------------------------------------------
 
 
 def masked_record(

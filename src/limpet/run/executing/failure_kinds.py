@@ -75,7 +75,7 @@ def _kind_of(error: BaseException) -> FailureKind | None:
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Tell whether an exception is a mistake in the code."""
+    """Return whether an exception is a mistake in the code."""
     if not _is_of_code(error, _DEEPEST) or recognised(error) is not None:
         return False
     signals = map(recognised, _contexts(error))

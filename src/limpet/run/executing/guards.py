@@ -18,8 +18,9 @@ from limpet.types import Cell, Failure, Outcome
 FIRST_FAILURES = 5
 """This many alike failures without a success stop the run."""
 FIRST_CALLS, FIRST_CALLS_S = 16, 10.0
-"""A step starts with this many cells, until one succeeds or this many seconds have passed."""
-MEND = "fix it and run again: finished results are kept"
+"""A step starts with this many cells, until one succeeds, or until this many seconds have passed
+with fewer failures than `FIRST_FAILURES`."""
+FIX_AND_RERUN = "fix it and run again: finished results are kept"
 FAILURES_IN_A_ROW = 50
 """This many alike failures in a row are logged."""
 
@@ -120,13 +121,13 @@ class EarlyStop:
         return self._reason(*same[0])
 
     def _reason(self, cell: Cell, failure: Failure) -> EarlyStopError:
-        step, many = cell.step, self._cells[cell.step]
+        step = cell.step
         where = "the workflow" if step == "workflow" else f"the evaluator {one_line(step)}"
         reason = one_line(f"{failure.type}: {failure.message}" if failure.message else failure.type)
         error = EarlyStopError(
-            f"{where} failed the same way {FIRST_FAILURES} times, and none of its {many:,} cells "
-            f"is done: {reason}; spent so far: {self._spent}",
-            hint=f"{MEND}; early_stop=False continues anyway",
+            f"{where} failed {FIRST_FAILURES} times for the same reason: {reason} "
+            f"({self._spent} so far)",
+            hint=f"{FIX_AND_RERUN}; early_stop=False continues anyway",
         )
         error.step, error.id, error.traceback = step, cell.id, failure.traceback
         if failure.traceback:

@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 
 from limpet.errors import LimpetError
-from limpet.evaluators.protocol import Evaluator
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.journal.lines import Entry
 from limpet.pacing.registry import pacing_with
 from limpet.run.executing.answering import AnsweringStep
 from limpet.run.executing.blocking import LoopWatch
-from limpet.run.executing.cells import Scoring
 from limpet.run.executing.guards import EarlyStop, Guards, Repetition, Spent
 from limpet.run.executing.opened_step import OpenedStep
 from limpet.run.executing.returned_values import Remarks
@@ -28,13 +26,13 @@ from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.diff import Lookup
+from limpet.run.planning.scorings import Scoring
 from limpet.run.planning.work_items import Call, WorkItem
 from limpet.run.record_fields import SAW_MASKED
-from limpet.run.request import Request
+from limpet.run.request import Request, secrets_of
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
 from limpet.text import one_line
-from limpet.workflows.protocol import Workflow
 
 _CHUNK = 500
 
@@ -139,9 +137,9 @@ class Pipeline:
         return self.stop_reason is None  # False if it was interrupted meanwhile
 
     def _break_off(self, step: AnsweringStep | ScoringStep) -> None:
-        """Stop calling a step that broke down. The other steps may continue."""
+        """Stop calling a step that stopped working. The other steps may continue."""
         reason = LimpetError(
-            f"{step.who} broke down: something its set-up started has failed",
+            f"{step.who} stopped working: a task started in its setup failed",
             hint="see the log for the failure; run again to resume",
         )
         if step.executor is None:
@@ -222,14 +220,6 @@ class Pipeline:
     ) -> list[tuple[ScoringStep, Scoring]]:
         scorings = ((step, step.scored_masked(work_item, entry)) for step in self._scoring)
         return [(step, scoring) for step, scoring in scorings if scoring is not None]
-
-
-def secrets_of(*steps: Workflow | Evaluator) -> list[str]:
-    """Return the secrets that workflows and evaluators declare, for example values of headers."""
-    declared = (step.secrets for step in steps)
-    # A bare string would be read as a list of letters, and mask everything.
-    lists = (secrets for secrets in declared if isinstance(secrets, (list, tuple, set, frozenset)))
-    return [secret for secrets in lists for secret in secrets if isinstance(secret, str)]
 
 
 def _unwrap_single(error: BaseException) -> BaseException:

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
@@ -17,14 +16,13 @@ from limpet.errors import (
 )
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt, Finished
-from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.files.audit_hook import for_nobody
+from limpet.fingerprints.files.audit_hook import unattributed
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
 from limpet.run.executing.guards import Guards
-from limpet.run.executing.tracebacks import safe_traceback, user_traceback
+from limpet.run.executing.tracebacks import logging_failure, user_traceback
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.progress.watcher import Watcher
 from limpet.run.record_fields import MASKED
@@ -45,7 +43,7 @@ class Recorder:
         step: The step, which names the column.
         cell_of: Returns the cell of an input, given its index and the input.
         record_of: Makes the public record of an input's output.
-        permanent: The class of a failure that a retry cannot fix.
+        own_kind: The class of a failure of the step's own code; None: as of any failure.
         facts_of: Returns further facts about an outcome.
         mask: Removes secrets from what is written; the user's hooks get the original.
         returned: The fields of the record that the step returned: only these are masked.
@@ -55,7 +53,7 @@ class Recorder:
         generation_of: Returns the generation of an input's record, given its cell and the input.
         files: Records which files each call reads.
         call_of: Returns the identity of an input's call, and the row from which the names of files
-            may come.
+            may come; None: the input is both, and inputs that are the same object share a call.
 
     Attributes:
         step: The step, which names the column.
@@ -70,7 +68,7 @@ class Recorder:
         cell_of: Callable[[int, Any], Cell],
         record_of: Callable[[Finished[Any, Any]], dict[str, Any]],
         *,
-        permanent: str = "permanent",
+        own_kind: str | None = None,
         facts_of: Callable[[Finished[Any, Any]], dict[str, Any] | None] = lambda _: None,
         mask: Mask,
         returned: Sequence[str],
@@ -79,7 +77,7 @@ class Recorder:
         watcher: Watcher | None = None,
         guards: Guards | None = None,
         generation_of: Callable[[Cell, Any], int] = lambda *_: 0,
-        call_of: Callable[[Any], tuple[Any, Any]] = lambda value: (id(value), value),
+        call_of: Callable[[Any], tuple[Any, Any]] | None = None,
     ) -> None:
         self.step = step
         self.lost: dict[int, Exception] = {}
@@ -87,7 +85,7 @@ class Recorder:
         self._journal = journal
         self._cell_of = cell_of
         self._record_of = record_of
-        self._permanent = permanent
+        self._own_kind = own_kind
         self._facts_of = facts_of
         self._mask = mask
         self._returned = returned
@@ -99,7 +97,8 @@ class Recorder:
         self._guards = guards
         self._generation_of = generation_of
         self._files = files
-        self._call_of = call_of
+        self._call_of = call_of or _call_by_object
+        self._shares_calls = call_of is None
         self._attempts: defaultdict[int, list[dict[str, Any]]] = defaultdict(list)
         self._column: Column = journal.column(step)
         self._column.mask = mask.data
@@ -132,7 +131,7 @@ class Recorder:
         async def watched(value: Any) -> Any:
             if watches:
                 return await files.calling(step, *self._call_of(value), lambda: function(value))
-            with for_nobody():
+            with unattributed():
                 return await function(value)
 
         return watched
@@ -184,11 +183,11 @@ class Recorder:
         if self._guards is not None:
             self._guards.see(recorded)
         if recorded.failure is None and self._executor is not None:
-            self._executor.end_beginning()
+            self._executor.full_speed()
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")
-        with for_nobody():
+        with unattributed():
             if hook is not None and isawaitable(answer := hook(finished)):
                 await answer
 
@@ -197,7 +196,8 @@ class Recorder:
         try:
             outcome = self._outcome(finished)
             if finished.error is None:
-                read = await self._files.facts(self.step, self._call_of(finished.input)[0])
+                call, _ = self._call_of(finished.input)
+                read = await self._files.facts(self.step, call, shared=self._shares_calls)
                 outcome = outcome._replace(facts={**(outcome.facts or {}), **read} or None)
             return await self._column.append(outcome)
         except (Exception, SystemExit) as error:
@@ -214,10 +214,10 @@ class Recorder:
         failure = None
         record, facts = self._record_of(finished), self._facts(finished)
         if finished.error is not None:
-            kind = attempts[-1]["class"] if attempts else self._permanent
+            kind = attempts[-1]["class"] if attempts else "permanent"
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
-                kind = self._permanent if self._permanent != "permanent" else kind
+                kind = self._own_kind or kind
             message = self._safe(text_of(finished.error))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
@@ -287,17 +287,14 @@ class Recorder:
         self._executor.stop(error)
 
 
+def _call_by_object(value: Any) -> tuple[Any, Any]:
+    return id(value), value
+
+
 def _notify(hook: Callable[..., Any], *news: Any) -> Any:
-    """Call a user's hook. An exception in it is logged and does not affect the result."""
-    home = os.getpid()
-    try:
-        with for_nobody():
-            return hook(*news)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
-        end_if_forked(home, error)
-        name = getattr(hook, "__qualname__", type(hook).__name__)
-        logger.error("%s failed: %s", name, safe_traceback(error))  # noqa: TRY400 - without secrets
-        return None
+    name = getattr(hook, "__qualname__", type(hook).__name__)
+    with logging_failure(name), unattributed():
+        return hook(*news)
 
 
 def _not_recorded(error: BaseException) -> str:
@@ -305,7 +302,7 @@ def _not_recorded(error: BaseException) -> str:
 
 
 def _is_external(error: BaseException) -> bool:
-    """Tell whether the provider or the network caused an error, and not the user's code."""
+    """Return whether the provider or the network caused an error, and not the user's code."""
     return isinstance(error, (TransientError, OSError))
 
 

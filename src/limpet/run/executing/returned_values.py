@@ -12,6 +12,7 @@ from typing import Any
 
 from limpet.errors import JournalError
 from limpet.evaluators.score_values import as_scores
+from limpet.foreign import is_interrupt
 from limpet.journal.journal import Journal
 from limpet.json_values import kept_form
 from limpet.secrets.masking import Masking
@@ -88,7 +89,9 @@ def read_scores(returned: Any, name: str, remarks: Remarks) -> Output:
 def _attribute(output: Output, part: str, remarks: Remarks) -> Any:
     try:
         return getattr(output, part)
-    except BaseException as error:  # noqa: BLE001 - a property of a subclass may raise anything
+    except BaseException as error:  # a property of a subclass may raise anything
+        if is_interrupt(error):
+            raise
         remarks.say(f"the workflow's {part}", f"reading it raised {type(error).__name__}")
         return None
 
@@ -98,7 +101,9 @@ def _read_value(value: Any) -> Any:
         return value
     try:
         return kept_form(value)
-    except BaseException:  # noqa: BLE001 - appending the record reports why it cannot be kept
+    except BaseException as error:  # appending the record reports why it cannot be kept
+        if is_interrupt(error):
+            raise
         return value
 
 
@@ -107,7 +112,9 @@ def _read_usage(value: Any, remarks: Remarks, what: str) -> Usage | None:
         return None
     try:
         usage, wrong = usage_of(value)
-    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+    except BaseException as error:  # a foreign object may raise anything
+        if is_interrupt(error):
+            raise
         usage, wrong = None, [f"reading it raised {type(error).__name__}"]
     if wrong:
         remarks.say(what, "; ".join(wrong[:_MOST_NAMED]))
@@ -122,7 +129,9 @@ def _read_trace(trace: Any, remarks: Remarks) -> list[Any]:
             remarks.say("the workflow's trace", f"must be a list, not {type(trace).__name__}")
             return []
         trace = list(trace)
-    except BaseException as error:  # noqa: BLE001 - as above
+    except BaseException as error:  # as above
+        if is_interrupt(error):
+            raise
         remarks.say("the workflow's trace", f"reading it raised {type(error).__name__}")
         return []
     return list(_read_part(trace, "workflow's trace", remarks))
@@ -159,7 +168,9 @@ def _readable(value: Any, within: tuple[int, ...] = ()) -> tuple[Any, str]:
     """
     try:
         return kept_form(value), ""
-    except BaseException as error:  # noqa: BLE001 - a foreign object may raise anything
+    except BaseException as error:  # a foreign object may raise anything
+        if is_interrupt(error):
+            raise
         why = one_line(text_of(error))
     kind = type(value)
     if len(within) < _DEEPEST and id(value) not in within:

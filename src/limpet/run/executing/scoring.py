@@ -13,9 +13,10 @@ from limpet.evaluators.reads import given
 from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
-from limpet.run.executing.cells import Scoring, score_record, scoring_of
+from limpet.run.executing.cells import score_record
 from limpet.run.executing.returned_values import Remarks, read_scores
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
+from limpet.run.planning.scorings import Scoring, scoring_of
 from limpet.run.planning.work_items import WorkItem
 from limpet.run.record_fields import SAW_MASKED, SCORED
 from limpet.run.results.costs import Prices, usage_facts
@@ -89,7 +90,7 @@ class ScoringStep:
             lambda scoring: scoring.cell,
             lambda scoring: scoring.work_item,
             _record_of,
-            permanent="evaluator",
+            own_kind="evaluator",
             facts_of=self._facts_of,
             returned=SCORED,
             costs=self.target.endpoint is not None,

@@ -240,7 +240,8 @@ class EvaluationSession:
         if known is None or on_end is not None:  # which may have changed the files on purpose
             try:
                 known = self._planner.completion(self._asked_hash, self._records)
-            except OSError:
+            except OSError as error:
+                logger.warning("cannot record that the run is complete: %s", error)
                 return
         self._run_file.complete = known
 
@@ -248,7 +249,7 @@ class EvaluationSession:
         """Inspect the steps once more after the run, and record the files they read."""
         watched, self._watched = self._watched, None
         if watched is not None:
-            self._identities.end(self._run_file, watched, self._planner.certain)
+            watched.end(self._identities.end(self._run_file, self._planner.certain), self._run_file)
 
     def _close_journal(self) -> None:
         if self._journal is None:

@@ -17,12 +17,13 @@ from limpet.journal.journal import Journal
 from limpet.pacing.pacer import MAX_IN_FLIGHT, Pacer
 from limpet.pacing.registry import PacerRegistry
 from limpet.run.executing.failure_kinds import mistakes_once
-from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, Guards
+from limpet.run.executing.guards import FIRST_CALLS, FIRST_CALLS_S, FIRST_FAILURES, Guards
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.redo import Redos
 from limpet.run.planning.work_items import WorkItem
+from limpet.run.progress.watcher import FixedPace
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import Masking
@@ -143,14 +144,14 @@ class StepRunner:
     def _watch_pace(self, step: str, executor: AsyncExecutor[Any, Any]) -> None:
         most = f"{executor.concurrency} at a time"
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
-        pace = executor.pacer or fixed
-        if isinstance(pace, str):
-            self.journal.tell("pace", step=step, words=pace)
+        pacer = executor.pacer
+        if pacer is None:
+            self.journal.tell("pace", step=step, words=fixed)
         else:
-            endpoint = self._masking.ours.text(pace.key)
-            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pace))
+            endpoint = self._masking.ours.text(pacer.key)
+            self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer))
         if self._watcher is not None:
-            self._watcher.paced(step, pace)
+            self._watcher.paced(step, pacer or FixedPace(fixed))
 
     async def run(
         self,
@@ -161,7 +162,7 @@ class StepRunner:
         """Run all cells of a step; with `exit_on_error`, an early end stops the other steps."""
         self._stopping.executors.append(executor)
         if recorder.step in self._early_stop:
-            executor.begin_gently(FIRST_CALLS, FIRST_CALLS_S)
+            executor.start_slowly(FIRST_CALLS, FIRST_FAILURES, FIRST_CALLS_S)
         async for _ in executor.stream(inputs):
             pass
         reason = recorder.error or executor.stop_reason

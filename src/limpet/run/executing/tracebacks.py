@@ -9,19 +9,21 @@ are read past overrides, and formatting never raises. Source lines may contain h
 literals that look like keys are left out. The caller masks secrets that are known by value.
 """
 
-import functools
 import itertools
 import linecache
+import logging
 import os
 import re
-import sysconfig
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
 from limpet.errors import LimpetError
+from limpet.executors.forks import end_if_forked
+from limpet.fingerprints.walk.ownership import is_users_file
 from limpet.secrets.masking import by_environment
 from limpet.text import text_of
 
@@ -32,10 +34,6 @@ _MOST_LINE, _MOST_MESSAGE, _MOST_CHARACTERS = 300, 500, 6_000
 _CAUSE = "The above exception was the direct cause of the following exception:"
 _CONTEXT = "During handling of the above exception, another exception occurred:"
 _USER, _LIBRARY, _OURS = "user", "library", "ours"
-_LIBRARIES = tuple(
-    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
-_INSTALLED = re.compile(r"[\\/](?:site|dist)-packages[\\/]")
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 _LITERALS = (
     # api_key="…", headers["Authorization"] = '…', ("password", "…")
@@ -46,6 +44,19 @@ _LITERALS = (
     re.compile(r"(?<=://)()()[^/\s:@\"']*:[^/\s@\"']+(?=@)"),
     re.compile(r"\b()()(?:sk|pk|gh[a-z]|xox[a-z]|hf|AKIA|AIza|Bearer)[-_ ]?[\w-]{16,}"),
 )
+
+logger = logging.getLogger("limpet.run")
+
+
+@contextmanager
+def logging_failure(hook: str) -> Iterator[None]:
+    """Call a user's hook in this context: an exception in it is logged, and costs no result."""
+    home = os.getpid()
+    try:
+        yield
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
+        end_if_forked(home, error)
+        logger.error("%s failed: %s", hook, safe_traceback(error))  # noqa: TRY400 - without secrets
 
 
 def safe_traceback(error: BaseException) -> str:
@@ -178,13 +189,10 @@ def _frames_of(error: BaseException) -> tuple[list[tuple[str, int, str, str]], i
     return frames, few.count - len(frames)
 
 
-@functools.lru_cache(1000)
 def _whose(file: str) -> str:
     if file.startswith(_PACKAGE):
         return _OURS
-    if file.startswith((*_LIBRARIES, "<frozen ")) or _INSTALLED.search(file):
-        return _LIBRARY
-    return _USER
+    return _USER if is_users_file(file) else _LIBRARY
 
 
 def _source_line(frame: FrameType, line: int) -> tuple[str, int, str, str]:

@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.files.audit_hook import (
@@ -20,24 +18,14 @@ from limpet.fingerprints.files.file_reads import Call, Read, StepReads, read_by
 from limpet.fingerprints.files.project import ABSENT, Project
 from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.steps import code_of
-from limpet.fingerprints.walk.safe_access import module_name
 from limpet.journal.journal import Journal
 from limpet.run.planning.files_read import CUT, FILES, LONGEST_TEXT, SHARED
+from limpet.run.run_file import RunFile
 from limpet.secrets.in_code import without_settings
 
 _MOST_TEXTS = 100
 
 logger = logging.getLogger("limpet.run")
-
-
-def project_of(steps: Iterable[Any], without: Iterable[Path] = ()) -> Project:
-    """Return the project that the code of some steps belongs to."""
-    homes = [
-        getattr(sys.modules.get(module_name(thing)), "__file__", None)
-        for step in steps
-        for thing in code_of(step).values()
-    ]
-    return Project([Path.cwd(), *(Path(home).parent for home in homes if home)], without)
 
 
 class WatchedFiles:
@@ -92,7 +80,7 @@ class WatchedFiles:
             listen(self._watch)
 
     def watches(self, step: str) -> bool:
-        """Tell whether a step has code that may read files."""
+        """Return whether a step has code that may read files."""
         return step in self._watch.steps
 
     @contextmanager
@@ -119,12 +107,18 @@ class WatchedFiles:
         finally:
             self._watch.end(call, token)
 
-    async def facts(self, step: str, cell: Any) -> dict[str, Any]:
-        """Return the facts for a cell's record, once the lines they refer to are on disk."""
+    async def facts(self, step: str, cell: Any, *, shared: bool) -> dict[str, Any]:
+        """Return the facts for a cell's record, once the lines they refer to are on disk.
+
+        Args:
+            step: The step.
+            cell: The identity of the call, as for `calling`.
+            shared: Whether other inputs have the same identity: then the call is kept for them.
+        """
         call = self._calls.get((step, cell))
         if call is None:
             return {}
-        if not isinstance(cell, int):  # an object's id, which other inputs may share
+        if not shared:
             del self._calls[step, cell]
         # Also wait for lines of other cells: this record will refer to them.
         self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
@@ -185,12 +179,18 @@ class WatchedFiles:
             facts["n"] = number
         return self._journal.note_file(facts, record, wait=wait)
 
-    def end(self, changing: Collection[str] = ()) -> None:
-        """Stop listening, and write what is not on disk yet.
+    def end(self, changing: Collection[str], run_file: RunFile | None) -> None:
+        """Stop listening, write what is not on disk yet, and record the last line's number.
 
         Args:
             changing: Steps with state, which may be a cache.
+            run_file: The run file to update; None: the session never began.
         """
+        self._end(changing)
+        if run_file is not None:
+            run_file.files_last = self._last
+
+    def _end(self, changing: Collection[str]) -> None:
         if not self._watch.steps or self._ended:
             return
         self._ended = True
@@ -201,11 +201,6 @@ class WatchedFiles:
         for step in self._watch.steps.values():
             for name in sorted(step.afresh | step.elsewhere) if step.step not in changing else ():
                 self._mark(step.step, "afresh", name, wait=False)
-
-    @property
-    def last(self) -> int:
-        """The number of the last line."""
-        return self._last
 
 
 def _named(read: Iterable[tuple[str, str]], project: Project) -> list[tuple[str, str]]:

@@ -13,9 +13,9 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
-from limpet.run.executing.cells import scoring_of
 from limpet.run.planning.counting_answers import CountingAnswers
 from limpet.run.planning.plan import Plan, StepPlan
+from limpet.run.planning.scorings import scoring_of
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.work_items import Calls, Keys, WorkItem
 from limpet.run.request import Request

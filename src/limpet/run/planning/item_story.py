@@ -9,11 +9,11 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.lines import Entry
-from limpet.run.executing.cells import scoring_of
 from limpet.run.planning.changes import StaleRecords
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import named
 from limpet.run.planning.redo import Redos, read_redone
+from limpet.run.planning.scorings import scoring_of
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.record_fields import ANSWER, METADATA, TRACE

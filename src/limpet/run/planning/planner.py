@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from limpet.errors import FunctionChangedError, JournalError
-from limpet.fingerprints.files.project import Project
+from limpet.fingerprints.files.project import Project, project_of
 from limpet.fingerprints.keys import digest
 from limpet.journal.column import ColumnReader
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
-from limpet.run.executing.pipeline import secrets_of
-from limpet.run.executing.watched_files import project_of
 from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
@@ -24,7 +22,7 @@ from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.redo import begin_redo
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
-from limpet.run.request import Request
+from limpet.run.request import Request, secrets_of
 from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
 from limpet.secrets.masking import Masking
 

@@ -11,7 +11,6 @@ from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import Inspection
 from limpet.journal.journal import Journal
-from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.identity_file import write_identity
 from limpet.run.run_file import RunFile
 
@@ -67,24 +66,19 @@ class StepIdentities:
         for look in self._inspections.values():
             look.forget()
 
-    def end(
-        self, run_file: RunFile | None, watched: WatchedFiles, clean: Callable[[Any], Any]
-    ) -> None:
-        """Inspect the steps again, record what is state, and stop watching files.
+    def end(self, run_file: RunFile | None, clean: Callable[[Any], Any]) -> set[str]:
+        """Inspect the steps again and record what is state; return the steps that have state.
 
         Without a run file, the session never began.
         """
         if run_file is None:
-            watched.end(self._inspections)
-            return
+            return set(self._inspections)
         state = {
             name: list(look.note_end())[:_MOST_NAMES] for name, look in self._inspections.items()
         }
         run_file.state = clean({name: names for name, names in state.items() if names})
-        changing = {
+        return {
             name
             for name, parts in self._parts.items()
             if name in run_file.state or any(_CACHES in part for part in parts)
         }
-        watched.end(changing)
-        run_file.files_last = watched.last

@@ -17,7 +17,7 @@ _EVERY_S = 0.5
 
 
 def in_notebook() -> bool:
-    """Tell whether a notebook's kernel runs this process, which can show HTML."""
+    """Return whether a notebook's kernel runs this process, which can show HTML."""
     ipython = sys.modules.get("IPython")  # a kernel has imported it
     shell = None if ipython is None else ipython.get_ipython()
     return shell is not None and hasattr(shell, "kernel")

@@ -23,6 +23,16 @@ _WINDOW_S = 30.0
 _SAMPLE_S = 0.5
 
 
+class FixedPace(NamedTuple):
+    """The pace of a step without a pacer.
+
+    Attributes:
+        words: What limits it.
+    """
+
+    words: str
+
+
 class Watcher:
     """Notified of a run's progress, on the event loop of the run. It must be quick, and not raise.
 
@@ -32,13 +42,13 @@ class Watcher:
     def planned(self, plan: Plan) -> None:
         """The plan is made. Nothing has been spent yet."""
 
-    def paced(self, step: str, pace: "Pacer | str") -> None:
-        """What limits a step's pace: a pacer, which can be read at any time, or a description."""
+    def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
+        """What limits a step's pace. Its `words` can be read at any time."""
 
     def started(self, cell: Cell, attempt: int) -> None:
         """An attempt started."""
 
-    def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
+    def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         """An attempt failed: the details as in `failures.jsonl`, with `retry_in` on a retry."""
 
     def finished(self, outcome: Outcome) -> None:
@@ -162,16 +172,16 @@ class Tally(Watcher):
         }
         self.plan = plan
 
-    def paced(self, step: str, pace: "Pacer | str") -> None:
+    def paced(self, step: str, pace: "Pacer | FixedPace") -> None:
         self._steps[step].pace = pace
 
     def started(self, cell: Cell, attempt: int) -> None:
         self._steps[cell.step].in_flight[cell.key] = (cell.id, attempt, self._clock())
 
-    def attempt_failed(self, cell: Cell, met: Mapping[str, Any]) -> None:
+    def attempt_failed(self, cell: Cell, facts: Mapping[str, Any]) -> None:
         step = self._steps[cell.step]
         step.in_flight.pop(cell.key, None)
-        step.retries += "retry_in" in met
+        step.retries += "retry_in" in facts
 
     def finished(self, outcome: Outcome) -> None:
         step = self._steps[outcome.cell.step]
@@ -206,7 +216,7 @@ class _StepTally:
         self.failed: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float]] = {}
-        self.pace: Pacer | str = ""
+        self.pace: Pacer | FixedPace = FixedPace("")
         self._samples: deque[tuple[float, int]] = deque([(began, 0)])
 
     def snapshot(self, now: float, unanswered: int) -> StepSnapshot:
@@ -222,7 +232,7 @@ class _StepTally:
             self.retries,
             tuple(InFlight(id_, attempt, now - at) for id_, attempt, at in in_flight),
             self._rate(now, self.done + sum(failed.values())),
-            self.pace if isinstance(self.pace, str) else self.pace.state.words,
+            self.pace.words,
             bounded(dict(self.tokens)),
         )
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from limpet.journal.files import replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
-from limpet.run.executing.cells import answer_record
+from limpet.run.record_fields import answer_record
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.trace import kept_events
 from limpet.workflows.nat_trace import nat_steps

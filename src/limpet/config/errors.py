@@ -95,11 +95,13 @@ class Findings:
             return
         # In the order of the file; the command line comes last.
         ranked = sorted(self._problems, key=lambda problem: problem.place.line or 10**9)
-        first, *others = _each_module_once(ranked)
-        lines = [f"{first.place}: {first.text}", *map(_with_hint, others[:_MOST_SHOWN])]
-        if len(others) > _MOST_SHOWN:
-            lines.append(f"and {len(others) - _MOST_SHOWN:,} more")
-        raise ConfigError("\n".join(lines), hint=first.hint) from first.cause
+        first, *others = problems = _each_module_once(ranked)
+        if not others:
+            raise ConfigError(f"{first.place}: {first.text}", hint=first.hint) from first.cause
+        lines = list(map(_with_hint, problems[:_MOST_SHOWN]))
+        if len(problems) > _MOST_SHOWN:
+            lines.append(f"and {len(problems) - _MOST_SHOWN:,} more")
+        raise ConfigError("\n".join(lines)) from first.cause
 
 
 def _each_module_once(found: list[Problem]) -> list[Problem]:
@@ -117,7 +119,9 @@ def _also_at(first: Problem, others: list[Problem]) -> Problem:
 
 
 def _with_hint(problem: Problem) -> str:
-    return f"{problem.place}: {problem.text}" + (f"; {problem.hint}" if problem.hint else "")
+    """Return a problem with its hint on a line of its own, as one of several."""
+    hint = f"\n  hint: {problem.hint}" if problem.hint else ""
+    return f"{problem.place}: {problem.text}{hint}"
 
 
 def named(path: "KeyPath") -> str:

@@ -110,21 +110,24 @@ Concurrency = Annotated[
     _OrVariable(),
     _Must("must be auto or an integer of at least 1"),
 ]
+_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
 Wait = Annotated[
     float,
     Field(ge=0, allow_inf_nan=False),
     BeforeValidator(_seconds),
     _Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "minimum": 0},
-                {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"},
-            ]
-        }
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME_TEXT]}),
 ]
-Seconds = Annotated[Wait, Field(gt=0)]
+Seconds = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    _Must("must be a number of seconds above 0, or a time like 90s, 2m or 1h"),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _TIME_TEXT]}),
+]
+Evaluators = Annotated[
+    dict[str, Any], _Must("must map names to evaluators, like correct: exact_match")
+]
 
 
 def _key(description: str, *, default: Any = None) -> Any:
@@ -272,7 +275,7 @@ class EvalFile(Section):
         default_factory=RunSection.model_construct, description="The run's directory."
     )
     trials: Count = _key("How many times each item runs.", default=1)
-    evaluators: dict[str, Any] | None = _key("The evaluators, by name.")
+    evaluators: Evaluators | None = _key("The evaluators, by name.")
     pace: PaceSection = Field(
         default_factory=PaceSection.model_construct, description="How many calls run at once."
     )

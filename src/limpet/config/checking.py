@@ -7,12 +7,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from limpet.config.environment import Substituted, shown
-from limpet.config.errors import Findings, did_you_mean, named, nearest, quoted
+from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
-from limpet.text import one_line
+from limpet.text import hint_near, nearest, one_line, quoted
 
 S = TypeVar("S", bound=Section)
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
@@ -140,7 +140,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     if kind == "bool_type" and (meant := _TRUTHS.get(str(value).lower())):
         return f"did you mean {meant}?"
     if kind == "literal_error" and isinstance(value, str):
-        return did_you_mean(value, re.findall("'([^']+)'", context["expected"]))
+        return hint_near(value, re.findall("'([^']+)'", context["expected"]))
     if type(value) is str and isinstance(read_scalar(value), (int, float)):
         return f"leave the quotes out: {one_line(value)}"
     return None

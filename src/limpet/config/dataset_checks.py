@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import Substituted, shown, written_as
-from limpet.config.errors import Findings, nearest, quoted
+from limpet.config.errors import Findings
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
-from limpet.text import one_line
+from limpet.text import nearest_file, one_line, quoted
 
 _SIDES = ("allow", "deny")
 
@@ -55,10 +55,10 @@ def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
 
 def _hint_of_missing(text: str, path: Path) -> str:
     try:
-        names = [file.name for file in path.parent.iterdir()]
+        near = nearest_file(path)
     except (OSError, ValueError):
         return "paths are relative to this file; that folder does not exist either"
-    if near := nearest(path.name, names):
+    if near:
         folder = "" if isinstance(text, Substituted) else text.rpartition("/")[0]
         return f"did you mean {one_line(f'{folder}/{near}' if folder else near)}?"
     if ":" in text and not isinstance(text, Substituted):

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from limpet.config.errors import quoted
 from limpet.config.yaml_file import KeyPath, read_scalar
-from limpet.text import one_line
+from limpet.text import one_line, quoted
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _LONGEST = 80

@@ -3,8 +3,6 @@
 Problems are collected, so that one pass over the file reports all of them.
 """
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from limpet.errors import ConfigError
@@ -132,21 +130,3 @@ def named(path: "KeyPath") -> str:
 def refuse(place: Place, text: str, hint: str | None = None) -> NoReturn:
     """Raise a `ConfigError` at once: nothing else can be checked."""
     raise ConfigError(f"{place}: {text}", hint=hint)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is closest, if any is close."""
-    folded = {word.casefold(): word for word in reversed(list(known))}
-    found = get_close_matches(name.casefold().replace("-", "_"), folded, n=1)
-    return folded[found[0]] if found else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the closest known name, if any is close."""
-    near = nearest(name, known)
-    return f"did you mean {quoted(near)}?" if near else None
-
-
-def quoted(text: str) -> str:
-    """Return a string in quotes, without control characters."""
-    return f"'{one_line(text)}'"

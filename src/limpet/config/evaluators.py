@@ -11,13 +11,13 @@ from typing import Any
 from limpet import evaluators
 from limpet.config.checking import checked, unknown_key
 from limpet.config.environment import is_from_environment, settled, shown
-from limpet.config.errors import Findings, did_you_mean
+from limpet.config.errors import Findings
 from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
 from limpet.evaluators.protocol import checked_name
-from limpet.text import one_line, text_of
+from limpet.text import hint_near, one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
     create.__name__: create
@@ -85,13 +85,15 @@ def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
+    if len(given) == 1 and (kind := next(iter(given))) in BUILT_INS:
+        hint = f"write {path[-1]}: {{type: {kind}, …}}"
     return findings.add(path, "needs type or python", hint)
 
 
 def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     kind = given["type"]
     if not isinstance(kind, str) or kind not in BUILT_INS:
-        near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
+        near = hint_near(kind, BUILT_INS) if isinstance(kind, str) else None
         listed = f"(built in: {', '.join(BUILT_INS)}; your own: module:name)"
         hint = f"{near}  {listed}" if near else listed.strip("()")
         return findings.add((*path, "type"), f"unknown built-in evaluator {shown(kind)}", hint)

@@ -111,7 +111,9 @@ class BadRows:
         bad = BadRow(self._table.at(number), number, one_line(value), reason)
         if not self._skip:
             raise DatasetError(
-                str(bad), hint='fix it, or skip and list bad rows with on_bad_row="skip"'
+                str(bad),
+                hint="fix it, or skip and list bad rows with on_bad_row: skip (in Python: "
+                'on_bad_row="skip")',
             )
         self.listed.append(bad)
 

@@ -14,14 +14,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.columns import nearest
 from limpet.datasets.csv_files import read_csv
 from limpet.datasets.json_files import read_json, read_jsonl
 from limpet.datasets.parquet import read_parquet
 from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
 from limpet.datasets.xlsx import read_xlsx
 from limpet.errors import DatasetError
-from limpet.text import one_line
+from limpet.text import hint_near, nearest_file, one_line, quoted
 
 _TEXT_READERS: dict[str, Callable[[Path, str], Rows]] = {
     ".json": read_json,
@@ -100,11 +99,11 @@ def _check_file(path: Path, place: str) -> None:
 
 def _hint_of_missing(path: Path) -> str:
     try:
-        near = nearest(path.name, [neighbour.name for neighbour in path.parent.iterdir()])
+        near = nearest_file(path)
     except (OSError, ValueError):
         return f"the folder {str(path.parent)!r} cannot be read either"
     if near:
-        return f"did you mean {near}?"
+        return f"did you mean {quoted(near)}?"
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
@@ -220,10 +219,9 @@ def _function_at(reference: str) -> Callable[[], Any]:
         ) from error
     for name in path.split("."):
         if not hasattr(target, name):
-            near = nearest(name, dir(target))
             raise DatasetError(
                 f"{reference}: there is no {name!r} in {module_name!r}",
-                hint=f"did you mean {near}?" if near else None,
+                hint=hint_near(name, dir(target)),
             )
         target = getattr(target, name)
     if not callable(target):

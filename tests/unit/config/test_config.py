@@ -180,6 +180,9 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
         load_config("eval.yml")
     assert str(caught.value) == "eval.yml: file not found"
     assert caught.value.hint == "did you mean 'eval.yaml'?"
+    with pytest.raises(ConfigError) as caught:
+        load_config("x.yml")  # only the suffix is alike
+    assert caught.value.hint is None
 
 
 def test_a_directory_is_no_file(folder):

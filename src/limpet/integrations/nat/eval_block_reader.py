@@ -10,12 +10,12 @@ from typing import Any
 from limpet.config.checking import checked
 from limpet.config.dataset_checks import check_directory, checked_side, located
 from limpet.config.environment import settled, written_as
-from limpet.config.errors import Findings, named, nearest
+from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
 from limpet.integrations.nat.evaluators import read_evaluators
-from limpet.text import one_line
+from limpet.text import nearest_file, one_line
 
 _GENERAL: KeyPath = ("eval", "general")
 _DATASET: KeyPath = (*_GENERAL, "dataset")
@@ -162,7 +162,7 @@ def _hint_of_missing(text: str, file: Path, findings: Findings) -> str:
     if not Path(text).is_absolute() and (folder / text).exists():
         return f"paths start at the current directory, as in nat eval: cd {one_line(str(folder))}"
     try:
-        near = nearest(file.name, [beside.name for beside in file.parent.iterdir()])
+        near = nearest_file(file)
     except OSError:
         near = None
     return f"did you mean {one_line(near)}?" if near else "paths start at the current directory"

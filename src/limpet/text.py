@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-from limpet.foreign import is_interrupt, itself
+from limpet.foreign import base_value, is_interrupt
 
 _LIMIT = 300
 
@@ -12,7 +12,7 @@ _LIMIT = 300
 def text_of(error: BaseException) -> str:
     """Return an exception's message. Never raises, even if its `__str__` does."""
     try:
-        return itself(str, str(error))
+        return base_value(str, str(error))
     except BaseException as odd:
         if is_interrupt(odd):
             raise
@@ -25,7 +25,7 @@ def one_line(value: object) -> str:
     Strings are used directly, other values by their `repr`. Never raises.
     """
     try:
-        text = itself(str, value) if isinstance(value, str) else itself(str, repr(value))
+        text = base_value(str, value) if isinstance(value, str) else base_value(str, repr(value))
     except BaseException as error:
         if is_interrupt(error):
             raise

@@ -10,7 +10,7 @@ from typing import Any
 
 from limpet import evaluators
 from limpet.config.checking import checked, unknown_key
-from limpet.config.environment import is_from_environment, settled, shown
+from limpet.config.environment import is_from_environment, shown, typed
 from limpet.config.errors import Findings
 from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
@@ -126,14 +126,14 @@ def built_in(
 
 def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     try:
-        return BUILT_INS[kind](**settled(arguments))
+        return BUILT_INS[kind](**typed(arguments))
     except LimpetError as error:  # an extra that is not installed
         return findings.add(path, one_line(text_of(error)), error.hint)
     except Exception as error:  # noqa: BLE001 - its message is for the user
         message = text_of(error)
     for key, value in arguments.items():
         # Most messages name the argument first, as `tolerance=-1: must be …`: report its line.
-        begin = f"{key}={settled(value)!r}: "
+        begin = f"{key}={typed(value)!r}: "
         if message.startswith(begin):
             message = message.removeprefix(begin).replace("True or False", "true or false")
             path, message = (*path, key), one_line(message)

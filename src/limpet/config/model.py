@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.config.imports import checked_reference
 
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
@@ -34,7 +34,7 @@ class _OrVariable:
     """Marks a value that may also be written as `${NAME}`."""
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(settled, handler(kind))
+        return core_schema.no_info_before_validator_function(typed, handler(kind))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -68,14 +68,14 @@ def _path(value: str) -> str:
 
 
 def _seconds(value: Any) -> Any:
-    given = settled(value)
+    given = typed(value)
     time = _TIME.fullmatch(given) if isinstance(given, str) else None
     return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
 def _secrets(value: Any) -> list[str] | Literal[False]:
     # By hand: for Pydantic, 0 is False, and would turn masking off.
-    if settled(value) is False:
+    if typed(value) is False:
         return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return value

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from limpet import workflows
 from limpet.config.dataset_checks import located
-from limpet.config.environment import settled, written_as
+from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import DatasetSection, EvalFile, PythonEvaluator, WorkflowSection
@@ -93,7 +93,7 @@ def _remote_workflow(asked: WorkflowSection, findings: Findings) -> Workflow | N
     assert server is not None
     given = {name: getattr(server, name) for name in server.model_fields_set}
     arguments: dict[str, Any] = {
-        name: str(value) if isinstance(value, str) else settled(value)
+        name: str(value) if isinstance(value, str) else typed(value)
         for name, value in given.items()
         if value is not None
     }

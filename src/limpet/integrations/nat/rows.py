@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
 from limpet.datasets.sources import table_of
@@ -78,7 +78,7 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
         yield from rows_of_file(block.file_path)
         return
     try:
-        found = function(file_path=block.file_path, **settled(block.kwargs))
+        found = function(file_path=block.file_path, **typed(block.kwargs))
     except Exception as error:
         raised = f"{type(error).__name__}: {one_line(text_of(error))}"
         raise DatasetError(f"{block.function} raised {raised}") from error

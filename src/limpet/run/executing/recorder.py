@@ -19,7 +19,7 @@ from limpet.executors.async_executor import AsyncExecutor
 from limpet.executors.details import Attempt, Finished
 from limpet.executors.forks import end_if_forked
 from limpet.executors.options import ExecutorOptions
-from limpet.fingerprints.files.audit_hook import for_nobody
+from limpet.fingerprints.files.audit_hook import unattributed
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
 from limpet.run.executing.cells import cell_status, masked_record
@@ -132,7 +132,7 @@ class Recorder:
         async def watched(value: Any) -> Any:
             if watches:
                 return await files.calling(step, *self._call_of(value), lambda: function(value))
-            with for_nobody():
+            with unattributed():
                 return await function(value)
 
         return watched
@@ -188,7 +188,7 @@ class Recorder:
         if recorded.failure is not None and finished.error is None:
             self.lost[finished.index] = LimpetError(recorded.failure.message)
         hook = self._user_hooks.get("on_complete")
-        with for_nobody():
+        with unattributed():
             if hook is not None and isawaitable(answer := hook(finished)):
                 await answer
 
@@ -288,7 +288,7 @@ def _notify(hook: Callable[..., Any], *news: Any) -> Any:
     """Call a user's hook. An exception in it is logged and does not affect the result."""
     home = os.getpid()
     try:
-        with for_nobody():
+        with unattributed():
             return hook(*news)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code; it is logged
         end_if_forked(home, error)

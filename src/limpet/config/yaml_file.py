@@ -114,7 +114,7 @@ def _near(path: pathlib.Path) -> str | None:
 
 
 def is_nat_file(path: str | pathlib.Path) -> bool:
-    """Tell whether a file is a configuration of the toolkit: it has `eval` at its top level.
+    """Return whether a file is a configuration of the toolkit: it has `eval` at its top level.
 
     Raises:
         ConfigError: It cannot be read, or is not YAML.

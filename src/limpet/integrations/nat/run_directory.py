@@ -53,7 +53,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def is_foreign(path: Path) -> bool:
-    """Tell whether a directory holds results of `nat eval`, and no run of ours."""
+    """Return whether a directory holds results of `nat eval`, and no run of ours."""
     if not (path / OUTPUT).exists():
         return False
     layout = directory_at(path)
@@ -62,7 +62,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def has_answers(path: Path) -> bool:
-    """Tell whether a run has answers."""
+    """Return whether a run has answers."""
     column = directory_at(path).column("workflow")
     return column.exists() and column.stat().st_size > 0
 
@@ -85,7 +85,7 @@ def run_file(path: Path) -> RunFile:
 
 
 def is_finished(path: Path) -> bool:
-    """Tell whether a run ended with nothing left to do, and was not changed since."""
+    """Return whether a run ended with nothing left to do, and was not changed since."""
     known = run_file(path)
     if known.complete is None or known.session is None or not known.session.ended:
         return False

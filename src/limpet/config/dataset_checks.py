@@ -31,9 +31,9 @@ def located(text: str, folder: Path) -> Path:
     return Path(folder, path)
 
 
-def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
+def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
-    text = asked.get("path") if isinstance(asked, dict) else None
+    text = dataset.get("path") if isinstance(dataset, dict) else None
     if not isinstance(text, str) or not text.strip():
         return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
@@ -49,7 +49,7 @@ def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
             f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}",
             "rename the file if it is one of these, or load the rows with a function: python:",
         )
-    elif asked.get("sheet") is not None and suffix != ".xlsx":
+    elif dataset.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
 
 
@@ -74,17 +74,17 @@ def check_directory(text: Any, path: KeyPath, folder: Path, findings: Findings) 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
     """Return the long form of a dataset's filter, and report what is wrong with it."""
-    asked, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
-    if not isinstance(asked, dict):
+    spec, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
+    if not isinstance(spec, dict):
         return None  # empty, or not a mapping: reported elsewhere
-    if not set(asked) & set(_SIDES):
-        return {"allow": checked_side(asked, at, findings)}
-    for key in asked:
+    if not set(spec) & set(_SIDES):
+        return {"allow": checked_side(spec, at, findings)}
+    for key in spec:
         if key not in _SIDES:
             hint = f"put {quoted(key)} under allow or deny"
             findings.add((*at, key), "cannot be used with allow or deny", hint)
-    sides = [side for side in _SIDES if asked.get(side) is not None]
-    return {side: checked_side(asked[side], (*at, side), findings) for side in sides}
+    sides = [side for side in _SIDES if spec.get(side) is not None]
+    return {side: checked_side(spec[side], (*at, side), findings) for side in sides}
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:

@@ -34,11 +34,11 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
+def check_evaluators(section: Any, findings: Findings) -> dict[str, Any]:
     """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     checked_evaluators: dict[str, Any] = {}
     folded: dict[str, str] = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in section.items() if isinstance(section, dict) else ():
         path = ("evaluators", name)
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
@@ -121,10 +121,10 @@ def built_in(
     wrong = [key for key in arguments if key not in known]
     for key in wrong:
         findings.add_key((*path, key), *unknown_key((*path, key), [key_of_kind, *known]))
-    return None if wrong else _made(kind, arguments, path, findings)
+    return None if wrong else _created(kind, arguments, path, findings)
 
 
-def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+def _created(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     try:
         return BUILT_INS[kind](**typed(arguments))
     except LimpetError as error:  # an extra that is not installed

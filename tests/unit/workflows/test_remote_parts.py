@@ -42,7 +42,7 @@ def test_nothing_in_a_template_is_run_nor_filled_twice():
 def test_a_missing_column_is_said_with_what_there_is():
     with pytest.raises(limpet.LimpetError) as caught:
         render("{{taggs}}", ITEM)
-    message = "item 'q 1/2' has no column 'taggs', which {{taggs}} wants; did you mean 'tags'?"
+    message = "item 'q 1/2' has no column 'taggs', which {{taggs}} needs; did you mean 'tags'?"
     assert str(caught.value) == message
 
 

@@ -79,7 +79,7 @@ def _first_of(paths: Any) -> Any:
 def is_users_file(file: str) -> bool:
     """Return whether a source file is the user's: not Python's, not a package's.
 
-    A file below `site-packages` belongs to a package, also if it is found by PYTHONPATH, by a .pth
+    A file below `site-packages` belongs to a package, even if it is found by PYTHONPATH, by a .pth
     file or in a virtual environment inside the project. An editable install is outside of it.
     """
     if file.startswith("<frozen"):

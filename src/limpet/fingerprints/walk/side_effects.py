@@ -44,7 +44,7 @@ _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collect
 
 
 class SideEffects:
-    """Tells which code changes objects that are not its own.
+    """Knows which code changes objects that are not its own.
 
     Args:
         walk: The walk it belongs to.

@@ -37,11 +37,11 @@ _OWN = "{_type: python, function: module:name}"
 _LISTED = f"built in: {', '.join(BUILT_INS)}; your own: {_OWN}"
 
 
-def read_evaluators(asked: Any, findings: Findings) -> Mapping[str, Any]:
+def read_evaluators(section: Any, findings: Findings) -> Mapping[str, Any]:
     """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     folded: dict[str, str] = {}
     evaluators = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in section.items() if isinstance(section, dict) else ():
         path = ("eval", "evaluators", name)
         check_name(name, path, folded, findings)
         if isinstance(value, dict) and "_type" in value:

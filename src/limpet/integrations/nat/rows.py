@@ -62,7 +62,7 @@ def _shown(block: DatasetBlock) -> str:
 
 
 def _may_be_ours(file: Path | None) -> bool:
-    """Return whether a run wrote the file: its rows hold facts of ours, which are not the dataset's.
+    """Return whether a run wrote the file: its rows hold our own facts, not the dataset's.
 
     Only rows that failed hold them, in a file of any name, and these rows must not be skipped.
     """

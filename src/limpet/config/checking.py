@@ -119,7 +119,8 @@ def _report_missing(path: KeyPath, findings: Findings) -> None:
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
-    must = error["msg"] if kind == "must" else _MUST[kind].format(**context)
+    bounds = {name: _whole(bound) for name, bound in context.items()}
+    must = error["msg"] if kind == "must" else _MUST[kind].format(**bounds)
     if kind == "literal_error":
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):
@@ -130,6 +131,11 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:
         findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
+
+
+def _whole(bound: Any) -> Any:
+    """Return a bound as people write it: 0, not 0.0."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:

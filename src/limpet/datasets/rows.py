@@ -52,7 +52,7 @@ class Table:
 
     Attributes:
         name: Its name for people.
-        place: Its name in messages: the path as given.
+        place: Its name in messages: the path.
         unit: How its rows are counted: "line" or "row".
         rows: The rows, to be read once.
         is_file: Whether the rows are read from a file, so that no caller shares them.

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -68,8 +68,7 @@ def _is_reference(source: str) -> bool:
 
 
 def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
-    place = one_line(os.fspath(source))
-    path = _expanded(Path(source))
+    place, path = shown_path(source), _expanded(Path(source))
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
         raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
@@ -78,6 +77,13 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
     unit = "line" if suffix in _TEXT_READERS else "row"
     rows = _guarded(_reader_of(path, place, suffix, sheet), place)
     return Table(path.name, place, unit, rows, is_file=True)
+
+
+def shown_path(source: "str | os.PathLike[str]") -> str:
+    """Return a path for messages: as given, but relative if it is below the current directory."""
+    with suppress(OSError, ValueError):  # there is no current directory, or it is not below
+        source = Path(source).relative_to(Path.cwd())
+    return one_line(os.fspath(source))
 
 
 def _expanded(path: Path) -> Path:

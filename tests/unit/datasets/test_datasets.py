@@ -384,7 +384,7 @@ def test_a_missing_file_is_named_with_the_nearest(tmp_path, monkeypatch):
     assert hint == "did you mean 'questions.jsonl'?"
     monkeypatch.chdir(tmp_path)
     assert refused("zz.csv")[1] == f"paths start at {str(tmp_path)!r}"
-    assert refused(tmp_path / "zz.csv")[1] == "check the name"
+    assert refused(tmp_path / "zz.csv") == ("zz.csv: file not found", "check the name")
     assert refused("no/zz.csv")[1] == "the folder 'no' cannot be read either"
     assert refused("a\0b.csv")[0] == "a\\x00b.csv: file not found"
     assert refused("questions.jsonl/q.csv")[0] == "questions.jsonl/q.csv: file not found"

@@ -13,7 +13,7 @@ from typing import Any
 from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
-from limpet.datasets.sources import table_of
+from limpet.datasets.sources import shown_path, table_of
 from limpet.errors import DatasetError
 from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
@@ -46,19 +46,13 @@ def read_dataset_rows(
     options["expected"] = _unless(structure.answer_key, "answer")
     if function is not None or _may_be_ours(block.file_path):
         return Dataset(_named(block, lambda: list(_rows(block, function))), **options).load()
-    return Dataset(Path(_shown(block)), **options).load()
+    assert block.file_path is not None
+    return Dataset(block.file_path, **options).load()
 
 
 def _unless(column: str, default: str) -> str | None:
     """Return a column's name, but None for the toolkit's default: then the dataset finds it."""
     return None if column == default else column
-
-
-def _shown(block: DatasetBlock) -> str:
-    """Return the file's path for messages, relative if it is below the current directory."""
-    file, here = block.file_path, Path.cwd()
-    assert file is not None
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
 
 
 def _may_be_ours(file: Path | None) -> bool:
@@ -131,7 +125,9 @@ def _plain(step: Any) -> Any:
 
 def _named(block: DatasetBlock, rows: Callable[[], Iterable[Any]]) -> Callable[[], Any]:
     """Give a function the dataset's name, for messages."""
-    rows.__qualname__ = block.function or _shown(block)
+    source = block.function or block.file_path
+    assert source is not None
+    rows.__qualname__ = shown_path(source)
     return rows
 
 

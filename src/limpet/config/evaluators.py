@@ -16,7 +16,7 @@ from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
-from limpet.evaluators.protocol import checked_name
+from limpet.evaluators.protocol import flaw_of_name
 from limpet.text import hint_near, one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
@@ -64,11 +64,8 @@ def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findi
         folded: The earlier names by their lowercase form; this one is added.
         findings: Collects the problems.
     """
-    try:
-        checked_name(name)
-    except ValueError as error:
-        problem = text_of(error).partition(": ")[2].partition("; give")[0]
-        findings.add_key(path, f"evaluators: the name {shown(name)}: {problem}")
+    if flaw := flaw_of_name(name):
+        findings.add_key(path, f"evaluators: the name {shown(name)}: {flaw}")
     other = folded.setdefault(name.lower(), name)
     if other != name:
         text = f"evaluators: {shown(other)} and {shown(name)} would use the same file"

@@ -115,13 +115,15 @@ def checked_name(name: Any) -> str:
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: must be a string")
-    if not _PLAIN.fullmatch(name):
-        raise ValueError(
-            f"name={name!r}: must be letters, digits, _ and - only, and not begin with a digit "
-            "or -; give another with name=…"
-        )
-    if name.lower() in RESERVED:  # some file systems ignore case
-        raise ValueError(
-            f"name={name!r}: {', '.join(RESERVED)} are reserved; give another with name=…"
-        )
+    if flaw := flaw_of_name(name):
+        raise ValueError(f"name={name!r}: {flaw}; give another with name=…")
     return name
+
+
+def flaw_of_name(name: str) -> str | None:
+    """Return why an evaluator cannot have this name; None if it can."""
+    if not _PLAIN.fullmatch(name):
+        return "must be letters, digits, _ and - only, and not begin with a digit or -"
+    if name.lower() in RESERVED:  # some file systems ignore case
+        return f"{', '.join(RESERVED)} are reserved"
+    return None

@@ -7,7 +7,7 @@ LimpetError
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
-├── EarlyStopError      the first cells all failed alike: fix the cause, resume
+├── EarlyStopError      the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── ConfigError         a configuration file is invalid: fix it
@@ -89,7 +89,7 @@ class SetupError(LimpetError):
 
 
 class EarlyStopError(LimpetError):
-    """The first cells of a step all failed alike. This stops the run; finished results are kept.
+    """The first calls of a step all failed the same way. This stops the run; results are kept.
 
     Attributes:
         step: The step.

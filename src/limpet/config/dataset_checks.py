@@ -15,7 +15,7 @@ from typing import Any
 from limpet.config.environment import Substituted, shown, written_as
 from limpet.config.errors import Findings
 from limpet.config.yaml_file import KeyPath
-from limpet.datasets.sources import SUFFIXES
+from limpet.datasets.sources import SUFFIXES, expanded
 from limpet.text import nearest_file, one_line, quoted
 
 _SIDES = ("allow", "deny")
@@ -23,12 +23,7 @@ _SIDES = ("allow", "deny")
 
 def located(text: str, folder: Path) -> Path:
     """Return an absolute path for a path in the file."""
-    path = Path(str(text))
-    try:
-        path = path.expanduser()
-    except RuntimeError:  # ~name of an unknown user
-        path = Path(str(text))
-    return Path(folder, path)
+    return Path(folder, expanded(Path(str(text))))
 
 
 def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:

@@ -68,7 +68,7 @@ def _is_reference(source: str) -> bool:
 
 
 def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
-    place, path = shown_path(source), _expanded(Path(source))
+    place, path = shown_path(source), expanded(Path(source))
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
         raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
@@ -86,7 +86,8 @@ def shown_path(source: "str | os.PathLike[str]") -> str:
     return one_line(os.fspath(source))
 
 
-def _expanded(path: Path) -> Path:
+def expanded(path: Path) -> Path:
+    """Return a path with a leading `~` or `~user` replaced by that home directory, if it exists."""
     try:
         return path.expanduser()
     except RuntimeError:  # a name that begins with ~ but is not a home directory

@@ -123,12 +123,31 @@ __all__ = [
 ]
 
 
-_ROOMS = ("datasets", "errors", "evaluators", "executors", "journal", "pacing", "run", "workflows")
+_MODULES = (
+    "datasets",
+    "errors",
+    "evaluators",
+    "executors",
+    "journal",
+    "pacing",
+    "run",
+    "workflows",
+)
 _NAMES = {
     "datasets": "Dataset",
+    "errors": (
+        "CallCancelledError ConfigError DatasetError DiskFullError EarlyStopError "
+        "EndpointDownError FunctionChangedError InterruptedRunError JournalError LimpetError "
+        "PermanentError QuotaExhaustedError RateLimitError RecordNotWrittenError RunLockedError "
+        "SetupError TransientError"
+    ),
     "evaluators": (
         "Evaluator Scored contains evaluator exact_match json_match numeric one_of regex "
         "similarity trajectory"
+    ),
+    "executors": (
+        "UNSET AsyncExecutor Attempt Backoff ConcurrencyController ExecutionDetails "
+        "ExecutionStatus Executor Finished SyncExecutor Unset get_executor_on_sync_context"
     ),
     "pacing": "Pacer observe",
     "run.api": "aevaluate evaluate plan",
@@ -141,19 +160,16 @@ _NAMES = {
     "types": "Item Output Score Usage",
     "workflows": "Workflow",
 }
-_NAMES_IN = {name: room for room, names in _NAMES.items() for name in names.split()}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
     # Names are imported when first used, so that importing limpet stays fast.
-    if name in _ROOMS:
+    if name in _MODULES:
         return import_module(f"limpet.{name}")
-    if name not in __all__:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'limpet' has no attribute {name!r}")
-    room = _NAMES_IN.get(name, "executors")
-    if name.endswith("Error"):
-        room = "errors"
-    value = getattr(import_module(f"limpet.{room}"), name)
+    value = getattr(import_module(f"limpet.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value
 

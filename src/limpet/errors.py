@@ -7,7 +7,7 @@ LimpetError
 ├── QuotaExhaustedError nothing will work until the account is topped up: stop, resume later
 ├── EndpointDownError   no call has succeeded for a long time: stop, resume later
 ├── SetupError          every call would fail the same way: fix the setup, resume
-├── EarlyStopError      the first cells all failed alike: fix the cause, resume
+├── EarlyStopError      the first calls all failed the same way: fix the cause, resume
 ├── CallCancelledError  this one call was cancelled on request
 ├── InterruptedRunError a signal stopped the run: run it again to continue
 ├── ConfigError         a configuration file is invalid: fix it
@@ -24,7 +24,11 @@ survive pickling.
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from limpet.fingerprints.explaining.differences import Difference
+    from limpet.run.planning.plan import Plan
 
 
 class LimpetError(Exception):
@@ -85,7 +89,7 @@ class SetupError(LimpetError):
 
 
 class EarlyStopError(LimpetError):
-    """The first cells of a step all failed alike. This stops the run; finished results are kept.
+    """The first calls of a step all failed the same way. This stops the run; results are kept.
 
     Attributes:
         step: The step.
@@ -124,18 +128,18 @@ class FunctionChangedError(LimpetError):
     """The code changed since the results on disk were made: the caller must choose.
 
     Attributes:
-        plan: What a redo would do, if known: a `Plan`.
+        plan: What a redo would do, if known.
         took: The time and cost of the existing results, in words; empty: unknown.
         before: The digest of each part that made the results.
         files: The names of files that changed since.
-        differences: What changed, each a `Difference`, if known.
+        differences: What changed, if known.
     """
 
-    plan: object = None
+    plan: "Plan | None" = None
     took: str = ""
     before: Mapping[str, str] = MappingProxyType({})
     files: Sequence[str] = ()
-    differences: Sequence[Any] = ()
+    differences: "Sequence[Difference]" = ()
 
 
 class JournalError(LimpetError):

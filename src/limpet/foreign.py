@@ -20,7 +20,7 @@ _BASE_VALUE: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def itself(kind: type[AtomT], value: Any) -> AtomT:
+def base_value(kind: type[AtomT], value: Any) -> AtomT:
     """Return the string or number a value holds, bypassing methods its subclass overrides.
 
     `float(value)` would call an overridden `__float__`, which may return NaN for 1.0. Objects that

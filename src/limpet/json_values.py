@@ -22,7 +22,7 @@ from uuid import UUID
 
 import orjson
 
-from limpet.foreign import is_interrupt, itself, readable
+from limpet.foreign import base_value, is_interrupt, readable
 from limpet.text import text_of
 
 MOST_LEVELS = 250
@@ -48,13 +48,13 @@ def to_plain(value: Any, level: int = 0) -> Any:
     if isinstance(value, Enum):
         return to_plain(value.value, level + 1)
     if isinstance(value, str):
-        text = itself(str, value)
+        text = base_value(str, value)
         return f"~{text}" if _MARKER.match(text) else text
     if isinstance(value, int):
-        whole = itself(int, value)
+        whole = base_value(int, value)
         return whole if -_WIDEST_INT < whole < _WIDEST_INT else f"~int:{whole:#x}"
     if isinstance(value, float):
-        real = itself(float, value)
+        real = base_value(float, value)
         return real if isfinite(real) else f"~float:{real}"
     if isinstance(value, Mapping):
         return _plain_mapping(value, level)
@@ -113,11 +113,11 @@ def _plain_key(key: Any) -> str:
         return {None: "null", True: "true", False: "false"}[key]
     if not isinstance(key, Enum):
         if isinstance(key, str):
-            return itself(str, key)
+            return base_value(str, key)
         if isinstance(key, int):
-            return repr(itself(int, key))
+            return repr(base_value(int, key))
         if isinstance(key, float):
-            return repr(itself(float, key))
+            return repr(base_value(float, key))
     plain = to_plain(key)
     return plain if isinstance(plain, str) else repr(plain)
 

@@ -1,23 +1,18 @@
-"""How is untrusted text shown safely?"""
+"""How is untrusted text shown safely, and which known word did a misspelt one mean?"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
-from limpet.foreign import is_interrupt, itself
+from limpet.foreign import base_value, is_interrupt
 
 _LIMIT = 300
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a "did you mean" suffix with the closest known word; empty if none is close."""
-    near = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def text_of(error: BaseException) -> str:
     """Return an exception's message. Never raises, even if its `__str__` does."""
     try:
-        return itself(str, str(error))
+        return base_value(str, str(error))
     except BaseException as odd:
         if is_interrupt(odd):
             raise
@@ -30,7 +25,7 @@ def one_line(value: object) -> str:
     Strings are used directly, other values by their `repr`. Never raises.
     """
     try:
-        text = itself(str, value) if isinstance(value, str) else itself(str, repr(value))
+        text = base_value(str, value) if isinstance(value, str) else base_value(str, repr(value))
     except BaseException as error:
         if is_interrupt(error):
             raise
@@ -38,6 +33,11 @@ def one_line(value: object) -> str:
     if len(text) > _LIMIT:
         text = text[:_LIMIT] + "…"
     return "".join(map(_harmless, text))
+
+
+def quoted(text: str) -> str:
+    """Return a string as `one_line` in quotes."""
+    return f"'{one_line(text)}'"
 
 
 def harmless(text: str) -> str:
@@ -51,3 +51,38 @@ def _harmless(character: str) -> str:
     if character.isprintable():
         return character
     return character.encode("unicode_escape").decode()
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is closest, if any is close."""
+    folded = {_folded(name): name for name in reversed(list(known))}
+    matches = get_close_matches(_folded(word), folded, n=1)
+    return folded[matches[0]] if matches else None
+
+
+def nearest_file(path: Path) -> str | None:
+    """Return the name of the file next to a missing one that is closest, if any is close.
+
+    Raises:
+        OSError: The folder cannot be read.
+        ValueError: The path contains a NUL.
+    """
+    names = [file.name for file in path.parent.iterdir()]
+    # The same suffix alone makes short names look alike: the rest must be close, too.
+    return nearest(path.name, [name for name in names if nearest(path.stem, [Path(name).stem])])
+
+
+def hint_near(word: str, known: Iterable[str]) -> str | None:
+    """Return a hint with the closest known word, if any is close."""
+    near = nearest(word, known)
+    return None if near is None else f"did you mean {quoted(near)}?"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return the same hint as the end of a message; empty if no known word is close."""
+    hint = hint_near(word, known)
+    return f"; {hint}" if hint else ""
+
+
+def _folded(word: str) -> str:
+    return word.casefold().strip().replace("-", "_")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class CellStatus(StrEnum):
-    """How a cell stands: the same words in files, results and on screens."""
+    """The status of a cell: the same words in files, results and on screens."""
 
     COMPLETED = "completed"
     COMPLETED_WITH_RETRIES = "completed_with_retries"

@@ -1,4 +1,4 @@
-"""The page on the house names files that are there."""
+"""The page on the architecture names files that exist."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_every_file_that_the_page_names_is_there():
     assert missing == []
 
 
-def test_every_room_is_on_the_page():
-    rooms = {path.parent.name for path in (ROOT / "src/limpet").glob("*/__init__.py")}
+def test_every_package_is_on_the_page():
+    packages = {path.parent.name for path in (ROOT / "src/limpet").glob("*/__init__.py")}
     text = PAGE.read_text(encoding="utf-8")
-    assert sorted(room for room in rooms if not re.search(rf"\b{room}\b", text)) == []
+    assert sorted(package for package in packages if not re.search(rf"\b{package}\b", text)) == []

@@ -130,15 +130,14 @@ WRONG = {
     ),
     "timeout": (
         WITH_ROWS + "timeout: soon\n",
-        "error: eval.yml:3: timeout: must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h, not 'soon'\n",
+        "error: eval.yml:3: timeout: must be a number of seconds above 0, or a time like 90s, 2m or 1h, not 'soon'\n",
     ),
     "several": (
         "dataset: row.jsonl\nworkflow: app:answer\ntrials: 0\npace: fast\n",
         "error: eval.yml:1: dataset: row.jsonl does not exist\n"
+        "  hint: did you mean rows.jsonl?\n"
         "eval.yml:3: trials: must be at least 1, not 0\n"
-        "eval.yml:4: pace: must be auto or an integer of at least 1, not 'fast'\n"
-        "\n"
-        "hint: did you mean rows.jsonl?\n",
+        "eval.yml:4: pace: must be auto or an integer of at least 1, not 'fast'\n",
     ),
     "nat": (
         "eval:\n  general: {}\n",

@@ -33,7 +33,7 @@ def question_about(changed: FunctionChangedError, file: Path, kept: Plan | None)
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
     redo, keep = "--redo runs the workflow again", "--keep keeps the existing answers"
-    if isinstance(changed.plan, Plan) and kept is not None:
+    if changed.plan is not None and kept is not None:
         redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
     return LimpetError("\n".join(lines), hint=f"{redo}; {keep}")
 

@@ -7,12 +7,12 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from limpet.config.environment import Substituted, shown
-from limpet.config.errors import Findings, did_you_mean, named, nearest, quoted
+from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
-from limpet.text import one_line
+from limpet.text import hint_near, nearest, one_line, quoted
 
 S = TypeVar("S", bound=Section)
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
@@ -119,7 +119,8 @@ def _report_missing(path: KeyPath, findings: Findings) -> None:
 
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
-    must = error["msg"] if kind == "must" else _MUST[kind].format(**context)
+    bounds = {name: _whole(bound) for name, bound in context.items()}
+    must = error["msg"] if kind == "must" else _MUST[kind].format(**bounds)
     if kind == "literal_error":
         must = must.replace("'", "")
     if any(is_secret_key(str(part)) for part in path):
@@ -132,6 +133,11 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
 
 
+def _whole(bound: Any) -> Any:
+    """Return a bound as people write it: 0, not 0.0."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
 def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     if isinstance(refused := context.get("error"), BadReferenceError):
         return refused.hint
@@ -140,7 +146,7 @@ def _hint(kind: str, value: Any, context: dict[str, Any]) -> str | None:
     if kind == "bool_type" and (meant := _TRUTHS.get(str(value).lower())):
         return f"did you mean {meant}?"
     if kind == "literal_error" and isinstance(value, str):
-        return did_you_mean(value, re.findall("'([^']+)'", context["expected"]))
+        return hint_near(value, re.findall("'([^']+)'", context["expected"]))
     if type(value) is str and isinstance(read_scalar(value), (int, float)):
         return f"leave the quotes out: {one_line(value)}"
     return None

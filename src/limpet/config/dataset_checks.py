@@ -13,27 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import Substituted, shown, written_as
-from limpet.config.errors import Findings, nearest, quoted
+from limpet.config.errors import Findings
 from limpet.config.yaml_file import KeyPath
-from limpet.datasets.sources import SUFFIXES
-from limpet.text import one_line
+from limpet.datasets.sources import SUFFIXES, expanded
+from limpet.text import nearest_file, one_line, quoted
 
 _SIDES = ("allow", "deny")
 
 
 def located(text: str, folder: Path) -> Path:
     """Return an absolute path for a path in the file."""
-    path = Path(str(text))
-    try:
-        path = path.expanduser()
-    except RuntimeError:  # ~name of an unknown user
-        path = Path(str(text))
-    return Path(folder, path)
+    return Path(folder, expanded(Path(str(text))))
 
 
-def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
+def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
-    text = asked.get("path") if isinstance(asked, dict) else None
+    text = dataset.get("path") if isinstance(dataset, dict) else None
     if not isinstance(text, str) or not text.strip():
         return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
@@ -49,16 +44,16 @@ def check_dataset(asked: Any, folder: Path, findings: Findings) -> None:
             f"{name} has an unsupported file type; supported: {', '.join(SUFFIXES)}",
             "rename the file if it is one of these, or load the rows with a function: python:",
         )
-    elif asked.get("sheet") is not None and suffix != ".xlsx":
+    elif dataset.get("sheet") is not None and suffix != ".xlsx":
         findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
 
 
 def _hint_of_missing(text: str, path: Path) -> str:
     try:
-        names = [file.name for file in path.parent.iterdir()]
+        near = nearest_file(path)
     except (OSError, ValueError):
         return "paths are relative to this file; that folder does not exist either"
-    if near := nearest(path.name, names):
+    if near:
         folder = "" if isinstance(text, Substituted) else text.rpartition("/")[0]
         return f"did you mean {one_line(f'{folder}/{near}' if folder else near)}?"
     if ":" in text and not isinstance(text, Substituted):
@@ -74,17 +69,17 @@ def check_directory(text: Any, path: KeyPath, folder: Path, findings: Findings) 
 
 def check_filter(dataset: Any, findings: Findings) -> dict[str, Any] | None:
     """Return the long form of a dataset's filter, and report what is wrong with it."""
-    asked, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
-    if not isinstance(asked, dict):
+    spec, at = dataset.get("filter") if isinstance(dataset, dict) else None, ("dataset", "filter")
+    if not isinstance(spec, dict):
         return None  # empty, or not a mapping: reported elsewhere
-    if not set(asked) & set(_SIDES):
-        return {"allow": checked_side(asked, at, findings)}
-    for key in asked:
+    if not set(spec) & set(_SIDES):
+        return {"allow": checked_side(spec, at, findings)}
+    for key in spec:
         if key not in _SIDES:
             hint = f"put {quoted(key)} under allow or deny"
             findings.add((*at, key), "cannot be used with allow or deny", hint)
-    sides = [side for side in _SIDES if asked.get(side) is not None]
-    return {side: checked_side(asked[side], (*at, side), findings) for side in sides}
+    sides = [side for side in _SIDES if spec.get(side) is not None]
+    return {side: checked_side(spec[side], (*at, side), findings) for side in sides}
 
 
 def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, list[Any]]:

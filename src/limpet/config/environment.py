@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
-from limpet.config.errors import quoted
 from limpet.config.yaml_file import KeyPath, read_scalar
-from limpet.text import one_line
+from limpet.text import one_line, quoted
 
 _PART = re.compile(r"\$\$\{|\$\{([^}]*)(\}?)")
 _LONGEST = 80
@@ -105,19 +104,19 @@ def _value_of(found: re.Match[str], known: Mapping[str, str]) -> str:
     return value
 
 
-def settled(value: Any) -> Any:
-    """Return a value where no string is needed: `${NAME}` may be a number."""
+def typed(value: Any) -> Any:
+    """Return a value with each `${NAME}` in it as the number, boolean or null that it holds."""
     if isinstance(value, Substituted):
         return value.read
     if isinstance(value, dict):
-        return {key: settled(held) for key, held in value.items()}
+        return {key: typed(held) for key, held in value.items()}
     if isinstance(value, list):
-        return [settled(held) for held in value]
+        return [typed(held) for held in value]
     return value
 
 
 def is_from_environment(value: Any) -> bool:
-    """Tell whether a value, or anything inside it, comes from the environment."""
+    """Return whether a value, or anything inside it, comes from the environment."""
     if isinstance(value, dict):
         return any(map(is_from_environment, value.values()))
     if isinstance(value, list):

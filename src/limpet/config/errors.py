@@ -3,8 +3,6 @@
 Problems are collected, so that one pass over the file reports all of them.
 """
 
-from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from limpet.errors import ConfigError
@@ -95,11 +93,13 @@ class Findings:
             return
         # In the order of the file; the command line comes last.
         ranked = sorted(self._problems, key=lambda problem: problem.place.line or 10**9)
-        first, *others = _each_module_once(ranked)
-        lines = [f"{first.place}: {first.text}", *map(_with_hint, others[:_MOST_SHOWN])]
-        if len(others) > _MOST_SHOWN:
-            lines.append(f"and {len(others) - _MOST_SHOWN:,} more")
-        raise ConfigError("\n".join(lines), hint=first.hint) from first.cause
+        first, *others = problems = _each_module_once(ranked)
+        if not others:
+            raise ConfigError(f"{first.place}: {first.text}", hint=first.hint) from first.cause
+        lines = list(map(_with_hint, problems[:_MOST_SHOWN]))
+        if len(problems) > _MOST_SHOWN:
+            lines.append(f"and {len(problems) - _MOST_SHOWN:,} more")
+        raise ConfigError("\n".join(lines)) from first.cause
 
 
 def _each_module_once(found: list[Problem]) -> list[Problem]:
@@ -117,7 +117,9 @@ def _also_at(first: Problem, others: list[Problem]) -> Problem:
 
 
 def _with_hint(problem: Problem) -> str:
-    return f"{problem.place}: {problem.text}" + (f"; {problem.hint}" if problem.hint else "")
+    """Return a problem with its hint on a line of its own, as one of several."""
+    hint = f"\n  hint: {problem.hint}" if problem.hint else ""
+    return f"{problem.place}: {problem.text}{hint}"
 
 
 def named(path: "KeyPath") -> str:
@@ -128,21 +130,3 @@ def named(path: "KeyPath") -> str:
 def refuse(place: Place, text: str, hint: str | None = None) -> NoReturn:
     """Raise a `ConfigError` at once: nothing else can be checked."""
     raise ConfigError(f"{place}: {text}", hint=hint)
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is closest, if any is close."""
-    folded = {word.casefold(): word for word in reversed(list(known))}
-    found = get_close_matches(name.casefold().replace("-", "_"), folded, n=1)
-    return folded[found[0]] if found else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint with the closest known name, if any is close."""
-    near = nearest(name, known)
-    return f"did you mean {quoted(near)}?" if near else None
-
-
-def quoted(text: str) -> str:
-    """Return a string in quotes, without control characters."""
-    return f"'{one_line(text)}'"

@@ -10,14 +10,14 @@ from typing import Any
 
 from limpet import evaluators
 from limpet.config.checking import checked, unknown_key
-from limpet.config.environment import is_from_environment, settled, shown
-from limpet.config.errors import Findings, did_you_mean
+from limpet.config.environment import is_from_environment, shown, typed
+from limpet.config.errors import Findings
 from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
 from limpet.config.yaml_file import KeyPath
 from limpet.errors import LimpetError
-from limpet.evaluators.protocol import checked_name
-from limpet.text import one_line, text_of
+from limpet.evaluators.protocol import flaw_of_name
+from limpet.text import hint_near, one_line, text_of
 
 BUILT_INS: Mapping[str, Callable[..., Any]] = {
     create.__name__: create
@@ -34,11 +34,11 @@ BUILT_INS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def check_evaluators(asked: Any, findings: Findings) -> dict[str, Any]:
+def check_evaluators(section: Any, findings: Findings) -> dict[str, Any]:
     """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     checked_evaluators: dict[str, Any] = {}
     folded: dict[str, str] = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in section.items() if isinstance(section, dict) else ():
         path = ("evaluators", name)
         check_name(name, path, folded, findings)
         given = long_evaluator(value)
@@ -64,11 +64,8 @@ def check_name(name: str, path: KeyPath, folded: dict[str, str], findings: Findi
         folded: The earlier names by their lowercase form; this one is added.
         findings: Collects the problems.
     """
-    try:
-        checked_name(name)
-    except ValueError as error:
-        problem = text_of(error).partition(": ")[2].partition("; give")[0]
-        findings.add_key(path, f"evaluators: the name {shown(name)}: {problem}")
+    if flaw := flaw_of_name(name):
+        findings.add_key(path, f"evaluators: the name {shown(name)}: {flaw}")
     other = folded.setdefault(name.lower(), name)
     if other != name:
         text = f"evaluators: {shown(other)} and {shown(name)} would use the same file"
@@ -85,13 +82,15 @@ def _evaluator(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if "type" in given:
         return _built_in_of(given, path, findings)
     hint = f"type is one of {', '.join(BUILT_INS)}; python is module:name"
+    if len(given) == 1 and (kind := next(iter(given))) in BUILT_INS:
+        hint = f"write {path[-1]}: {{type: {kind}, …}}"
     return findings.add(path, "needs type or python", hint)
 
 
 def _built_in_of(given: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     kind = given["type"]
     if not isinstance(kind, str) or kind not in BUILT_INS:
-        near = did_you_mean(kind, BUILT_INS) if isinstance(kind, str) else None
+        near = hint_near(kind, BUILT_INS) if isinstance(kind, str) else None
         listed = f"(built in: {', '.join(BUILT_INS)}; your own: module:name)"
         hint = f"{near}  {listed}" if near else listed.strip("()")
         return findings.add((*path, "type"), f"unknown built-in evaluator {shown(kind)}", hint)
@@ -119,19 +118,19 @@ def built_in(
     wrong = [key for key in arguments if key not in known]
     for key in wrong:
         findings.add_key((*path, key), *unknown_key((*path, key), [key_of_kind, *known]))
-    return None if wrong else _made(kind, arguments, path, findings)
+    return None if wrong else _created(kind, arguments, path, findings)
 
 
-def _made(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+def _created(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     try:
-        return BUILT_INS[kind](**settled(arguments))
+        return BUILT_INS[kind](**typed(arguments))
     except LimpetError as error:  # an extra that is not installed
         return findings.add(path, one_line(text_of(error)), error.hint)
     except Exception as error:  # noqa: BLE001 - its message is for the user
         message = text_of(error)
     for key, value in arguments.items():
         # Most messages name the argument first, as `tolerance=-1: must be …`: report its line.
-        begin = f"{key}={settled(value)!r}: "
+        begin = f"{key}={typed(value)!r}: "
         if message.startswith(begin):
             message = message.removeprefix(begin).replace("True or False", "true or false")
             path, message = (*path, key), one_line(message)

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import is_from_environment, written_as
-from limpet.config.errors import CANNOT_IMPORT, did_you_mean, quoted
+from limpet.config.errors import CANNOT_IMPORT
 from limpet.fingerprints.files.audit_hook import importing
 from limpet.secrets.masking import by_environment
-from limpet.text import one_line, text_of
+from limpet.text import hint_near, one_line, quoted, text_of
 
 _WORD = r"[^\W\d]\w*"
 _REFERENCE = re.compile(rf"{_WORD}(\.{_WORD})*:{_WORD}(\.{_WORD})*")
@@ -96,7 +96,7 @@ def _module(name: str, shown: str, folder: Path, *, hidden: bool) -> Any:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise BadReferenceError(*_failure(shown, error, folder)) from error
         missing = shown if hidden else error.name
-        near = None if hidden else did_you_mean(error.name, _modules_in(folder))
+        near = None if hidden else hint_near(error.name, _modules_in(folder))
         hint = near or "searched next to this file and in the installed packages"
         raise BadReferenceError(f"no module named {quoted(missing)}", hint) from error
     except (Exception, SystemExit) as error:
@@ -158,9 +158,7 @@ def _attribute(found: Any, name: str, shown: str, *, hidden: bool) -> Any:
         if hidden:
             raise BadReferenceError(f"{shown} names something its module does not have") from None
         known = [attribute for attribute in dir(found) if not attribute.startswith("__")]
-        raise BadReferenceError(
-            f"{shown} has no {quoted(name)}", did_you_mean(name, known)
-        ) from None
+        raise BadReferenceError(f"{shown} has no {quoted(name)}", hint_near(name, known)) from None
     except Exception as error:
         raise BadReferenceError(
             f"{shown}: getting {quoted(name)} failed: {one_line(text_of(error))}"

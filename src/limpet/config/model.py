@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.config.imports import checked_reference
 
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
@@ -34,7 +34,7 @@ class _OrVariable:
     """Marks a value that may also be written as `${NAME}`."""
 
     def __get_pydantic_core_schema__(self, kind: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_before_validator_function(settled, handler(kind))
+        return core_schema.no_info_before_validator_function(typed, handler(kind))
 
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
@@ -68,14 +68,14 @@ def _path(value: str) -> str:
 
 
 def _seconds(value: Any) -> Any:
-    given = settled(value)
+    given = typed(value)
     time = _TIME.fullmatch(given) if isinstance(given, str) else None
     return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
 def _secrets(value: Any) -> list[str] | Literal[False]:
     # By hand: for Pydantic, 0 is False, and would turn masking off.
-    if settled(value) is False:
+    if typed(value) is False:
         return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
         return value
@@ -110,21 +110,24 @@ Concurrency = Annotated[
     _OrVariable(),
     _Must("must be auto or an integer of at least 1"),
 ]
+_TIME_TEXT = {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"}
 Wait = Annotated[
     float,
     Field(ge=0, allow_inf_nan=False),
     BeforeValidator(_seconds),
     _Must("must be a number of seconds, 0 or more, or a time like 90s, 2m or 1h"),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "number", "minimum": 0},
-                {"type": "string", "pattern": rf"^{_TIME.pattern}$|\$\{{"},
-            ]
-        }
-    ),
+    WithJsonSchema({"anyOf": [{"type": "number", "minimum": 0}, _TIME_TEXT]}),
 ]
-Seconds = Annotated[Wait, Field(gt=0)]
+Seconds = Annotated[
+    float,
+    Field(gt=0, allow_inf_nan=False),
+    BeforeValidator(_seconds),
+    _Must("must be a number of seconds above 0, or a time like 90s, 2m or 1h"),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, _TIME_TEXT]}),
+]
+Evaluators = Annotated[
+    dict[str, Any], _Must("must map names to evaluators, like correct: exact_match")
+]
 
 
 def _key(description: str, *, default: Any = None) -> Any:
@@ -272,7 +275,7 @@ class EvalFile(Section):
         default_factory=RunSection.model_construct, description="The run's directory."
     )
     trials: Count = _key("How many times each item runs.", default=1)
-    evaluators: dict[str, Any] | None = _key("The evaluators, by name.")
+    evaluators: Evaluators | None = _key("The evaluators, by name.")
     pace: PaceSection = Field(
         default_factory=PaceSection.model_construct, description="How many calls run at once."
     )

@@ -8,12 +8,12 @@ that is not set. A path that goes below a short form expands it first: `pace: au
 import re
 from typing import Any
 
-from limpet.config.errors import Place, quoted, refuse
+from limpet.config.errors import Place, refuse
 from limpet.config.short_forms import SHORT_FOR, long_evaluator, long_form, long_kind
 from limpet.config.yaml_file import KeyPath, Tree, read_tree
 from limpet.errors import ConfigError
 from limpet.secrets.in_configs import may_show
-from limpet.text import one_line
+from limpet.text import one_line, quoted
 
 # Without `=`, the rest may still be a value.
 _PATH = re.compile(r"(?P<path>[^\s=:]*)[\s=:]*(?P<value>.*)", re.DOTALL)

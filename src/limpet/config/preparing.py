@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from limpet import workflows
 from limpet.config.dataset_checks import located
-from limpet.config.environment import settled, written_as
+from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
 from limpet.config.model import DatasetSection, EvalFile, PythonEvaluator, WorkflowSection
@@ -35,18 +35,18 @@ _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
 def prepared_dataset(
-    asked: DatasetSection, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+    section: DatasetSection, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
 ) -> Dataset | None:
     """Return the dataset; `keep` is its filter in long form."""
-    if asked.path is not None:
-        source: Any = located(asked.path, folder)
+    if section.path is not None:
+        source: Any = located(section.path, folder)
     else:
-        assert asked.python is not None
-        source = imported_object(asked.python, ("dataset", "python"), folder, findings)
+        assert section.python is not None
+        source = imported_object(section.python, ("dataset", "python"), folder, findings)
         if source is None:
             return None
-        source = _guarded(source, _shown(asked.python))
-    options = _given(asked, *_COLUMNS, *_READING)
+        source = _guarded(source, _shown(section.python))
+    options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
     return Dataset(source, filter=keep, **options)
 
@@ -65,40 +65,42 @@ def _guarded(function: Any, shown: str) -> Callable[[], Any]:
     return rows
 
 
-def prepared_workflow(asked: WorkflowSection, folder: Path, findings: Findings) -> Workflow | None:
+def prepared_workflow(
+    section: WorkflowSection, folder: Path, findings: Findings
+) -> Workflow | None:
     """Return the workflow."""
-    if asked.python is None:
-        return _remote_workflow(asked, findings)
+    if section.python is None:
+        return _remote_workflow(section, findings)
     path = ("workflow", "python")
-    found = imported_object(asked.python, path, folder, findings)
+    found = imported_object(section.python, path, folder, findings)
     if found is None:
         return None
-    version = asked.version
+    version = section.version
     if version is not None and is_workflow(found):
-        text = f"{_shown(asked.python)} is a Workflow, which has its own version"
+        text = f"{_shown(section.python)} is a Workflow, which has its own version"
         findings.add(("workflow", "version"), text, "leave version out")
     try:
         return as_workflow(found, version=version)
     except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
         hint = getattr(error, "hint", None)
-        text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
+        text = f"{_shown(section.python)}: {one_line(text_of(error))}"
         findings.add(path, text, hint, cause=error)
         return None
 
 
-def _remote_workflow(asked: WorkflowSection, findings: Findings) -> Workflow | None:
+def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow | None:
     """Return the workflow behind a server."""
-    kind = "nat" if asked.nat is not None else "http"
-    server = asked.nat or asked.http
+    kind = "nat" if section.nat is not None else "http"
+    server = section.nat or section.http
     assert server is not None
     given = {name: getattr(server, name) for name in server.model_fields_set}
     arguments: dict[str, Any] = {
-        name: str(value) if isinstance(value, str) else settled(value)
+        name: str(value) if isinstance(value, str) else typed(value)
         for name, value in given.items()
         if value is not None
     }
-    if asked.version is not None:
-        arguments["version"] = asked.version
+    if section.version is not None:
+        arguments["version"] = section.version
     create = workflows.nat if kind == "nat" else workflows.http
     try:
         return create(**arguments)
@@ -122,11 +124,11 @@ def _report_argument(
 
 
 def prepared_declaration(
-    asked: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
+    section: WorkflowSection | PythonEvaluator, path: KeyPath, folder: Path, findings: Findings
 ) -> DependsOn | None:
     """Return the declared dependencies of a step; none if it has a version."""
-    given = asked.depends_on
-    if given is None or asked.version is not None:
+    given = section.depends_on
+    if given is None or section.version is not None:
         return None
     files, env, packages = (
         tuple(names or ()) for names in (given.files, given.env, given.packages)
@@ -158,17 +160,19 @@ def prepared_evaluators(
         key: The key that holds a reference.
     """
 
-    def prepared(name: str, asked: PythonEvaluator) -> Any:
+    def prepared(name: str, section: PythonEvaluator) -> Any:
         path = (*at, name, key)
-        found = imported_object(asked.python, path, folder, findings)
+        found = imported_object(section.python, path, folder, findings)
         if found is None:
             return None
-        endpoint = UNSET if asked.endpoint is None else asked.endpoint
-        declared = prepared_declaration(asked, (*at, name), folder, findings)
+        endpoint = UNSET if section.endpoint is None else section.endpoint
+        declared = prepared_declaration(section, (*at, name), folder, findings)
         try:
-            return as_evaluator(found, name, asked.version, endpoint=endpoint, depends_on=declared)
+            return as_evaluator(
+                found, name, section.version, endpoint=endpoint, depends_on=declared
+            )
         except Exception as error:  # noqa: BLE001 - an object of the user may raise anything
-            text = f"{_shown(asked.python)}: {one_line(text_of(error))}"
+            text = f"{_shown(section.python)}: {one_line(text_of(error))}"
             return findings.add(path, text, cause=error)
 
     return {

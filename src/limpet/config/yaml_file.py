@@ -19,8 +19,8 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from limpet.config.errors import Findings, Place, did_you_mean, quoted, refuse
-from limpet.text import one_line
+from limpet.config.errors import Findings, Place, refuse
+from limpet.text import nearest_file, one_line, quoted
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
 _MOST_VALUES = 100_000
@@ -104,16 +104,17 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
 
 def _near(path: pathlib.Path) -> str | None:
     try:
-        return did_you_mean(path.name, [file.name for file in path.parent.iterdir()])
+        near = nearest_file(path)
     except (OSError, ValueError):
         return None
+    return None if near is None else f"did you mean {quoted(near)}?"
 
 
 # ---- its values -------------------------------------------------------------------------------
 
 
 def is_nat_file(path: str | pathlib.Path) -> bool:
-    """Tell whether a file is a configuration of the toolkit: it has `eval` at its top level.
+    """Return whether a file is a configuration of the toolkit: it has `eval` at its top level.
 
     Raises:
         ConfigError: It cannot be read, or is not YAML.

@@ -1,11 +1,10 @@
 """Which column is the id, which the input, which the expected answer?"""
 
 from collections.abc import Collection
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from limpet.errors import DatasetError
-from limpet.text import one_line
+from limpet.text import hint_near, nearest, one_line
 
 _DEFAULTS = {"id": ("id",), "input": ("question", "input"), "expected": ("answer", "expected")}
 _MOST_SHOWN = 20
@@ -55,19 +54,11 @@ def check_column(place: str, columns: Collection[str], name: str, asker: str = "
     """Raise `DatasetError` if the column is missing, listing the columns and the closest one."""
     if name in columns:
         return
-    near = nearest(name, columns)
     raise DatasetError(
         f"{place}: {asker}there is no column {one_line(repr(name))}; the columns are "
         f"{listed(columns)}",
-        hint=_hint_of_separator(columns) or (f"did you mean {near}?" if near else None),
+        hint=_hint_of_separator(columns) or hint_near(name, columns),
     )
-
-
-def nearest(name: str, names: Collection[str]) -> str | None:
-    """Return the closest name, quoted; None if none is close."""
-    folded = {known.casefold().strip(): known for known in reversed(list(names))}
-    matches = get_close_matches(name.casefold().strip(), folded, n=1)
-    return one_line(repr(folded[matches[0]])) if matches else None
 
 
 def listed(names: Collection[str]) -> str:
@@ -83,11 +74,11 @@ def _usual(role: str, columns: Collection[str]) -> str | None:
 
 def _no_input(place: str, columns: Collection[str]) -> DatasetError:
     matches = (nearest(name, columns) for name in _DEFAULTS["input"])
-    shown = next(filter(None, matches), '"…"')
-    hint = _hint_of_separator(columns) or f"name the input column: input={shown}"
+    near = one_line(next(filter(None, matches), "…"))
+    name_it = f"name the input column: input: {near} (in Python: input='{near}')"
     return DatasetError(
         f"{place}: there is no column 'question' or 'input'; the columns are {listed(columns)}",
-        hint=hint,
+        hint=_hint_of_separator(columns) or name_it,
     )
 
 

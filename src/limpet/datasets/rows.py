@@ -52,7 +52,7 @@ class Table:
 
     Attributes:
         name: Its name for people.
-        place: Its name in messages: the path as given.
+        place: Its name in messages: the path.
         unit: How its rows are counted: "line" or "row".
         rows: The rows, to be read once.
         is_file: Whether the rows are read from a file, so that no caller shares them.
@@ -111,7 +111,9 @@ class BadRows:
         bad = BadRow(self._table.at(number), number, one_line(value), reason)
         if not self._skip:
             raise DatasetError(
-                str(bad), hint='fix it, or skip and list bad rows with on_bad_row="skip"'
+                str(bad),
+                hint="fix it, or skip and list bad rows with on_bad_row: skip (in Python: "
+                'on_bad_row="skip")',
             )
         self.listed.append(bad)
 

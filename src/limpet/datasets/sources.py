@@ -8,20 +8,19 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.columns import nearest
 from limpet.datasets.csv_files import read_csv
 from limpet.datasets.json_files import read_json, read_jsonl
 from limpet.datasets.parquet import read_parquet
 from limpet.datasets.rows import Flaw, Row, Rows, Table, flaw_of_columns, plain_cell
 from limpet.datasets.xlsx import read_xlsx
 from limpet.errors import DatasetError
-from limpet.text import one_line
+from limpet.text import hint_near, nearest_file, one_line, quoted
 
 _TEXT_READERS: dict[str, Callable[[Path, str], Rows]] = {
     ".json": read_json,
@@ -69,8 +68,7 @@ def _is_reference(source: str) -> bool:
 
 
 def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
-    place = one_line(os.fspath(source))
-    path = _expanded(Path(source))
+    place, path = shown_path(source), expanded(Path(source))
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
         raise DatasetError(f"{place}: sheet={sheet!r}: only a .xlsx file has sheets")
@@ -81,7 +79,15 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
     return Table(path.name, place, unit, rows, is_file=True)
 
 
-def _expanded(path: Path) -> Path:
+def shown_path(source: "str | os.PathLike[str]") -> str:
+    """Return a path for messages: as given, but relative if it is below the current directory."""
+    with suppress(OSError, ValueError):  # there is no current directory, or it is not below
+        source = Path(source).relative_to(Path.cwd())
+    return one_line(os.fspath(source))
+
+
+def expanded(path: Path) -> Path:
+    """Return a path with a leading `~` or `~user` replaced by that home directory, if it exists."""
     try:
         return path.expanduser()
     except RuntimeError:  # a name that begins with ~ but is not a home directory
@@ -100,11 +106,11 @@ def _check_file(path: Path, place: str) -> None:
 
 def _hint_of_missing(path: Path) -> str:
     try:
-        near = nearest(path.name, [neighbour.name for neighbour in path.parent.iterdir()])
+        near = nearest_file(path)
     except (OSError, ValueError):
         return f"the folder {str(path.parent)!r} cannot be read either"
     if near:
-        return f"did you mean {near}?"
+        return f"did you mean {quoted(near)}?"
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
@@ -220,10 +226,9 @@ def _function_at(reference: str) -> Callable[[], Any]:
         ) from error
     for name in path.split("."):
         if not hasattr(target, name):
-            near = nearest(name, dir(target))
             raise DatasetError(
                 f"{reference}: there is no {name!r} in {module_name!r}",
-                hint=f"did you mean {near}?" if near else None,
+                hint=hint_near(name, dir(target)),
             )
         target = getattr(target, name)
     if not callable(target):

@@ -7,10 +7,10 @@ from itertools import repeat
 from pathlib import Path
 from typing import Any
 
-from limpet.datasets.columns import listed, nearest
+from limpet.datasets.columns import listed
 from limpet.datasets.rows import Flaw, Row, Rows, flaw_of_columns, plain_cell
 from limpet.errors import DatasetError
-from limpet.text import one_line
+from limpet.text import hint_near, one_line
 
 _FORMULA = (b"<f>", b"<f ")
 
@@ -63,10 +63,9 @@ def _sheet_of(workbook: Any, sheet: str | None, place: str) -> Any:
     if not sheets:
         raise DatasetError(f"{place}: the workbook has no sheet of cells")
     if sheet is not None and sheet not in sheets:
-        near = nearest(sheet, sheets)
         raise DatasetError(
             f"{place}: there is no sheet {one_line(repr(sheet))}; the sheets are {listed(sheets)}",
-            hint=f"did you mean {near}?" if near else None,
+            hint=hint_near(sheet, sheets),
         )
     chosen = next(iter(sheets.values())) if sheet is None else sheets[sheet]
     chosen.reset_dimensions()  # some programs write too small ones, which would hide rows

@@ -83,7 +83,7 @@ class BuiltIn(Evaluator):
         if scored.expected is None:
             raise PermanentError(
                 f"{item_name(scored)} has no expected value",
-                hint="fill the row's expected column, or name the right one with expected=…",
+                hint="fill the row's expected column, or set `expected` of the dataset to another",
             )
         return scored.expected
 

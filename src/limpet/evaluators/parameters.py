@@ -35,7 +35,7 @@ class Wanted(NamedTuple):
     by_name: Mapping[str, str]
 
     def call(self, function: Any, scored: Scored) -> Any:
-        """Call the function with the fields it wants."""
+        """Call the function with the fields it takes."""
         given = [getattr(scored, field) for field in self.in_order]
         named = {name: getattr(scored, field) for name, field in self.by_name.items()}
         return function(*given, **named)
@@ -50,12 +50,12 @@ class Wanted(NamedTuple):
 def wanted_by(
     function: Any, name: str, reads: Iterable[str] | None = None
 ) -> tuple[Wanted, frozenset[str]]:
-    """Return the fields a function wants, by its parameters, and what it reads.
+    """Return the fields a function takes, by its parameters, and what it reads.
 
     It reads what it declares in `reads`; None: everything it gets.
 
     Raises:
-        TypeError: It wants none of the fields, or something else, or a field that `reads` leaves
+        TypeError: It takes none of the fields, or something else, or a field that `reads` leaves
             out.
         ValueError: `reads` names something unknown.
     """
@@ -145,4 +145,4 @@ def _by_their_names(parameters: list[Parameter], bound: frozenset[str]) -> Wante
 
 def _unknown(parameter: str, name: str) -> TypeError:
     advice = did_you_mean(parameter, FIELDS) or "; any other needs a default"
-    return TypeError(f"{name} wants {parameter!r}: {_ALLOWED}{advice}")
+    return TypeError(f"{name} takes {parameter!r}: {_ALLOWED}{advice}")

@@ -118,12 +118,16 @@ def checked_name(name: Any) -> str:
     """
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: must be a string")
-    if not _PLAIN.fullmatch(name):
-        raise ValueError(
-            f"name={name!r}: must be letters, digits, _ and - only, and not begin with a digit "
-            "or -; give another with name=…"
-        )
-    if name.lower() in (*RESERVED, *COLUMNS):  # some file systems ignore case
-        taken = ", ".join((*RESERVED, *COLUMNS))
-        raise ValueError(f"name={name!r}: {taken} are reserved; give another with name=…")
+    if flaw := flaw_of_name(name):
+        raise ValueError(f"name={name!r}: {flaw}; give another with name=…")
     return name
+
+
+def flaw_of_name(name: str) -> str | None:
+    """Return why an evaluator cannot have this name; None if it can."""
+    if not _PLAIN.fullmatch(name):
+        return "must be letters, digits, _ and - only, and not begin with a digit or -"
+    reserved = (*RESERVED, *COLUMNS)
+    if name.lower() in reserved:  # some file systems ignore case
+        return f"{', '.join(reserved)} are reserved"
+    return None

@@ -14,7 +14,7 @@ from typing import Any
 
 from limpet.errors import PermanentError
 from limpet.evaluators.protocol import Scores
-from limpet.foreign import itself
+from limpet.foreign import base_value
 from limpet.text import one_line
 from limpet.types import Output, Score
 
@@ -56,7 +56,7 @@ def _as_score(value: Any, who: str) -> Score:
     if isinstance(value, str):
         if not value:
             raise PermanentError(f"{who} returned an empty string, which is not a label; {_DO}")
-        return Score(None, label=itself(str, value))
+        return Score(None, label=base_value(str, value))
     return Score(_number(value, who))
 
 
@@ -76,12 +76,12 @@ def _number(value: Any, who: str) -> float | bool:
         what = "None" if value is None else f"a {type(value).__name__} ({one_line(value)})"
         raise PermanentError(f"{who} returned {what}; {_DO}")
     try:
-        number = itself(float, value)
+        number = base_value(float, value)
     except (OverflowError, ValueError):  # wider than a float; a signalling NaN
         number = math.nan
     if not math.isfinite(number):
         raise PermanentError(f"{who} returned {one_line(value)}, which is not a score; {_DO}")
-    return itself(int, value) if isinstance(value, Integral) else number
+    return base_value(int, value) if isinstance(value, Integral) else number
 
 
 def _checked(score: Score, who: str) -> Score:

@@ -85,7 +85,7 @@ class _Trajectory(BuiltIn):
             raise PermanentError(
                 f"{item_name(scored)} has no expected value to score against: its list of events "
                 "is empty",
-                hint='with mode="exact", an empty list means that nothing must be called',
+                hint='with mode "exact", an empty list means that nothing must be called',
             )
         return names
 
@@ -117,7 +117,7 @@ def _expected_trace(scored: Scored, column: str) -> list[Any]:
         raise PermanentError(
             f"{item_name(scored)} has no expected value that lists events: it has no column "
             f"{column!r}, and its expected value is {brief(scored.expected)}",
-            hint="put the names in a column, and name it with expected_column=…",
+            hint="put the names in a column, and name it as `expected_column`",
         )
     return list(trace)
 

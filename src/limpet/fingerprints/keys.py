@@ -33,7 +33,7 @@ def digest(*values: Any) -> str:
 
 
 def item_identity(seen: str, occurrence: int = 0) -> bytes:
-    """Return what tells an item from all others of a dataset, whatever its id and other fields.
+    """Return what distinguishes an item from all others of a dataset, regardless of its id.
 
     Args:
         seen: The digest of the fields that the workflow reads.
@@ -52,7 +52,7 @@ class OutputKeys:
     """
 
     def __init__(self, workflow: str, trial: int) -> None:
-        self._begun = _begun("output", workflow, trial)
+        self._prefix = _prefix_hash("output", workflow, trial)
 
     def key(self, item: bytes) -> bytes:
         """Return the key of a cell.
@@ -60,7 +60,7 @@ class OutputKeys:
         Args:
             item: The item's identity.
         """
-        whole = self._begun.copy()
+        whole = self._prefix.copy()
         whole.update(item)
         return whole.digest()
 
@@ -87,7 +87,7 @@ class ScoreKeys:
     """
 
     def __init__(self, evaluator: str, trial: int) -> None:
-        self._begun = _begun("score", evaluator, trial)
+        self._prefix = _prefix_hash("score", evaluator, trial)
 
     def key(self, item: bytes, seen: bytes, output: str) -> bytes:
         """Return the key of a cell.
@@ -98,13 +98,13 @@ class ScoreKeys:
             output: The digest of the output, with its trace if the evaluator reads traces. A score
                 never outlives its answer.
         """
-        whole = self._begun.copy()
+        whole = self._prefix.copy()
         whole.update(item + seen + output.encode())  # the first two have a fixed length
         return whole.digest()
 
 
-def _begun(kind: str, fingerprint: str, trial: int) -> "blake2b":
-    """Return a hash that further parts are added to: a hundred thousand keys share its start."""
+def _prefix_hash(kind: str, fingerprint: str, trial: int) -> "blake2b":
+    """Return the hash of what the keys of a step have in common, to be copied for each key."""
     person = f"limpet {kind} {KEY_VERSION}".encode()
     return blake2b(f"{trial} {fingerprint}\0".encode(), digest_size=16, person=person)
 

@@ -1,1 +1,1 @@
-"""Other people's worlds: their configurations and files, read as they are."""
+"""Other tools: their configurations and files, read unchanged."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from limpet.foreign import is_interrupt, itself
+from limpet.foreign import base_value, is_interrupt
 from limpet.journal.files import open_to_read
 from limpet.journal.lines import Entry, decode_line, encode_outcome, is_whole
 from limpet.json_values import NotPlainError
@@ -33,7 +33,7 @@ def not_encoded(outcome: Outcome, error: NotPlainError, mask: Masks) -> Outcome:
 
 def _repr(value: Any) -> str:
     try:
-        return itself(str, repr(value))
+        return base_value(str, repr(value))
     except BaseException as error:
         if is_interrupt(error):
             raise

@@ -155,27 +155,27 @@ def without_secrets(value: Any) -> Any:
     return [without_secrets(child) for child in value] if isinstance(value, list) else value
 
 
-def each_word(value: Any, do: Callable[[Any, str], Any], says: str = "", inside: str = "") -> Any:
+def each_word(value: Any, do: Callable[[Any, str], Any], under: str = "", inside: str = "") -> Any:
     """Return plain data with each scalar replaced.
 
     Args:
         value: The data.
         do: Takes a scalar and the name of a secret that it is under; "": it is under none.
-        says: The name of a secret that the data is under.
+        under: The name of a secret that the data is under.
         inside: The key that the data is under.
     """
     if isinstance(value, Mapping):
         return {
-            key: each_word(child, do, says or (name if is_secret_key(name, inside) else ""), name)
+            key: each_word(child, do, under or (name if is_secret_key(name, inside) else ""), name)
             for key, child in value.items()
             for name in [str(key)]
         }
     if isinstance(value, list):
         return [
-            each_word(child, do, says or _flag_before(before, child), inside)
+            each_word(child, do, under or _flag_before(before, child), inside)
             for before, child in pairwise(("", *value))
         ]
-    return do(value, says)
+    return do(value, under)
 
 
 def _flag_before(before: Any, value: Any) -> str:
@@ -203,10 +203,10 @@ class Literals:
         longest_first = sorted(parts, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
-    def _learn(self, value: Any, says: str) -> None:
-        if says.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
+    def _learn(self, value: Any, under: str) -> None:
+        if under.lower().endswith("headers") and _is_common(_SCHEME.sub("", str(value))):
             return  # `X-Role: user` does not hide every `user`
-        if says and _is_word(value):
+        if under and _is_word(value):
             hidden(str(value), self._keep)
         elif isinstance(value, str):
             without_parts(value, self._keep)
@@ -223,12 +223,12 @@ class Literals:
         """Those that are a key, a password or a header."""
         return sorted(self._alone)
 
-    def masked(self, value: Any, says: str = "") -> Any:
+    def masked(self, value: Any, under: str = "") -> Any:
         """Return a scalar of the configuration without secrets."""
         if not _is_word(value):
             return value
         text = str(value)
-        if says:
+        if under:
             text = hidden(text)
         elif text.strip() in self._alone:
             text = MASK

@@ -88,11 +88,11 @@ class _Masker:
         self._ours = by_environment().ours
         self._shown: dict[int, str] = {}  # by the end of the scalar: an anchor comes before it
 
-    def learn(self, word: Any, says: str) -> None:
+    def learn(self, word: Any, under: str) -> None:
         if not word:
             return
-        shown = self._ours.text(self._literals.masked(str(word), says))
-        if says or word.end not in self._shown:  # it may be a secret by one alias only
+        shown = self._ours.text(self._literals.masked(str(word), under))
+        if under or word.end not in self._shown:  # it may be a secret by one alias only
             self._shown[word.end] = shown
 
     def shown(self, token: yaml.ScalarToken) -> str:

@@ -38,14 +38,8 @@ _NO_ANSWER = {
 SUCCESSES = frozenset(range(200, 300)) - _NO_ANSWER.keys()
 """Statuses with an answer."""
 _SERVER_ERROR = 500
-_RATE_LIMITED = 429
 _MOST_HEADERS = 100
 
-# Names of the agent's own exceptions, if the server passes them on.
-_LIMIT_NAMES = ("RateLimit", "TooManyRequests", "ResourceExhausted", "Throttl")
-_PERMANENT_NAMES = ("NameError", "UnboundLocalError", "SyntaxError", "ImportError",
-                    "ModuleNotFoundError", "NotImplementedError", "AuthenticationError",
-                    "PermissionDeniedError")  # fmt: skip
 _BESIDE_AN_ERROR = {"error", "error_code", "error_description", "code", "detail", "details", "id",
                     "jsonrpc", "message", "object", "ok", "path", "request_id", "status",
                     "status_code", "success", "timestamp", "trace_id", "type"}  # fmt: skip
@@ -84,11 +78,7 @@ class TooSlowError(TransientError, TimeoutError):
     """A deadline passed: the server may be down."""
 
 
-class WorkflowFailedError(TransientError):
-    """The agent behind the server raised an exception."""
-
-
-def refused(
+def status_error(
     where: str, status: int, headers: Mapping[str, str], body: Any, text: str
 ) -> LimpetError:
     """Return the error for an error status.
@@ -107,29 +97,6 @@ def refused(
     if status >= _SERVER_ERROR or status in _PASSING_STATUSES:
         return StatusError(message, status=status, headers=headers, body=body)
     return PermanentError(message)
-
-
-def agent_failure(where: str, error: Mapping[str, Any], show: Show) -> LimpetError:
-    """Return the error for the toolkit's error object, by the exception it names."""
-    name = error.get("details")
-    name = name if isinstance(name, str) else ""
-    parts = [show(part) for part in (name, error.get("message", error)) if part]
-    message = f"{where}: the workflow failed: {': '.join(parts)}"
-    if any(part in name for part in _LIMIT_NAMES):
-        return StatusError(message, status=_RATE_LIMITED)
-    if name.rpartition(".")[2] in _PERMANENT_NAMES:
-        return PermanentError(message)
-    return WorkflowFailedError(message)
-
-
-def is_agent_error(value: Any) -> bool:
-    """Return whether a value is the toolkit's error object."""
-    return (
-        isinstance(value, dict)
-        and "value" not in value
-        and isinstance(value.get("code"), str)
-        and "message" in value
-    )
 
 
 def said_error(value: Any) -> Any:
@@ -225,7 +192,7 @@ def why_not(error: BaseException) -> str:
 
 def _refused_by_proxy(error: aiohttp.ClientHttpProxyError, where: str, show: Show) -> LimpetError:
     text = show(error.message) if error.message else ""
-    return refused(f"{where}: its proxy", error.status, error.headers or {}, None, text)
+    return status_error(f"{where}: its proxy", error.status, error.headers or {}, None, text)
 
 
 def _is_too_long(error: BaseException | None) -> bool:

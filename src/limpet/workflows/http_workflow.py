@@ -122,7 +122,7 @@ class HttpWorkflow(RemoteWorkflow):
 
     async def _read(self, reply: Reply) -> Output:
         if reply.status not in self._statuses:
-            raise await self._refusal(reply)
+            raise await self._failure(reply)
         raw = await reply.whole()
         try:
             body = parse_json(raw)
@@ -138,8 +138,8 @@ class HttpWorkflow(RemoteWorkflow):
         value = self._path.find(body, self._where, self._client.show)
         return Output(value, usage_of_body(body))
 
-    def _refused(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
-        error = super()._refused(reply, raw, body)
+    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+        error = super()._status_error(reply, raw, body)
         if reply.status in _BEGUN_OR_PART:
             hint = f"if this is the answer, use statuses=[200, {reply.status}]"
             return PermanentError(str(error), hint=hint)

@@ -7,19 +7,14 @@ from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
 from limpet.transport.address import Address
-from limpet.transport.failures import (
-    SUCCESSES,
-    UNPROCESSABLE,
-    agent_failure,
-    is_agent_error,
-    said_error,
-)
+from limpet.transport.failures import SUCCESSES, UNPROCESSABLE, said_error
 from limpet.transport.parsing import parse_json
 from limpet.transport.reply import Reply
 from limpet.types import Item, Output
+from limpet.workflows.nat_errors import agent_failure, is_agent_error
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.protocol import Workflow
-from limpet.workflows.remote import CallOptions, RemoteWorkflow, without_query
+from limpet.workflows.remote import CallOptions, RemoteWorkflow, shown_address
 from limpet.workflows.usage import usage_of_body, usage_of_trace
 
 _STREAM, _JSON = "text/event-stream", "application/json"
@@ -51,7 +46,7 @@ def nat(
         ValueError: An option has a value that is not allowed.
     """
     if not isinstance(path, str) or not path.startswith("/"):
-        shown = without_query(f"{path}")
+        shown = shown_address(f"{path}")
         raise LimpetError(f"path={shown!r}: must begin with a slash, for example /generate/full")
     if not isinstance(input_key, str) or not input_key:
         raise LimpetError(f"input_key={input_key!r}: must be the name of the agent's parameter")
@@ -97,7 +92,7 @@ class NatWorkflow(RemoteWorkflow):
 
     async def _read(self, reply: Reply) -> Output:
         if reply.status not in SUCCESSES:
-            raise await self._refusal(reply)
+            raise await self._failure(reply)
         if reply.content_type == _STREAM:
             return await self._read_stream(reply)
         if reply.content_type == _JSON:
@@ -109,11 +104,11 @@ class NatWorkflow(RemoteWorkflow):
             hint="is it the address of an agent?",
         )
 
-    def _refused(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
         # Other statuses say more than the agent's message: 429, 503.
         if reply.status == UNPROCESSABLE and is_agent_error(body):
             return agent_failure(self._where, body, self._client.show)
-        return super()._refused(reply, raw, body)
+        return super()._status_error(reply, raw, body)
 
     async def _read_stream(self, reply: Reply) -> Output:
         stream = AgentStream(self._where, self._client.show)
@@ -160,6 +155,6 @@ class NatWorkflow(RemoteWorkflow):
 
     def _path_hint(self) -> str:
         return (
-            f"path={without_query(self._path)!r} was called: set path to one that the server has, "
+            f"path={shown_address(self._path)!r} was called: set path to one that the server has, "
             "for example /generate/full, /generate or /v1/workflow/full, and run again"
         )

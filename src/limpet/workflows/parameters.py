@@ -69,7 +69,7 @@ def wants_input_alone(names: list[str], item: Item) -> bool:
     missing = next(name for name in names if name not in known)
     columns = ", ".join(sorted(item.row))
     raise LimpetError(
-        f"the workflow wants {missing!r}, and the dataset has no column of that name"
+        f"the workflow has a parameter {missing!r}, but the dataset has no column of that name"
         f"{did_you_mean(missing, known)}",
         hint=f"columns: {columns}; or take one argument for the input, or `item`",
     )
@@ -84,6 +84,6 @@ def value_for(name: str, item: Item) -> Any:
     if name in ("input", "expected"):
         return getattr(item, name)
     raise LimpetError(
-        f"item {item.id!r} has no column {name!r}, which the workflow wants",
+        f"item {item.id!r} has no column {name!r}, which the workflow needs",
         hint="give the parameter a default, or the row a value",
     )

@@ -22,7 +22,7 @@ from limpet.transport.failures import (
     NOT_FOUND,
     UNPROCESSABLE,
     WRONG_METHOD,
-    refused,
+    status_error,
     wanted_fields,
 )
 from limpet.transport.parsing import encode_json, parse_json
@@ -30,7 +30,7 @@ from limpet.transport.reply import MOST_SAID, Reply
 from limpet.types import Item, Output, Usage
 from limpet.workflows.protocol import Workflow
 
-_MANY_REFUSALS = 5
+_MANY_REFUSED = 5
 _MAY_HOLD_KEYS = ("url", "path", "endpoint")
 
 
@@ -88,7 +88,7 @@ class RemoteWorkflow(Workflow):
         self._version = version
         self._where = f"{method} {address.origin}{address.path}"
         self._answered = False
-        self._refusals = 0
+        self._refused_items = 0
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._where}>"
@@ -107,7 +107,7 @@ class RemoteWorkflow(Workflow):
     def described(self) -> Mapping[str, Any]:
         """What the fingerprint covers, for people; without queries, which may hold keys."""
         return {
-            name: without_query(value) if name in _MAY_HOLD_KEYS else value
+            name: shown_address(value) if name in _MAY_HOLD_KEYS else value
             for name, value in self._counted.items()
         }
 
@@ -155,23 +155,25 @@ class RemoteWorkflow(Workflow):
     def _shown(self, raw: bytes) -> str:
         return self._client.show(raw[:MOST_SAID].decode(errors="replace"))
 
-    async def _refusal(self, reply: Reply) -> LimpetError:
+    async def _failure(self, reply: Reply) -> LimpetError:
         """Return the error for a response that is not a success."""
         if reply.status != UNPROCESSABLE:
             raw = await reply.beginning()
-            return self._refused(reply, raw, _parsed_or_none(raw))
+            return self._status_error(reply, raw, _parsed_or_none(raw))
         # Only the body says what is wrong, the request's form, the agent or the item: so all of it
         # is read, and a truncated one says nothing.
         raw = await reply.whole()
         body = _parsed_or_none(raw)
         if body is None and not reply.framed and "json" in reply.content_type:
             return TransientError(f"{self._where}: status 422, with a truncated body")
-        return self._refused(reply, raw, body)
+        return self._status_error(reply, raw, body)
 
-    def _refused(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
+    def _status_error(self, reply: Reply, raw: bytes, body: Any) -> LimpetError:
         if reply.status == UNPROCESSABLE and isinstance(body, dict) and "detail" in body:
             return self._wrong_form(body["detail"])
-        error = refused(self._where, reply.status, reply.headers, body, self._shown(raw.strip()))
+        error = status_error(
+            self._where, reply.status, reply.headers, body, self._shown(raw.strip())
+        )
         if self._is_path_wrong(reply.status):
             return SetupError(str(error), hint=self._path_hint())
         may_be_the_items = reply.status == NOT_FOUND and not self._one_path
@@ -195,11 +197,11 @@ class RemoteWorkflow(Workflow):
         """Return an item's failure; if the first few items are all refused, the run's."""
         if self._answered:
             return PermanentError(message)
-        self._refusals += 1
-        if self._refusals < _MANY_REFUSALS:
+        self._refused_items += 1
+        if self._refused_items < _MANY_REFUSED:
             return PermanentError(message)
         return SetupError(
-            f"the first {self._refusals} items were refused, and none was answered: {message}",
+            f"the first {self._refused_items} items were refused, and none was answered: {message}",
             hint=hint,
         )
 
@@ -214,8 +216,8 @@ class RemoteWorkflow(Workflow):
         return "check the path of the address and the method, and run again"
 
 
-def without_query(address: str) -> str:
-    """Return an address or path for display, with … instead of its query."""
+def shown_address(address: str) -> str:
+    """Return an address or path for display, without its query, which may hold a key."""
     path, mark, _ = address.partition("?")
     return path + (mark and "?…")
 

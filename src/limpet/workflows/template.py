@@ -89,7 +89,7 @@ def _value(name: str, item: Item) -> Any:
         return getattr(item, name)
     known = [*map(str, item.row), *_OF_ITEM]
     raise LimpetError(
-        f"item {item.id!r} has no column {name!r}, which {{{{{name}}}}} wants"
+        f"item {item.id!r} has no column {name!r}, which {{{{{name}}}}} needs"
         f"{did_you_mean(name, known)}",
         hint=f"columns: {', '.join(known)}",
     )

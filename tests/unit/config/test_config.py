@@ -156,24 +156,22 @@ def test_all_faults_are_in_one_message_in_the_order_of_the_file():
     )
     assert said.splitlines() == [
         "eval.yml:2: evaluators.a: unknown built-in evaluator 'numerik'",
+        f"  hint: did you mean 'numeric'?  (built in: {BUILT_INS}; your own: module:name)",
         "eval.yml:3: trials: must be an integer, not 'three'",
-        "eval.yml:4: dataset: questions.jsn does not exist; did you mean questions.jsonl?",
-        (
-            "eval.yml:6: pace: ${NOT_SET} is not set in the environment; "
-            "set NOT_SET, or give a default: ${NOT_SET:-…}"
-        ),
-        (
-            "eval.yml:8: run: unknown key 'pth'; "
-            "did you mean 'path'?  (known here: path, durability)"
-        ),
+        "eval.yml:4: dataset: questions.jsn does not exist",
+        "  hint: did you mean questions.jsonl?",
+        "eval.yml:6: pace: ${NOT_SET} is not set in the environment",
+        "  hint: set NOT_SET, or give a default: ${NOT_SET:-…}",
+        "eval.yml:8: run: unknown key 'pth'",
+        "  hint: did you mean 'path'?  (known here: path, durability)",
     ]
-    assert hint == f"did you mean 'numeric'?  (built in: {BUILT_INS}; your own: module:name)"
+    assert hint is None
 
 
 def test_a_thousand_faults_are_counted():
     said, _ = refusal(GOOD + "".join(f"key{n}: 1\n" for n in range(1000)))
     assert said.splitlines()[0] == "eval.yml:3: unknown key 'key0'"
-    assert said.splitlines()[-1] == "and 979 more"
+    assert said.splitlines()[-1] == "and 980 more"
 
 
 def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
@@ -182,6 +180,9 @@ def test_a_file_that_is_not_there_is_named_with_its_neighbour(folder):
         load_config("eval.yml")
     assert str(caught.value) == "eval.yml: file not found"
     assert caught.value.hint == "did you mean 'eval.yaml'?"
+    with pytest.raises(ConfigError) as caught:
+        load_config("x.yml")  # only the suffix is alike
+    assert caught.value.hint is None
 
 
 def test_a_directory_is_no_file(folder):

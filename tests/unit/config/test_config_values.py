@@ -43,17 +43,17 @@ REFUSED = {
     ),
     "not a number": (
         GOOD + "timeout: .nan\n",
-        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not NaN",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not NaN",
         None,
     ),
     "a negative time": (
         GOOD + "timeout: -1\n",
-        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not -1",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not -1",
         None,
     ),
     "a time in days": (
         GOOD + "timeout: 2d\n",
-        f"eval.yml:3: timeout: must be a number of seconds, 0 or more, {TIME}, not '2d'",
+        f"eval.yml:3: timeout: must be a number of seconds above 0, {TIME}, not '2d'",
         None,
     ),
     "a number for a name": (

@@ -15,7 +15,10 @@ REFUSED = {
     # Evaluators
     "evaluators in a list": (
         GOOD + "evaluators: [numeric]\n",
-        "eval.yml:3: evaluators: must be a mapping of keys to values, not a list",
+        (
+            "eval.yml:3: evaluators: must map names to evaluators, like correct: exact_match, "
+            "not a list"
+        ),
         None,
     ),
     "an unknown built-in": (
@@ -35,6 +38,11 @@ REFUSED = {
         GOOD + "evaluators: {a: {tolerance: 3}}\n",
         "eval.yml:3: evaluators.a: needs type or python",
         f"type is one of {BUILT_INS}; python is module:name",
+    ),
+    "an evaluator under its type": (
+        GOOD + "evaluators: {near: {similarity: {threshold: 0.8}}}\n",
+        "eval.yml:3: evaluators.near: needs type or python",
+        "write near: {type: similarity, …}",
     ),
     "an evaluator of two kinds": (
         GOOD + "evaluators: {a: {type: numeric, python: 'a:b'}}\n",

@@ -85,7 +85,7 @@ def test_a_set_goes_below_the_short_form():
         ),
         (
             "{http: {url: http://x, max_response_mb: 0}}",
-            ".http.max_response_mb: must be above 0",
+            ".http.max_response_mb: must be above 0, not",
             None,
         ),
         ("{http: http://x, nat: http://x}", ".http: cannot be used with nat", None),

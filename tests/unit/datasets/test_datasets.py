@@ -77,7 +77,9 @@ def test_nothing_left_after_skipping_is_an_error_with_the_first_reason(tmp_path)
 def test_an_error_says_what_to_do_and_survives_pickling():
     with pytest.raises(LimpetError) as raised:
         Dataset([{"question": None}]).load()
-    assert raised.value.hint == 'fix it, or skip and list bad rows with on_bad_row="skip"'
+    assert raised.value.hint == (
+        'fix it, or skip and list bad rows with on_bad_row: skip (in Python: on_bad_row="skip")'
+    )
     again = pickle.loads(pickle.dumps(raised.value))
     assert (str(again), again.hint) == (str(raised.value), raised.value.hint)
 
@@ -124,8 +126,10 @@ def test_the_hints_on_an_input_that_is_not_there_fit_the_file(tmp_path):
     path = tmp_path / "q.csv"
     path.write_text("id;question\na;x\n")
     assert refused(path)[1].startswith("its cells seem to be separated by semicolons")
-    assert refused([{"Questions": 1}])[1] == "name the input column: input='Questions'"
-    assert refused([{"prompt": 1}])[1] == 'name the input column: input="…"'
+    assert refused([{"Questions": 1}])[1] == (
+        "name the input column: input: Questions (in Python: input='Questions')"
+    )
+    assert refused([{"prompt": 1}])[1] == ("name the input column: input: … (in Python: input='…')")
     assert refused(path, input="zzz")[1].startswith("its cells seem")
     assert refused([{"a": 1, "b": 2}], input="zzz")[1] is None
 
@@ -380,7 +384,7 @@ def test_a_missing_file_is_named_with_the_nearest(tmp_path, monkeypatch):
     assert hint == "did you mean 'questions.jsonl'?"
     monkeypatch.chdir(tmp_path)
     assert refused("zz.csv")[1] == f"paths start at {str(tmp_path)!r}"
-    assert refused(tmp_path / "zz.csv")[1] == "check the name"
+    assert refused(tmp_path / "zz.csv") == ("zz.csv: file not found", "check the name")
     assert refused("no/zz.csv")[1] == "the folder 'no' cannot be read either"
     assert refused("a\0b.csv")[0] == "a\\x00b.csv: file not found"
     assert refused("questions.jsonl/q.csv")[0] == "questions.jsonl/q.csv: file not found"

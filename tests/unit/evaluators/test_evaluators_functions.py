@@ -110,7 +110,10 @@ class Unreadable:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda answer, expected: 1, "mine wants 'answer'.*output, expected, input, item, trace"),
+        (
+            lambda answer, expected: 1,
+            "mine takes 'answer'.*output, expected, input, item, trace",
+        ),
         (lambda output, expcted: 1, "'expcted'.*did you mean 'expected'"),
         (lambda output, temperature: 1, "'temperature'.*any other needs a default"),
         (lambda inputs: 1, "'inputs'.*did you mean 'input'"),

@@ -8,7 +8,7 @@ import pytest
 import limpet
 from limpet import Item
 from limpet.pacing import FailureKind, classify
-from limpet.transport.failures import StatusError, refused, wanted_fields
+from limpet.transport.failures import StatusError, status_error, wanted_fields
 from limpet.types import Usage
 from limpet.workflows import Workflow, http, nat
 from limpet.workflows.nat_trace import trace_of
@@ -42,7 +42,7 @@ def test_nothing_in_a_template_is_run_nor_filled_twice():
 def test_a_missing_column_is_said_with_what_there_is():
     with pytest.raises(limpet.LimpetError) as caught:
         render("{{taggs}}", ITEM)
-    message = "item 'q 1/2' has no column 'taggs', which {{taggs}} wants; did you mean 'tags'?"
+    message = "item 'q 1/2' has no column 'taggs', which {{taggs}} needs; did you mean 'tags'?"
     assert str(caught.value) == message
 
 
@@ -238,7 +238,7 @@ def test_a_workflow_that_is_not_open_says_so():
     ],
 )  # fmt: skip
 def test_each_status_has_its_kind(status, kind):
-    error = refused("POST x", status, {"Retry-After": "7"}, None, "no")
+    error = status_error("POST x", status, {"Retry-After": "7"}, None, "no")
     assert classify(error).kind == kind
     assert str(error) == f"POST x: status {status}: no"
     if status in (429, 503):
@@ -248,7 +248,7 @@ def test_each_status_has_its_kind(status, kind):
 
 
 def test_a_refusal_that_says_quota_is_one():
-    error = refused("POST x", 429, {}, {"error": {"code": "insufficient_quota"}}, "")
+    error = status_error("POST x", 429, {}, {"error": {"code": "insufficient_quota"}}, "")
     assert isinstance(error, StatusError)
     assert classify(error).kind is FailureKind.QUOTA
 

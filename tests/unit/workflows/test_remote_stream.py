@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import limpet
 from limpet.text import one_line
-from limpet.transport.failures import WorkflowFailedError
 from limpet.transport.parsing import parse_json
+from limpet.workflows.nat_errors import WorkflowFailedError
 from limpet.workflows.nat_stream import AgentStream
 from limpet.workflows.nat_trace import nat_steps
 

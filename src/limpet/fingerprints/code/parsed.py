@@ -180,7 +180,7 @@ class Parsed:
         return sorted(filter(may_have_effects, statements), key=lambda statement: statement.lineno)
 
     def uses(self, name: str) -> bool:
-        """Tell whether the module uses a name that it imports."""
+        """Return whether the module uses a name that it imports."""
         if name == "*":  # unknown names
             return True
         at, count = self.text.find(name), 0

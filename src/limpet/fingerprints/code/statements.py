@@ -58,7 +58,7 @@ def at_import(body: list[Any]) -> Iterator[ast.stmt]:
 
 
 def is_for_scripts(node: ast.AST) -> bool:
-    """Tell whether a statement is `if __name__ == "__main__":`."""
+    """Return whether a statement is `if __name__ == "__main__":`."""
     if type(node) is not ast.If:
         return False
     match node.test:
@@ -97,7 +97,7 @@ def registered_by(statement: ast.stmt) -> list[str]:
 
 
 def may_have_effects(statement: Any) -> bool:
-    """Tell whether a statement may do more than assign names; most do not."""
+    """Return whether a statement may do more than assign names; most do not."""
     kind = type(statement)
     if kind in _IMPORTS:
         return False

@@ -51,7 +51,7 @@ class Unchanged:
             return False
 
     def _stays(self, folder: str) -> bool:
-        """Tell whether a folder and its parents are still the same folders."""
+        """Return whether a folder and its parents are still the same folders."""
         known = self._folders.get(folder)
         if known is None:
             known = self._folders[folder] = self._is_the_same(folder)
@@ -70,7 +70,7 @@ class Unchanged:
 
 
 def _is_older_than_bytecode(file: str, changed: float) -> bool:
-    """Tell whether a file is unchanged since it was compiled.
+    """Return whether a file is unchanged since it was compiled.
 
     Python uses stale bytecode if a file is edited within a second and keeps its size.
     """

@@ -82,9 +82,9 @@ class Watch:
         if name is None:
             return
         if writes:
-            self.written.setdefault(name, self.project.content(path) or ABSENT)
+            self.written.setdefault(name, self.project.digest_at(path) or ABSENT)
             return
-        digest = self.project.content(path)
+        digest = self.project.digest_at(path)
         if digest is None or _is_imported(name, path):
             return
         if call is not None:
@@ -117,7 +117,7 @@ class Early:
         if writes:
             self.written.add(path)
         elif path not in self.read and not _is_imported(path, path):
-            digest = self._project.content(path)
+            digest = self._project.digest_at(path)
             if digest is not None:
                 self.read[path] = (digest, _importing_module())
 

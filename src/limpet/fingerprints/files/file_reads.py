@@ -36,14 +36,14 @@ class Read(NamedTuple):
     Attributes:
         step: The name of the step.
         file: The name of the file.
-        says: The digest of its content.
+        digest: The digest of its content.
         pattern: The name with `*` for the part that comes from the row, if any.
         word: The part that comes from the row.
     """
 
     step: str
     file: str
-    says: str
+    digest: str
     pattern: str | None = None
     word: str | None = None
 
@@ -120,7 +120,7 @@ class StepReads:
     def knows(self, name: str) -> str | None:
         """Return the digest of a file when it was last read; None if it was never read."""
         known = self._known.get(name)
-        return None if known is None else known.says
+        return None if known is None else known.digest
 
     def read(self, name: str, digest: str, call: Call | None) -> None:
         """Record that a file was read, by a call or for all calls."""
@@ -183,7 +183,7 @@ def remember(path: str, by: frozenset[tuple[str, int]]) -> None:
     """Remember which functions read a file in this process: they may have cached it."""
     if not is_users_file(path) or len(_read_in_process) >= _MOST_IN_PROCESS:
         return
-    digest = _contents.content(path)
+    digest = _contents.digest_at(path)
     if digest is not None:
         _, readers = _read_in_process.get(path, ("", set()))
         _read_in_process[path] = (digest, readers | by)

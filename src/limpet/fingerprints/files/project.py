@@ -95,10 +95,10 @@ class Project:
         places = (os.path.join(folder, _as_named(name)) for folder in self.folders)  # noqa: PTH118
         return next((place for place in places if os.path.lexists(place)), None)
 
-    def says(self, name: str) -> str:
+    def digest(self, name: str) -> str:
         """Return the current digest of a file; ABSENT if it does not exist."""
         place = self._place(name)
-        return ABSENT if place is None else self.content(place) or ABSENT
+        return ABSENT if place is None else self.digest_at(place) or ABSENT
 
     def _listed(self, folder: str) -> str:
         """Return the names in a folder that belong to the project, one per line."""
@@ -118,14 +118,14 @@ class Project:
         if place is None:
             return None
         try:
-            if Path(place).stat().st_size > most or self.content(place) != digest:
+            if Path(place).stat().st_size > most or self.digest_at(place) != digest:
                 return None
             is_folder = os.path.isdir(place)  # noqa: PTH112 - a string
             return self._listed(place) if is_folder else Path(place).read_text(encoding="utf-8")
         except (OSError, ValueError):  # not text
             return None
 
-    def content(self, path: str) -> str | None:
+    def digest_at(self, path: str) -> str | None:
         """Return the digest of a file's content, or of the names in a folder.
 
         ABSENT if it does not exist, None if it is neither, like a pipe. A very large file counts by

@@ -81,7 +81,7 @@ def _lines(node: ast.ClassDef) -> tuple[tuple[int, int], ...]:
 
 
 def _is_written(name: str, member: Any, written: Any) -> bool:
-    """Tell whether the user defined a member, in the body or later: `A.__hash__ = h`."""
+    """Return whether the user defined a member, in the body or later: `A.__hash__ = h`."""
     function = member.__func__ if is_a(member, staticmethod, classmethod) else member
     return name in written or (type(function) is FunctionType and is_users(function))
 

@@ -45,7 +45,7 @@ _OF_THE_MACHINE |= {"VIRTUAL_ENV", "PYTHONPATH", "COLUMNS", "LINES", "TZ", "CI",
 
 
 def is_of_the_machine(name: str) -> bool:
-    """Tell whether a variable describes the machine, not what code does."""
+    """Return whether a variable describes the machine, not what code does."""
     return name in _OF_THE_MACHINE or name.startswith(("XDG_", "SSH_", "LIMPET_", "PYTEST_"))
 
 
@@ -100,7 +100,7 @@ class EnvironmentUse:
 
 
 def is_handed(value: Any) -> bool:
-    """Tell whether a value is the environment, or an object that reads it."""
+    """Return whether a value is the environment, or an object that reads it."""
     if value is os.environ or value is os.getenv or value is os.path.expandvars:
         return True
     return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
@@ -168,7 +168,7 @@ def variables_read(
 
 
 def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
-    """Tell whether bytecode, or a function inside it, mentions the environment."""
+    """Return whether bytecode, or a function inside it, mentions the environment."""
     names = [name for inner in nested(code) for name in inner.co_names]
     return any(
         name in ("environ", "getenv")
@@ -179,7 +179,7 @@ def is_named_in(code: CodeType, scope: Mapping[str, Any]) -> bool:
 
 
 def is_environment(chain: Chain, scope: Mapping[str, Any]) -> bool:
-    """Tell whether a lookup reads the environment."""
+    """Return whether a lookup reads the environment."""
     if chain[0] not in scope:  # imported inside the function
         if chain[0] not in _BEGINS:
             return False

@@ -117,7 +117,7 @@ def parts_that_change(walk: "Walk", statement: ast.stmt, scope: Scope) -> list[a
 
 
 def starts_runs(statement: ast.AST, scope: Scope) -> bool:
-    """Tell whether a statement starts a run, directly or through a user's function."""
+    """Return whether a statement starts a run, directly or through a user's function."""
     chains = syntax.read(statement).chains
     return any(_starts_runs(scope.get(chain[0])) for chain in chains if chain[0] in scope)
 
@@ -135,7 +135,7 @@ def _is_limpet(thing: Any) -> bool:
 
 
 def _belongs_to_library(registry: Any) -> bool:
-    """Tell whether a registry belongs to a library. The user's own counts where it is used."""
+    """Return whether a registry belongs to a library. The user's own counts where it is used."""
     if is_module(registry):
         return not is_users_module(registry)
     return not is_users(registry) and not is_users(type(registry))

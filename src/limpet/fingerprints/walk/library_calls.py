@@ -35,7 +35,7 @@ _HARMLESS = {"makedirs", "mkdir", "exit", "sleep", "flush", "reconfigure"}
 
 
 def has_side_effects(package: str, name: str, *, dropped: bool) -> bool:
-    """Tell whether a call may have side effects.
+    """Return whether a call may have side effects.
 
     Args:
         package: The top-level package of the function.

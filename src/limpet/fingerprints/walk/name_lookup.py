@@ -71,12 +71,12 @@ def _imported_in(function: Any, package: str | None) -> tuple[dict[str, Any], di
 
 
 def is_local(name: str, scope: Scope) -> bool:
-    """Tell whether a name is local to a function."""
+    """Return whether a name is local to a function."""
     return isinstance(scope, ChainMap) and any(name in names for names in scope.maps[:-1])
 
 
 def is_imported_in(name: str, scope: Scope) -> bool:
-    """Tell whether a function imports a name from a library."""
+    """Return whether a function imports a name from a library."""
     return isinstance(scope, ChainMap) and name not in scope.maps[0] and name in scope.maps[1]
 
 
@@ -95,12 +95,12 @@ def in_class(cls: type, name: str) -> Any:
 
 
 def is_users_function(value: Any) -> bool:
-    """Tell whether an object is a user's function."""
+    """Return whether an object is a user's function."""
     return type(value) is FunctionType and is_users(value)
 
 
 def is_users_own(value: Any) -> bool:
-    """Tell whether an object or its class is the user's."""
+    """Return whether an object or its class is the user's."""
     return is_users(value) or is_users(type(value))
 
 

@@ -68,7 +68,7 @@ class Budget:
         self._left = _MOST_IN_LIBRARY
 
     def has_room(self, depth: int) -> bool:
-        """Count an object; tell whether there is room for it."""
+        """Count an object; return whether there is room for it."""
         self._left -= 1
         return depth < _DEEPEST_IN_LIBRARY and self._left > 0
 

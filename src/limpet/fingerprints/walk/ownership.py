@@ -18,12 +18,12 @@ _FOR_PACKAGES = {"site-packages", "dist-packages"}
 
 
 def is_module(thing: Any) -> TypeGuard[ModuleType]:
-    """Tell whether an object is a module, or an instance of a subclass."""
+    """Return whether an object is a module, or an instance of a subclass."""
     return issubclass(type(thing), ModuleType)
 
 
 def is_users(thing: Any) -> bool:
-    """Tell whether a function or a class is the user's."""
+    """Return whether a function or a class is the user's."""
     kind = type(thing)
     if kind is MethodType:
         thing, kind = thing.__func__, type(thing.__func__)
@@ -48,13 +48,13 @@ def full_name(thing: Any) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def _is_users_by_name(name: str) -> bool:
-    """Tell whether a module that is not in `sys.modules` is the user's."""
+    """Return whether a module that is not in `sys.modules` is the user's."""
     file = file_of_module(name, "")
     return file is not None and is_users_file(file)
 
 
 def is_users_module(module: ModuleType) -> bool:
-    """Tell whether a module is the user's."""
+    """Return whether a module is the user's."""
     names = module_dict(module)
     if names.get("__name__") == "__main__":
         return True
@@ -77,9 +77,9 @@ def _first_of(paths: Any) -> Any:
 
 @functools.lru_cache(maxsize=4096)
 def is_users_file(file: str) -> bool:
-    """Tell whether a source file is the user's: not Python's, not a package's.
+    """Return whether a source file is the user's: not Python's, not a package's.
 
-    A file below `site-packages` belongs to a package, also if it is found by PYTHONPATH, by a .pth
+    A file below `site-packages` belongs to a package, even if it is found by PYTHONPATH, by a .pth
     file or in a virtual environment inside the project. An editable install is outside of it.
     """
     if file.startswith("<frozen"):
@@ -93,7 +93,7 @@ def is_users_file(file: str) -> bool:
 
 
 def _is_linked(package: Path) -> bool:
-    """Tell whether a package is a link to a user's folder: a kind of editable install."""
+    """Return whether a package is a link to a user's folder: a kind of editable install."""
     return package.is_symlink() and not _FOR_PACKAGES & {*Path(os.path.realpath(package)).parts}
 
 

@@ -32,7 +32,7 @@ _names_of_module = vars(ModuleType)["__dict__"].__get__
 
 
 def is_a(thing: Any, *kinds: type) -> bool:
-    """Tell whether an object has exactly one of these types. Subclasses do not count."""
+    """Return whether an object has exactly one of these types. Subclasses do not count."""
     kind = type(thing)
     for wanted in kinds:  # noqa: SIM110 - called very often, and any() takes twice as long
         if kind is wanted:

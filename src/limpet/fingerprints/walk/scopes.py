@@ -217,7 +217,7 @@ def add_file(walk: "Walk", name: str, file: str) -> None:
 
 
 def is_limpet_command() -> bool:
-    """Tell whether this process runs the `limpet` command, not a user's script."""
+    """Return whether this process runs the `limpet` command, not a user's script."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     named = spec is not None and spec.name.startswith("limpet")

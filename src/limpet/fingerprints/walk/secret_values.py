@@ -53,7 +53,7 @@ def form_behind_secret(walk: "Walk", path: str, value: Any, depth: int = 0) -> A
 
 
 def _is_walked(walk: "Walk", value: Any) -> bool:
-    """Tell whether a value counts as under any other name."""
+    """Return whether a value counts as under any other name."""
     kind = type(value)
     if is_a(value, *_CODE) or issubclass(kind, type) or is_module(value) or is_users(kind):
         return True

@@ -44,7 +44,7 @@ _PLAIN = {"builtins", "argparse", "pandas", "numpy", "polars", "types", "collect
 
 
 class SideEffects:
-    """Tells which code changes objects that are not its own.
+    """Knows which code changes objects that are not its own.
 
     Args:
         walk: The walk it belongs to.
@@ -55,7 +55,7 @@ class SideEffects:
         self._functions: dict[int, bool] = {}
 
     def changes(self, node: ast.AST, scope: Scope) -> bool:
-        """Tell whether running code changes objects that are not its own."""
+        """Return whether running code changes objects that are not its own."""
         dropped = set()
         for part in executed(node):
             if type(part) is ast.Expr:
@@ -178,7 +178,7 @@ class SideEffects:
         )
 
     def _function_has_effects(self, function: FunctionType) -> bool:
-        """Tell whether a user's function changes objects that are not its own."""
+        """Return whether a user's function changes objects that are not its own."""
         code = function.__code__
         if id(code) not in self._functions:
             self._functions[id(code)] = False  # until it is checked, for recursion
@@ -191,7 +191,7 @@ class SideEffects:
         return self._functions[id(code)]
 
     def _returns_effectful(self, function: FunctionType) -> bool:
-        """Tell whether a function returns an inner function that has side effects."""
+        """Return whether a function returns an inner function that has side effects."""
         node = self._walk.sources.definition_of(function.__code__)
         body: list[Any] = [] if node is None or isinstance(node, ast.Lambda) else node.body
         returned = {statement.value.id for statement in body if _returns_a_name(statement)}
@@ -220,7 +220,7 @@ class SideEffects:
         return self._is_foreign(target.value, scope)
 
     def _is_foreign(self, base: ast.expr, scope: Scope) -> bool:
-        """Tell whether a changed object may belong to a library."""
+        """Return whether a changed object may belong to a library."""
         while isinstance(base, ast.Subscript):
             base = base.value
         chain = chain_of(base)
@@ -243,7 +243,7 @@ class SideEffects:
         return len(chain) == 1 and self._imported_from(chain[0], scope)
 
     def _imported_from(self, name: str, scope: Scope) -> bool:
-        """Tell whether a name comes from `from library import name` or `library.name`."""
+        """Return whether a name comes from `from library import name` or `library.name`."""
         if is_local(name, scope):
             return is_imported_in(name, scope)
         module = scope
@@ -265,11 +265,11 @@ class SideEffects:
         return False
 
     def registers(self, node: Any, scope: Scope) -> bool:
-        """Tell whether the user's code registers a function or class elsewhere."""
+        """Return whether the user's code registers a function or class elsewhere."""
         return self._definition_has_effects(node, scope, by_users=True)
 
     def _definition_has_effects(self, node: Any, scope: Scope, *, by_users: bool = False) -> bool:
-        """Tell whether a decorator or a base class has side effects."""
+        """Return whether a decorator or a base class has side effects."""
         for decorator in node.decorator_list:
             chain = chain_of(decorator.func if isinstance(decorator, ast.Call) else decorator)
             value, owner = resolved(chain or ("",), scope)

@@ -50,7 +50,7 @@ Scope = Mapping[str, Any]
 
 
 def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
-    """Tell whether a global differs at every start, and add its source if so."""
+    """Return whether a global differs at every start, and add its source if so."""
     value = scope.get(name)
     if is_a(value, *_NEVER) or issubclass(type(value), type):
         return False
@@ -128,7 +128,7 @@ def _note_arguments(walk: "Walk", value: Any, node: ast.Call, scope: Scope) -> N
 
 
 def is_in_class(walk: "Walk", cls: type, name: str, value: Any) -> bool:
-    """Tell whether a class sets an attribute that differs at every start."""
+    """Return whether a class sets an attribute that differs at every start."""
     known = walk.volatile_in_classes.get(id(cls))
     if known is None:
         known = walk.volatile_in_classes[id(cls)] = _names_in_class(walk, cls)
@@ -157,24 +157,24 @@ def _names_in_class(walk: "Walk", cls: type) -> dict[str, bool]:
 
 
 def is_member(walk: "Walk", name: str, member: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Tell whether an attribute of a class differs at every start."""
+    """Return whether an attribute of a class differs at every start."""
     return (
         is_plain(member) and code.is_volatile(assigned, scope, walk) and not times_set(walk, name)
     )
 
 
 def is_local(walk: "Walk", value: Any, assigned: list[ast.expr], scope: Scope) -> bool:
-    """Tell whether a local of a running function differs at every start."""
+    """Return whether a local of a running function differs at every start."""
     return bool(assigned) and is_plain(value) and code.is_volatile(assigned, scope, walk)
 
 
 def is_default(walk: "Walk", written: ast.expr, value: Any, scope: Scope) -> bool:
-    """Tell whether the default of a parameter differs at every start."""
+    """Return whether the default of a parameter differs at every start."""
     return is_plain(value) and code.is_volatile([written], scope, walk, data=False)
 
 
 def is_closed_over(walk: "Walk", function: FunctionType, name: str, value: Any) -> bool:
-    """Tell whether a variable that a function closes over differs at every start."""
+    """Return whether a variable that a function closes over differs at every start."""
     parsed = walk.sources.module(function.__globals__)
     enclosing = function.__code__.co_qualname.rpartition(".<locals>.")[0]
     if parsed is None or not enclosing or not is_users(function) or not is_plain(value):
@@ -207,7 +207,7 @@ def _functions_in(function: FunctionType) -> list[FunctionType]:
 
 
 def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> bool:
-    """Tell whether a decorator of a function gets an argument that differs at every start."""
+    """Return whether a decorator of a function gets an argument that differs at every start."""
     node = walk.sources.definition_of(function.__code__)
     for decorator in getattr(node, "decorator_list", ()):
         chain = chain_of(decorator.func) if type(decorator) is ast.Call else None
@@ -231,7 +231,7 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
 
 
 def is_plain(value: Any, room: int = _MOST) -> bool:
-    """Tell whether a value is plain data: a scalar, or a container of them."""
+    """Return whether a value is plain data: a scalar, or a container of them."""
     kind = type(value)
     if is_a(value, *_LEAVES, *_RANDOM_KINDS) or issubclass(kind, PurePath):
         return True
@@ -243,7 +243,7 @@ def is_plain(value: Any, room: int = _MOST) -> bool:
 
 
 def is_created(walk: "Walk", value: Any) -> bool:
-    """Tell whether the process created a value: an id, or a time since it started."""
+    """Return whether the process created a value: an id, or a time since it started."""
     kind = type(value)
     if kind is uuid.UUID:
         return value.version in _MADE and not _is_in_source(walk, [str(value), value.hex])

@@ -76,7 +76,7 @@ def is_volatile(
     *,
     data: bool = True,
 ) -> bool:
-    """Tell whether expressions differ at every start, and for no other reason.
+    """Return whether expressions differ at every start, and for no other reason.
 
     Args:
         expressions: The expressions.

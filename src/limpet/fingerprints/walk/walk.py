@@ -62,7 +62,7 @@ class Walk:
         volatile: Attributes and keys that differ at every start, by the id of their object.
         introspection: What the visited code inspects: docstrings, source, frames, the environment.
         sources: The source files.
-        side_effects: Tells which code changes objects that are not its own.
+        side_effects: Knows which code changes objects that are not its own.
         reached: Names of modules that contribute something.
         of_python: Names that code uses and no module defines: builtins, or not defined yet.
         volatile_in_classes: Attributes that differ at every start, by the id of their class.

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, ConfigDict, Field, PlainValidator, model_validator
 
 from limpet.config.dataset_checks import located
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.config.imports import BadReferenceError, checked_reference
 from limpet.config.model import Count, PythonEvaluator, Section, Text
 from limpet.config.short_forms import without_empty
@@ -24,7 +24,7 @@ _TRUTHS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "fa
 
 def _truth(value: Any) -> Any:
     """Return the boolean that one of YAML's words for it means: the toolkit accepts them."""
-    value = settled(value)
+    value = typed(value)
     return _TRUTHS.get(value.lower(), value) if isinstance(value, str) else value
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from limpet.config.checking import checked
 from limpet.config.dataset_checks import check_directory, checked_side, located
-from limpet.config.environment import settled, written_as
-from limpet.config.errors import Findings, named, nearest
+from limpet.config.environment import typed, written_as
+from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
 from limpet.integrations.nat.evaluators import read_evaluators
-from limpet.text import one_line
+from limpet.text import nearest_file, one_line
 
 _GENERAL: KeyPath = ("eval", "general")
 _DATASET: KeyPath = (*_GENERAL, "dataset")
@@ -71,14 +71,14 @@ def _value(data: Any, *path: str | int) -> Any:
     """Return the value at a path, whether or not the rest is valid; None if it is missing."""
     for part in path:
         data = data.get(part) if isinstance(data, dict) else None
-    return None if settled(data) is None else data
+    return None if typed(data) is None else data
 
 
 def _notes(data: Any, findings: Findings) -> list[str]:
     places = {
         path: findings.tree.key_place(path)
         for path in _IGNORED
-        if settled(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
+        if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
     return [
         f"{places[path]}: {named(path)}not supported, ignored{_IGNORED[path]}"
@@ -113,9 +113,9 @@ def _check_output(data: Any, findings: Findings) -> None:
 def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str, Any] | None:
     """Report what is wrong with the dataset, and return its filter in our form."""
     fetch = "download the file, and name it in file_path"
-    if settled(_value(data, *_DATASET, "s3")):
+    if typed(_value(data, *_DATASET, "s3")):
         findings.add((*_DATASET, "s3"), "datasets are not downloaded from S3", fetch)
-    if settled(_value(data, *_DATASET, "remote_file_path")):
+    if typed(_value(data, *_DATASET, "remote_file_path")):
         findings.add((*_DATASET, "remote_file_path"), "datasets are not downloaded", fetch)
     if _value(data, *_DATASET, "_type") == "custom":
         if not _value(data, *_DATASET, "function"):
@@ -162,7 +162,7 @@ def _hint_of_missing(text: str, file: Path, findings: Findings) -> str:
     if not Path(text).is_absolute() and (folder / text).exists():
         return f"paths start at the current directory, as in nat eval: cd {one_line(str(folder))}"
     try:
-        near = nearest(file.name, [beside.name for beside in file.parent.iterdir()])
+        near = nearest_file(file)
     except OSError:
         near = None
     return f"did you mean {one_line(near)}?" if near else "paths start at the current directory"

@@ -9,10 +9,11 @@ from typing import Any
 
 from limpet.config.checking import checked
 from limpet.config.environment import shown
-from limpet.config.errors import Findings, did_you_mean
+from limpet.config.errors import Findings
 from limpet.config.evaluators import BUILT_INS, built_in, check_name
 from limpet.config.yaml_file import KeyPath
 from limpet.integrations.nat.eval_block import OwnEvaluator
+from limpet.text import hint_near
 
 _JUDGE = "similarity for the wording; a judge of your own for the meaning"
 _MEASURED = "none: workflow_output.jsonl has the seconds and tokens of each call"
@@ -36,11 +37,11 @@ _OWN = "{_type: python, function: module:name}"
 _LISTED = f"built in: {', '.join(BUILT_INS)}; your own: {_OWN}"
 
 
-def read_evaluators(asked: Any, findings: Findings) -> Mapping[str, Any]:
+def read_evaluators(section: Any, findings: Findings) -> Mapping[str, Any]:
     """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
     folded: dict[str, str] = {}
     evaluators = {}
-    for name, value in asked.items() if isinstance(asked, dict) else ():
+    for name, value in section.items() if isinstance(section, dict) else ():
         path = ("eval", "evaluators", name)
         check_name(name, path, folded, findings)
         if isinstance(value, dict) and "_type" in value:
@@ -63,6 +64,6 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
         hint = f"closest built-in: {_NEAREST[kind]}; or write your own: {_OWN}"
     else:
         text = f"unknown evaluator {shown(kind)}"
-        near = did_you_mean(kind, (*BUILT_INS, "python")) if isinstance(kind, str) else None
+        near = hint_near(kind, (*BUILT_INS, "python")) if isinstance(kind, str) else None
         hint = f"{near}  ({_LISTED})" if near else _LISTED
     return findings.add((*path, "_type"), text, hint)

@@ -14,12 +14,12 @@ _HINT = "run without --skip-workflow to get an answer"
 
 
 def is_answer(value: Any) -> bool:
-    """Tell an answer from what the toolkit writes for a failure: null, or an empty string."""
+    """Return whether a value is an answer: the toolkit writes null or "" where a call failed."""
     return value is not None and not (isinstance(value, str) and not value.strip())
 
 
 class RecordedAnswers(Workflow):
-    """Stands for the answers in the run's column, and makes no others.
+    """Provides only the answers that the run already has.
 
     Args:
         fingerprint: The fingerprint of the workflow that made them.

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.integrations.nat.eval_block import ScriptBlock, Structure
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.run_directory import OUTPUT
@@ -130,7 +130,7 @@ def _run(name: str, script: ScriptBlock, directory: Path, say: Callable[[str], N
     """Run a script and return its exit code; None if it cannot be started."""
     arguments = [sys.executable, str(script.script), "--output_dir", str(directory)]
     for key, value in script.kwargs.items():
-        arguments += [f"--{key}", "" if settled(value) is None else str(value)]
+        arguments += [f"--{key}", "" if typed(value) is None else str(value)]
     shown = f"custom_scripts: {one_line(name)}"
     say(f"{shown} …")
     try:

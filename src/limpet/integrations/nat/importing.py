@@ -119,31 +119,30 @@ def import_rows(
         return report
     before()
     with Journal(target.run) as journal:
-        column = journal.column(WORKFLOW)
-        parts = dict(target.workflow.fingerprint)
-        whole = digest(parts)
-        chosen: dict[str, tuple[WorkItem, Mapping[str, Any]]] = {}
-        for work_item, row in matched:
-            key = work_item.key(whole)
-            if key in column:
-                report.existing += 1
-            else:
-                chosen[key] = (work_item, row)
-        report.imported = len(chosen)
+        column, whole = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
+        keyed = [(work_item.key(whole), (work_item, row)) for work_item, row in matched]
+        new = {key: answer for key, answer in keyed if key not in column}
+        report.imported = len(new)
+        report.existing = sum(key in column for key, _ in keyed)
         run_file = RunFile.load(journal.layout)
-        if chosen:
-            # Tells a later session whether the workflow is still the same.
-            run_file.functions.setdefault(whole, parts)
-            run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
-            run_file.write(journal)
-            if not journal.layout.items.exists():  # else a session writes it
-                contents = WorkItems(target.items, target.trials, target.workflow).contents
-                write_items(journal.layout, target.items, contents, {})
-            asyncio.run(_append(column, chosen, name, target))
+        if new:
+            _prepare_run(run_file, journal, whole, target)
+            asyncio.run(_append(column, new, name, target))
         if source is not None:
             run_file.imported.append(source)
             run_file.write(journal)
     return report
+
+
+def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: Target) -> None:
+    """Write what a run needs before its first answer; `whole` is the workflow's digest."""
+    # Tells a later session whether the workflow is still the same.
+    run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
+    run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
+    run_file.write(journal)
+    if not journal.layout.items.exists():  # else a session writes it
+        contents = WorkItems(target.items, target.trials, target.workflow).contents
+        write_items(journal.layout, target.items, contents, {})
 
 
 def _matched(

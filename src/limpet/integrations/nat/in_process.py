@@ -25,7 +25,7 @@ from limpet.workflows.usage import usage_of_trace
 
 
 def is_installed() -> bool:
-    """Tell whether the toolkit is installed."""
+    """Return whether the toolkit is installed."""
     try:
         return find_spec("nat.runtime.loader") is not None
     except (ImportError, ValueError):

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from limpet.config.environment import shown, substitute
-from limpet.config.errors import Findings, Place, quoted, refuse
+from limpet.config.errors import Findings, Place, refuse
 from limpet.config.overrides import override
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.integrations.nat.config import NatConfig
 from limpet.integrations.nat.eval_block_reader import read_eval
 from limpet.integrations.nat.flags import Flags
-from limpet.text import did_you_mean, one_line
+from limpet.text import did_you_mean, one_line, quoted
 
 
 def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from limpet.config.environment import settled
+from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
-from limpet.datasets.sources import table_of
+from limpet.datasets.sources import shown_path, table_of
 from limpet.errors import DatasetError
 from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
@@ -46,7 +46,8 @@ def read_dataset_rows(
     options["expected"] = _unless(structure.answer_key, "answer")
     if function is not None or _may_be_ours(block.file_path):
         return Dataset(_named(block, lambda: list(_rows(block, function))), **options).load()
-    return Dataset(Path(_shown(block)), **options).load()
+    assert block.file_path is not None
+    return Dataset(block.file_path, **options).load()
 
 
 def _unless(column: str, default: str) -> str | None:
@@ -54,15 +55,8 @@ def _unless(column: str, default: str) -> str | None:
     return None if column == default else column
 
 
-def _shown(block: DatasetBlock) -> str:
-    """Return the file's path for messages, relative if it is below the current directory."""
-    file, here = block.file_path, Path.cwd()
-    assert file is not None
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
-
-
 def _may_be_ours(file: Path | None) -> bool:
-    """Tell whether a run wrote the file: its rows hold facts of ours, which are not the dataset's.
+    """Return whether a run wrote the file: its rows hold our own facts, not the dataset's.
 
     Only rows that failed hold them, in a file of any name, and these rows must not be skipped.
     """
@@ -78,7 +72,7 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
         yield from rows_of_file(block.file_path)
         return
     try:
-        found = function(file_path=block.file_path, **settled(block.kwargs))
+        found = function(file_path=block.file_path, **typed(block.kwargs))
     except Exception as error:
         raised = f"{type(error).__name__}: {one_line(text_of(error))}"
         raise DatasetError(f"{block.function} raised {raised}") from error
@@ -131,7 +125,9 @@ def _plain(step: Any) -> Any:
 
 def _named(block: DatasetBlock, rows: Callable[[], Iterable[Any]]) -> Callable[[], Any]:
     """Give a function the dataset's name, for messages."""
-    rows.__qualname__ = block.function or _shown(block)
+    source = block.function or block.file_path
+    assert source is not None
+    rows.__qualname__ = shown_path(source)
     return rows
 
 

@@ -53,7 +53,7 @@ def _is_locked(path: Path) -> bool:
 
 
 def is_foreign(path: Path) -> bool:
-    """Tell whether a directory holds results of `nat eval`, and no run of ours."""
+    """Return whether a directory holds results of `nat eval`, and no run of ours."""
     if not (path / OUTPUT).exists():
         return False
     layout = directory_at(path)
@@ -62,7 +62,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def has_answers(path: Path) -> bool:
-    """Tell whether a run has answers."""
+    """Return whether a run has answers."""
     column = directory_at(path).column("workflow")
     return column.exists() and column.stat().st_size > 0
 
@@ -85,7 +85,7 @@ def run_file(path: Path) -> RunFile:
 
 
 def is_finished(path: Path) -> bool:
-    """Tell whether a run ended with nothing left to do, and was not changed since."""
+    """Return whether a run ended with nothing left to do, and was not changed since."""
     known = run_file(path)
     if known.complete is None or known.session is None or not known.session.ended:
         return False
@@ -130,27 +130,31 @@ def set_aside(
             "set aside for a new run",
             hint="give the output its own directory: eval.general.output.dir",
         )
-    target = real.with_name(f"{real.name}.{_now()}")
-    while target.exists():
-        target = target.with_name(f"{target.name}-{uuid4().hex[:4]}")
-    place = directory_at(path).lock
-    is_new = not place.exists()
     try:
-        lock = Lock(place)
-        try:
-            if not still_applies(path):
-                return None
-            real.rename(target)
-            if is_new:  # leave results of `nat eval` as they were
-                (target / place.name).unlink()
-        finally:
-            lock.release()
+        return _renamed(real, directory_at(path).lock, lambda: still_applies(path))
     except OSError as error:
         raise ConfigError(
             f"{one_line(str(path))}: holds results and cannot be set aside: {error.strerror}",
             hint="a mounted directory cannot be renamed: use a directory inside it, "
             "eval.general.output.dir",
         ) from error
+
+
+def _renamed(directory: Path, place: Path, still_applies: Callable[[], bool]) -> Path | None:
+    """Rename a directory while holding the lock at `place` in it; return its new path."""
+    target = directory.with_name(f"{directory.name}.{_now()}")
+    while target.exists():
+        target = target.with_name(f"{target.name}-{uuid4().hex[:4]}")
+    is_new = not place.exists()
+    lock = Lock(place)
+    try:
+        if not still_applies():
+            return None
+        directory.rename(target)
+        if is_new:  # leave results of `nat eval` as they were
+            (target / place.name).unlink()
+    finally:
+        lock.release()
     return target
 
 

@@ -69,11 +69,11 @@ class WatchedFiles:
         self._watch.written |= dict.fromkeys(
             filter(None, map(project.name_of, early.written)), ABSENT
         )
-        for path, (says, module) in early.read.items():
+        for path, (digest, module) in early.read.items():
             name = project.name_of(path)
             for step in reads if name is not None else ():
                 if not module or module in identity_of(step.step).modules:
-                    step.read(str(name), says, None)
+                    step.read(str(name), digest, None)
 
     def begin(self) -> None:
         if self._watch.steps:
@@ -124,7 +124,7 @@ class WatchedFiles:
         self._waiting = [line for line in self._waiting if not line.done()] + self._notes()
         if self._waiting:
             await asyncio.gather(*self._waiting)
-        files = {name: says for name, says in call.files.items() if name not in self._marked}
+        files = {name: digest for name, digest in call.files.items() if name not in self._marked}
         facts: dict[str, Any] = {FILES: files} if files else {}
         if call.is_cut:
             facts[CUT] = True
@@ -153,9 +153,9 @@ class WatchedFiles:
             known = [step.knows(name) for step in self._watch.steps.values()]
             folder = f"{name.rpartition('/')[0]}/"
             is_listed = any(step.knows(folder) for step in self._watch.steps.values())
-            if name in self._marked or not (is_listed or any(says is not None for says in known)):
+            if name in self._marked or not (is_listed or any(old is not None for old in known)):
                 continue
-            if {self._watch.project.says(name), *known} - {before, None}:
+            if {self._watch.project.digest(name), *known} - {before, None}:
                 self._marked.add(name)
                 self._watch.project.own.add(name)
                 notes.append(self._mark("", "written", name, wait=wait))
@@ -163,10 +163,10 @@ class WatchedFiles:
 
     def _text_of(self, read: Read) -> dict[str, str]:
         """Return the text of a file, unless it is one of many, so that a diff can be shown."""
-        mark = (read.file, read.says)
+        mark = (read.file, read.digest)
         if read.word is not None or mark in self._texts or len(self._texts) >= _MOST_TEXTS:
             return {}
-        text = self._watch.project.text(read.file, read.says, LONGEST_TEXT)
+        text = self._watch.project.text(read.file, read.digest, LONGEST_TEXT)
         self._texts.add(mark)
         return {} if text is None else {"text": self._clean(without_settings(text))}
 
@@ -204,5 +204,5 @@ class WatchedFiles:
 
 
 def _named(read: Iterable[tuple[str, str]], project: Project) -> list[tuple[str, str]]:
-    names = [(project.name_of(path), says) for path, says in read]
-    return [(name, says) for name, says in names if name is not None]
+    names = [(project.name_of(path), digest) for path, digest in read]
+    return [(name, digest) for name, digest in names if name is not None]

@@ -70,16 +70,16 @@ class StaleRecords:
                 changed.learn(records.values())
                 stale = {key: {*changed.among(facts)} for key, facts in records.items()}
             if step == asked_about:
-                stale = self._without_kept(stale, changed.says, on_change)
+                stale = self._without_kept(stale, changed.digest, on_change)
             self._stale[step] = {key: names for key, names in stale.items() if names}
 
     def _without_kept(
         self,
         stale: dict[str, set[str]],
-        says: Callable[[str], str],
+        digest_of: Callable[[str], str],
         on_change: OnChange | None,
     ) -> dict[str, set[str]]:
-        now = {name: says(name) for names in stale.values() for name in names}
+        now = {name: digest_of(name) for names in stale.values() for name in names}
         if on_change is not None:
             self._decided.update({name: {content: on_change} for name, content in now.items()})
         choices = {name: self._decided.get(name, {}).get(content) for name, content in now.items()}

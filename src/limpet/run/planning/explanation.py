@@ -88,7 +88,7 @@ class Explainer:
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")
         if lines:
             error.add_note("\n".join(lines))
-        if isinstance(error.plan, Plan):
+        if error.plan is not None:
             error.plan = self.plan(error.plan)
 
 

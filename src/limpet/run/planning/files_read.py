@@ -56,7 +56,7 @@ class FilesRead:
                 if isinstance(number, int):
                     self._lines[number] = read
                 if "text" in record:
-                    self._texts[read.file, read.says] = record["text"]
+                    self._texts[read.file, read.digest] = record["text"]
         self._numbers = sorted(self._lines)
         self.last = self._numbers[-1] if self._numbers else 0
         self._sessions = sorted({begin for _, begin in self._written})
@@ -88,23 +88,23 @@ class FilesRead:
         known: dict[tuple[str, str], Shown] = {}
         for number in self._numbers:
             read = self._lines[number]
-            says = project.says(read.file)
-            if read.step != step or read.file not in names or read.says == says:
+            digest = project.digest(read.file)
+            if read.step != step or read.file not in names or read.digest == digest:
                 continue
-            before[read.file] = read.says
-            known[read.file, read.says] = Shown("file", self._texts.get((read.file, read.says)))
-            if says != ABSENT:
-                now[read.file] = says
-                text = project.text(read.file, says, LONGEST_TEXT)
+            before[read.file] = read.digest
+            known[read.file, read.digest] = Shown("file", self._texts.get((read.file, read.digest)))
+            if digest != ABSENT:
+                now[read.file] = digest
+                text = project.text(read.file, digest, LONGEST_TEXT)
                 safe = None if text is None else clean(without_settings(text))
-                known[read.file, says] = Shown("file", safe)
+                known[read.file, digest] = Shown("file", safe)
         return differences(before, now, known)
 
     def state(self, project: Project) -> str:
         """Return a digest of all files that results may depend on, as they are now."""
         project.own |= {name for name, _ in self._written}
         files = {read.file for read in self._not_written()}
-        return digest_of([[name, project.says(name)] for name in sorted(files)])
+        return digest_of([[name, project.digest(name)] for name in sorted(files)])
 
     def changed(self, step: str, project: Project, noted: int = 0) -> "Changed":
         """Return the changed files of a step; `noted` is the last line according to `run.json`."""
@@ -123,7 +123,7 @@ class FilesRead:
                 changed.written.add(read.file)
                 continue
             lines[read.file].append((number, read))
-            if read.says != project.says(read.file):
+            if read.digest != project.digest(read.file):
                 changed.shared[read.file] = lines[read.file]
         return changed
 
@@ -161,9 +161,9 @@ class Changed:
             if not self._of_rows:
                 return
 
-    def says(self, name: str) -> str:
+    def digest(self, name: str) -> str:
         """Return the digest of a file as it is now."""
-        return LOST if name == LOST else self._project.says(name)
+        return LOST if name == LOST else self._project.digest(name)
 
     def among(self, facts: Mapping[str, Any]) -> Iterator[str]:
         """Yield the changed files that a record depends on."""
@@ -172,7 +172,7 @@ class Changed:
         yield from (
             name
             for name, digest in own.items()
-            if name not in self.written and self._project.says(name) != digest
+            if name not in self.written and self._project.digest(name) != digest
         )
         match facts.get(SHARED):
             case [int() as first, int() as last]:
@@ -186,7 +186,7 @@ class Changed:
             if name in own or at < 0 or lines[at][0] < first:
                 continue
             latest = lines[at][1]  # before the record was done
-            if latest.says == self._project.says(name):
+            if latest.digest == self._project.digest(name):
                 continue
             if is_cut or not self._is_anothers(latest, first, own):
                 yield name

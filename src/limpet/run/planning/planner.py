@@ -77,7 +77,7 @@ class Planner:
         try:
             plan = self.lookup(columns, run_file).plan
         except FunctionChangedError as error:
-            if isinstance(error.plan, Plan):
+            if error.plan is not None:
                 return error.plan
             raise
         return self._explainer(run_file).plan(plan)

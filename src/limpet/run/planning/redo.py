@@ -23,7 +23,7 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.files import read_whole, replace_file
 from limpet.journal.layout import Layout
 from limpet.run.run_file import WORKFLOW, NotedRedo, OnChange, RunFile
-from limpet.text import did_you_mean, one_line
+from limpet.text import hint_near, one_line
 from limpet.types import Item
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _steps(names: Sequence[str], evaluators: Sequence[str]) -> frozenset[str]:
         if name not in known:
             raise LimpetError(
                 f"cannot run step {one_line(str(name))!r} again: it does not exist",
-                hint=_nearest(str(name), known) or f"the steps are {', '.join(known)}",
+                hint=hint_near(str(name), known) or f"the steps are {', '.join(known)}",
             )
     return frozenset(names)
 
@@ -179,7 +179,7 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
     for id_ in sorted(wanted - known):
         raise LimpetError(
             f"cannot run item {one_line(id_)!r} again: it does not exist",
-            hint=_nearest(id_, islice(known, _MOST_IDS)) or "it must be an id in the dataset",
+            hint=hint_near(id_, islice(known, _MOST_IDS)) or "it must be an id in the dataset",
         )
     places = selection.places(items)
     if outside := sorted(wanted - {items[place].id for place in places}):
@@ -188,7 +188,3 @@ def _check_ids(wanted: frozenset[str], items: Sequence[Item], selection: Selecti
             f"{len(places):,} selected items",
             hint="remove the limit or the sample",
         )
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    return did_you_mean(name, known).removeprefix("; ")

@@ -53,6 +53,9 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
         "error: the workflow failed the same way 5 times, and none of its 500 cells is done: "
         f"KeyError: 'choices'; spent so far: {calls} calls"
     ) in lines
+    stopping = [line for line in lines if line.startswith("stopping: ")]
+    assert len(stopping) == 1
+    assert "KeyError" not in stopping[0]
     assert lines[-2].startswith("hint: fix it and run again")
     assert "--no-early-stop continues anyway" in lines[-2]
     assert lines[-1] == f"resume with: {AGAIN} run"

@@ -67,10 +67,9 @@ class TalkingView(View):
             if reason.signum in (None, signal.SIGINT):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
-        if isinstance(reason, EarlyStopError):  # the hint follows at the end
+        if isinstance(reason, EarlyStopError):  # printed in full at the end
             many = self.snapshot().in_flight
-            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
-            return reason_words(reason, hint="") + wait
+            return f"{count(many, 'call')} in flight, Ctrl-C to stop now" if many else "see below"
         return reason_words(reason)
 
 

@@ -59,6 +59,8 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
     assert lines[-2].startswith("hint: fix it and run again")
     assert "--no-early-stop continues anyway" in lines[-2]
     assert lines[-1] == f"resume with: {AGAIN} run"
+    status = run(tmp_path, command="status").stdout
+    assert "\nstopped: the workflow failed" in status
 
 
 @pytest.mark.parametrize("how", ["flag", "file"])

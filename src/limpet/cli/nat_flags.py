@@ -14,6 +14,21 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+class AtLeast(click.ParamType):
+    """A number that is large enough. `click.IntRange` would add `[x>=1]` to the help."""
+
+    name = "integer"
+
+    def __init__(self, least: int) -> None:
+        self._least = least
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(click.INT.convert(value, param, ctx))
+        if number < self._least:
+            self.fail(f"{number} must be {self._least} or more", param, ctx)
+        return number
+
+
 class _NatFlag(click.Option):
     """An option that works only with a configuration of the toolkit."""
 
@@ -97,9 +112,9 @@ other_nat_flags = _flags(
     _flag("--endpoint-timeout", "endpoint_timeout_s", metavar="SECONDS",
           type=click.FloatRange(min=0, min_open=True),
           help="Time limit of a call.  [default: 300; in process: 600]"),
-    _flag("--max-retries", type=click.IntRange(min=0), metavar="N",
+    _flag("--max-retries", type=AtLeast(0), metavar="N",
           help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
-    _flag("--reps", type=click.IntRange(min=1), metavar="N", help="Same as --trials."),
+    _flag("--reps", type=AtLeast(1), metavar="N", help="Same as --trials."),
     _flag("--skip-workflow", is_flag=True,
           help="Do not call the workflow; score the existing outputs."),
     _flag("--skip-completed-entries", "skip_completed", is_flag=True,

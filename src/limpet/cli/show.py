@@ -15,6 +15,7 @@ from limpet.report.items import item_data, items_table, lowest, scores_table
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import data, say
+from limpet.report.words import count
 from limpet.run.reading import RunReader, open_run
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.text import did_you_mean, one_line
@@ -86,11 +87,18 @@ def _show_failures(
             put_json(group_data(group))
         return
     if not groups:
-        say("nothing failed" if len(reader) else "no items yet")
+        say(_nothing_failed(reader))
     for number, group in enumerate(groups[:limit]):
         put(*([Text("")] if number else []), *group_lines(group))
     if limit is not None and len(groups) > limit:
         say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+
+
+def _nothing_failed(reader: RunReader) -> str:
+    not_run = reader.summary()["workflow"]["not_run"]
+    if not not_run:
+        return "nothing failed" if len(reader) else "no items yet"
+    return f"nothing failed; {count(not_run, 'item has', 'items have')} not run"
 
 
 def _below(items: Iterable[ItemResult], evaluator: str, below: float) -> Iterator[ItemResult]:

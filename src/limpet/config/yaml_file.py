@@ -19,7 +19,7 @@ from typing import Any, NoReturn, TypeAlias
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from limpet.config.errors import Findings, Place, did_you_mean, quoted, refuse
+from limpet.config.errors import Findings, Place, nearest, quoted, refuse
 from limpet.text import one_line
 
 KeyPath: TypeAlias = "tuple[str | int, ...]"
@@ -104,9 +104,11 @@ def _bytes_of(path: pathlib.Path, place: Place) -> bytes:
 
 def _near(path: pathlib.Path) -> str | None:
     try:
-        return did_you_mean(path.name, [file.name for file in path.parent.iterdir()])
+        names = {file.stem: file.name for file in path.parent.iterdir()}
     except (OSError, ValueError):
         return None
+    near = nearest(path.stem, names)  # by the stem alone: most files end in .yml
+    return f"did you mean {quoted(names[near])}?" if near else None
 
 
 # ---- its values -------------------------------------------------------------------------------

@@ -43,8 +43,13 @@ def mean(value: float | None) -> str:
 
 
 def by_current(current: int, of: int) -> str:
-    """Return how many results are by the current version: `11 of 240 by the current version`."""
-    return f"{current:,} of {of:,} by the current version"
+    """Return how many answers are current: `11 of 240 answers are from the current version`."""
+    return f"{current:,} of {of:,} answers are from the current version"
+
+
+def without_answer(items: int) -> str:
+    """Return why an evaluator has fewer cells than the workflow: `2 without an answer`."""
+    return f"{items:,} without an answer"
 
 
 def moment(text: str) -> str:

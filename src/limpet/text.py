@@ -1,4 +1,4 @@
-"""How is untrusted text shown safely?"""
+"""How is text written in messages, and untrusted text shown safely?"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -12,6 +12,11 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return a "did you mean" suffix with the closest known word; empty if none is close."""
     near = get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def count(number: float, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 call`, `2,000 calls`."""
+    return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def text_of(error: BaseException) -> str:

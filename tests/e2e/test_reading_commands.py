@@ -3,9 +3,9 @@
 import csv
 import io
 import json
-import re
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess

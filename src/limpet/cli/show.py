@@ -15,10 +15,9 @@ from limpet.report.items import item_data, items_table, lowest, scores_table
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import data, say
-from limpet.report.words import count
 from limpet.run.reading import RunReader, open_run
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import did_you_mean, one_line
+from limpet.text import count, did_you_mean, one_line
 
 _SCREENFUL = 20
 _MOST_IDS = 20_000

@@ -8,9 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_class, duration
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36
 _OLD_S = 10.0

@@ -11,11 +11,11 @@ from limpet.journal.event_log import Started
 from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, by_current, count, duration, moment, without_answer
+from limpet.report.words import ago, by_current, duration, moment, without_answer
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
 _STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
 _MOST_CALLS, _OLDEST = 5, 3

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_class, by_current, count, duration, mean, without_answer
-from limpet.text import one_line
+from limpet.report.words import by_class, by_current, duration, mean, without_answer
+from limpet.text import count, one_line
 
 _HEADS = ("done", "failed", "not run", "mean", "note")
 

@@ -20,12 +20,12 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.report.live_display import LiveDisplay, Waiting
 from limpet.report.progress import ProgressTable, as_data, progress_line
 from limpet.report.terminal import say
-from limpet.report.words import count, json_line
+from limpet.report.words import json_line
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.watcher import Tally
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
-from limpet.text import text_of
+from limpet.text import count, text_of
 from limpet.types import Cell, CellStatus, Outcome
 
 

@@ -26,11 +26,6 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
 
 
-def count(number: float, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 call`, `2,000 calls`."""
-    return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
-
-
 def by_class(failed: Mapping[str, int]) -> str:
     """Return failures by their class, the most frequent first: `timeout 12, permanent 3`."""
     ranked = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))

@@ -8,9 +8,10 @@ import limpet
 from limpet.report.progress import ProgressTable, progress_line
 from limpet.report.terminal import Console
 from limpet.report.views import LineView
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_class, duration
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.progress.watcher import Snapshot, StepSnapshot, Tally
+from limpet.text import count
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
 PLAN = Plan(10, 1, StepPlan("workflow", 4, 6, calls=6), (StepPlan("correct", 4, 6, calls=6),))

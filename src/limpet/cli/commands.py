@@ -15,8 +15,8 @@ import click
 
 from limpet.cli.endings import ReaderGoneError
 from limpet.cli.nat_flags import (
-    AtLeast,
     WithNatFlags,
+    at_least,
     endpoint_flags,
     identity_flags,
     other_nat_flags,
@@ -83,7 +83,7 @@ _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
                     help="Override a value of the file; may be repeated.")
-_COUNT = AtLeast(1)
+_COUNT = at_least(1)
 _PATH = click.Path(path_type=Path)
 
 

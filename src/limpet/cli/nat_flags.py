@@ -14,10 +14,10 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def at_least(least: int) -> Callable[[str], int]:
+def at_least(least: int) -> Callable[[Any], int]:
     """Return the type of an integer option. `click.IntRange` would add `[x>=1]` to the help."""
 
-    def convert(value: str) -> int:
+    def convert(value: Any) -> int:
         number = int(click.INT.convert(value, None, None))
         if number < least:
             raise click.BadParameter(f"{number} must be {least} or more")

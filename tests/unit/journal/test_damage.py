@@ -196,7 +196,7 @@ def test_a_damaged_file_of_items_is_named_by_those_who_read(finished):
     with RunReader(finished.home) as reader:
         list(reader.items())
         (remark,) = reader.remarks
-    assert "items.jsonl: this is not what was written" in remark
+    assert "items.jsonl: damaged: " in remark
 
 
 def test_what_a_hook_makes_of_the_files_is_left_as_it_is(tmp_path):

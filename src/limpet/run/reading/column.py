@@ -58,7 +58,7 @@ class FactsReader(ColumnReader):
         super().refresh()
 
     def has(self, key: bytes) -> bool:
-        """Tell whether a key has a record."""
+        """Return whether a key has a record."""
         return key in self._places.offsets
 
     def generation(self, key: bytes) -> int:
@@ -118,7 +118,7 @@ class FactsReader(ColumnReader):
     def lines(self, wanted: Mapping[bytes, ValueT]) -> Iterator[tuple[bytes, ValueT, bytes]]:
         """Yield each key that has a record, its value and its line, in the order of the file.
 
-        A line that no longer has its CRC does not count, and is left out.
+        A line that does not match its CRC is left out.
         """
         file = self._file or self._opened()
         if file is None:

@@ -39,7 +39,7 @@ def layout_of_run(path: str | Path) -> Layout:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a path is a run: a directory, or a `.jsonl` file."""
+    """Return whether a path is a run: a directory, or a `.jsonl` file."""
     if path.is_dir():
         ours = ("run.json", "LOCK", "workflow_output.jsonl")
         # A journal in one file keeps its lock in `<name>.d`, which is not a run of its own.

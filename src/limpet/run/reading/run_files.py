@@ -106,7 +106,7 @@ class RunFiles:
                 self._items_file = ItemsFile(self.layout)
             except (OSError, JournalError) as error:
                 self._items_file = None
-                remark = f"{error}, so less is known"
+                remark = f"{error}, so some details are missing"
                 self.remarks += [remark] if remark not in self.remarks else []
         return self._items_file
 
@@ -115,7 +115,7 @@ class RunFiles:
         try:
             return RunFile.load(self.layout)
         except JournalError as error:
-            self.remarks.append(f"run.json cannot be read, so less is known: {error}")
+            self.remarks.append(f"run.json cannot be read, so some details are missing: {error}")
             return RunFile()
 
     # ---- its steps ------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ def add_up(items: ItemsReader) -> Numbers:
 class _Totals:
     """Adds up a run whose answers and scores are found by their keys.
 
-    Cells are told by their number in the order of the dataset, trial by trial: a hundred thousand
-    objects would take longer than all else.
+    Cells are identified by their number in the order of the dataset, trial by trial: a hundred
+    thousand objects would take longer than all else.
     """
 
     def __init__(self, items: ItemsReader) -> None:

@@ -167,9 +167,7 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
     (done / "go").touch()
     failed = run(done, "--redo")
     assert failed.returncode == 1
-    assert (
-        "workflow failed when run again: permanent 1; the earlier results are kept" in failed.stderr
-    )
+    assert "workflow: 1 failed when run again; the earlier results are kept" in failed.stderr
     assert summary(done)["evaluators"]["correct"]["mean"] == 1.0
     assert summary(done)["evaluators"]["correct"]["completed"] == 6
     shown = run(done, "trial", "--failed", command="show")

@@ -97,7 +97,7 @@ class ColumnReader:
     def read_many(self, keys: Iterable[str]) -> Iterator[tuple[str, Entry]]:
         """Yield the records of the keys that have one, in file order.
 
-        A line that does not match its CRC is logged and skipped: its key has no record from then on.
+        A line that does not match its CRC is logged and skipped. Its key has no record then.
         """
         offsets = self._places.offsets
         places = [(offsets.get(bytes.fromhex(key)), key) for key in keys]

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_class, by_current, duration, mean, without_answer
+from limpet.report.words import by_current, by_error, duration, mean, without_answer
 from limpet.text import count, one_line
 
 _HEADS = ("done", "failed", "not run", "mean", "note")
@@ -77,11 +77,10 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     lines += masked_words(summary)
     for name, numbers in steps.items():
         if numbers["failed"]:
-            lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")
-        redo = {kind: n for kind, n in numbers.get("redo", {}).items() if kind != "pending"}
-        if redo:
+            lines.append(f"{one_line(name)} failed: {by_error(numbers['errors'])}")
+        if again := sum(n for kind, n in numbers.get("redo", {}).items() if kind != "pending"):
             kept = "the earlier results are kept"
-            lines.append(f"{one_line(name)} failed when run again: {by_class(redo)}; {kept}")
+            lines.append(f"{one_line(name)}: {again:,} failed when run again; {kept}")
     return lines
 
 

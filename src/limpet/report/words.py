@@ -26,10 +26,10 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
 
 
-def by_class(failed: Mapping[str, int]) -> str:
-    """Return failures by their class, the most frequent first: `timeout 12, permanent 3`."""
-    ranked = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{one_line(kind)} {number:,}" for kind, number in ranked)
+def by_error(errors: Mapping[str, int]) -> str:
+    """Return failures by exception, the most frequent first: `12 TimeoutError, 3 KeyError`."""
+    ranked = sorted(errors.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{number:,} {one_line(name)}" for name, number in ranked)
 
 
 def mean(value: float | None) -> str:

@@ -105,6 +105,7 @@ def test_a_flipped_bit_in_a_score_runs_only_the_score_again(finished, index):
     assert result.summary["evaluators"]["correct"] == {
         "completed": 6,
         "failed": {},
+        "errors": {},
         "not_run": 0,
         "mean": 1.0,
     }

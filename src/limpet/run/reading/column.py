@@ -233,6 +233,11 @@ class Failed(NamedTuple):
         return str(self.facts.get("class", "unknown"))
 
     @property
+    def type(self) -> str:
+        """The exception."""
+        return str(self.facts.get("type") or self.kind)
+
+    @property
     def generation(self) -> int:
         """The generation that the record would have had."""
         generation = self.facts.get("generation", 0)

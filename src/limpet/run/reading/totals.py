@@ -69,7 +69,7 @@ class _Totals:
         for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
             if failed is not None:
-                numbers.failed[failed.kind] += 1
+                numbers.add_failure(failed.facts)
                 numbers.masked += bool(failed.facts.get(MASKED))
         return alone, traced
 
@@ -90,7 +90,7 @@ class _Totals:
         for key in self._left(cells, is_done):
             failed = self._failures.get((name, key.hex()))
             if failed is not None:
-                scores.failed[failed.kind] += 1
+                scores.add_failure(failed.facts)
                 scores.note_masked(failed.facts)
                 self.numbers.masked += bool(failed.facts.get(MASKED))
 

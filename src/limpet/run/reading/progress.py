@@ -16,7 +16,8 @@ from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.watcher import InFlight, StepSnapshot
-from limpet.run.reading.column import FactsReader, Failed, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import Failed, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
 from limpet.run.run_file import Session
 

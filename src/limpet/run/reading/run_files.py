@@ -10,7 +10,8 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_told
 from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
-from limpet.run.reading.column import FactsReader, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import FailuresReader
 from limpet.run.reading.find_run import layout_of_run
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.lock_holder import Holder, holder_of
@@ -50,7 +51,10 @@ class RunFiles:
         self.run_file = RunFile()
         self.remarks: list[str] = []
         self.holder: Holder | None = None
-        self.columns = {name: FactsReader.of(column) for name, column in (columns or {}).items()}
+        self.columns = {
+            name: FactsReader(column.path, opened=column)
+            for name, column in (columns or {}).items()
+        }
         self.failures = FailuresReader(self.layout.failures)
         self.story: EventLog | None = None
         self._items_file: ItemsFile | None = None

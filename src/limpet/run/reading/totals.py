@@ -10,7 +10,7 @@ from itertools import compress
 from typing import Any
 
 from limpet.journal.lines import decode_line
-from limpet.run.reading.column import FactsReader, facts_to_add
+from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, outputs_of, score_only
 from limpet.run.record_fields import MASKED, OUTPUT

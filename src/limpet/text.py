@@ -1,4 +1,4 @@
-"""How is untrusted text shown safely, and which known word did a misspelt one mean?"""
+"""How is text written in messages, untrusted text shown safely, and a misspelt word guessed?"""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -7,6 +7,11 @@ from pathlib import Path
 from limpet.foreign import base_value, is_interrupt
 
 _LIMIT = 300
+
+
+def count(number: float, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: `1 call`, `2,000 calls`."""
+    return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def text_of(error: BaseException) -> str:

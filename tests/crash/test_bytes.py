@@ -394,7 +394,7 @@ def test_strict_refuses_a_bad_line_and_changes_nothing(tmp_path, dozen, has_inde
     with Journal(tmp_path, strict=True) as journal:
         with pytest.raises(JournalError) as refused:
             journal.column(STEP)
-        assert "bad lines (1)" in str(refused.value)
+        assert "1 bad line (1)" in str(refused.value)
         assert "strict" in refused.value.hint
     assert column_at(tmp_path).read_bytes() == raw
     assert not (tmp_path / "torn").exists()

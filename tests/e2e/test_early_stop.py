@@ -53,9 +53,14 @@ def test_it_ends_with_3_and_says_where_it_broke_what_was_spent_and_how_to_go_on(
         "error: the workflow failed 5 times for the same reason: KeyError: 'choices' "
         f"({calls} calls so far)"
     ) in lines
+    stopping = [line for line in lines if line.startswith("stopping: ")]
+    assert len(stopping) == 1
+    assert "KeyError" not in stopping[0]
     assert lines[-2].startswith("hint: fix it and run again")
     assert "--no-early-stop continues anyway" in lines[-2]
     assert lines[-1] == f"resume with: {AGAIN} run"
+    status = run(tmp_path, command="status").stdout
+    assert "\nstopped: the workflow failed" in status
 
 
 @pytest.mark.parametrize("how", ["flag", "file"])

@@ -82,6 +82,14 @@ def test_nothing_failed_is_said(tmp_path):
     assert show(tmp_path, "--json").stdout == ""
 
 
+def test_items_that_have_not_run_are_not_taken_for_a_success(tmp_path):
+    path = tmp_path / "run"
+    limpet.evaluate(ROWS, lambda question: "x", run=path, version="1")
+    lines = (path / "workflow_output.jsonl").read_bytes().splitlines(keepends=True)
+    (path / "workflow_output.jsonl").write_bytes(b"".join(lines[2:]))
+    assert show(tmp_path).stderr.strip() == "nothing failed; 2 items have not run"
+
+
 def test_what_failures_say_cannot_harm_the_terminal(tmp_path):
     hostile = "\x1b]0;owned\x07\x1b[2J\u202eevil\r\nsecond line"
 

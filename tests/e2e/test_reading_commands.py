@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -65,8 +66,9 @@ def test_status_says_how_far_it_is_and_what_to_do_next(home):
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert lines[0] == "runs/first: finished, 1 failed"
     assert "workflow 3/4 1" in lines
-    assert "correct 3/3" in lines
-    assert "workflow failed: transient 1" in lines
+    assert "correct 3/3 1 without an answer" in lines
+    assert re.fullmatch(r"session 1 · began .* · ran \S+ s · last active \d+ s ago", lines[-2])
+    assert "workflow failed: 1 ValueError" in lines
     assert lines[-1].startswith("see why: limpet show runs/first --failed")
 
 

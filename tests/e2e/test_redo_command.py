@@ -167,9 +167,7 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
     (done / "go").touch()
     failed = run(done, "--redo")
     assert failed.returncode == 1
-    assert (
-        "workflow failed when run again: permanent 1; the earlier results are kept" in failed.stderr
-    )
+    assert "workflow: 1 failed when run again; the earlier results are kept" in failed.stderr
     assert summary(done)["evaluators"]["correct"]["mean"] == 1.0
     assert summary(done)["evaluators"]["correct"]["completed"] == 6
     shown = run(done, "trial", "--failed", command="show")
@@ -184,10 +182,10 @@ def test_where_a_redo_fails_it_is_said_ends_with_1_and_the_earlier_score_stands(
 
 
 def test_a_mixture_of_versions_is_said_wherever_a_mean_is(done):
-    said = "2 of 8 by the current version"
+    said = "2 of 8 answers are from the current version"
     edit(done, "await asyncio.sleep(0.01)\n    return", "await asyncio.sleep(0.02)\n    return")
     kept = run(done, "--keep")
-    assert "0 of 6 by the current version" in kept.stdout
+    assert "0 of 6 answers are from the current version" in kept.stdout
     with (done / "rows.jsonl").open("a", encoding="utf-8") as rows:
         for n in (6, 7):
             rows.write(json.dumps({"id": f"q{n}", "question": f"Say {n}", "answer": str(n)}) + "\n")
@@ -203,7 +201,7 @@ def test_a_mixture_of_versions_is_said_wherever_a_mean_is(done):
     assert run(done, "--redo").returncode == 0
     for command in ("status", "show", "list"):
         told = run(done, command=command)
-        assert "by the current version" not in told.stdout + told.stderr
+        assert "the current version" not in told.stdout + told.stderr
     assert "by_current_version" not in summary(done)["workflow"]
 
 

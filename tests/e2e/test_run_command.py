@@ -86,7 +86,7 @@ def test_a_run_with_failures_ends_with_1_and_says_where_to_look(tmp_path):
     done = run(make(tmp_path, workflow="app:fail_some", more="retry: 0\n"), "eval.yml")
     assert done.returncode == 1
     assert re.search(r"^workflow +18/20 +2", done.stdout, re.M)
-    assert "workflow failed: transient 2" in done.stderr
+    assert "workflow failed: 2 ValueError" in done.stderr
     assert done.stderr.splitlines()[-2:] == [
         "see why: limpet show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",

@@ -171,12 +171,12 @@ def test_what_holds_the_pace_failures_and_tokens_are_shown(tmp_path, terminal):
     (tmp_path / "app.py").write_text(BUCKET, encoding="utf-8")
     screen = terminal(columns=130)
     screen.wait_for(r"/s +\d+ in flight +at the provider's limit")
-    screen.wait_for(r"workflow failed: permanent \d")
+    screen.wait_for(r"workflow failed: \d PermanentError")
     screen.wait_for(r"\d,\d00 tokens")
     screen.wait_for(r"about [\d.:]+ (s|min) left")
     assert screen.wait() == 1
     assert "108,000 tokens" in screen.said
-    assert re.search(r"^workflow failed: permanent 8", screen.said, re.M)
+    assert re.search(r"^workflow failed: 8 PermanentError", screen.said, re.M)
     assert screen.said.splitlines()[-2:] == [
         "see why: limpet show runs/trial --failed",
         f"try again: {AGAIN} run eval.yml",

@@ -1662,7 +1662,7 @@ SESSIONS = [
     stepwise("killed, then edited: what the first call read for all",
              HALTING_LRU, KILLED, EDIT, ASKS, REDONE, Run()),
     stepwise("killed, then edited, and kept: it is said that answers of two versions stand there",
-             HALTING, KILLED, EDIT, Run(KEEP, calls="cd", said=("by the current version",)), Run()),
+             HALTING, KILLED, EDIT, Run(KEEP, calls="cd", said=("the current version",)), Run()),
     stepwise("killed, gone on, then edited: both halves", HALTING_LRU,
              KILLED, Run(calls="cd"), EDIT, ASKS, REDONE, Run()),
     stepwise("killed, then the file of an item that was not done is edited", HALTING_OWN,

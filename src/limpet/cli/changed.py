@@ -39,7 +39,7 @@ def question_about(changed: FunctionChangedError, file: Path, kept: Plan | None)
 
 
 def can_ask() -> bool:
-    """Tell whether there is a person to ask."""
+    """Return whether there is a person to ask."""
     return talk().is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 

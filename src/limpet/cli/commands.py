@@ -14,7 +14,13 @@ from typing import Any
 import click
 
 from limpet.cli.endings import ReaderGoneError
-from limpet.cli.nat_flags import WithNatFlags, endpoint_flags, identity_flags, other_nat_flags
+from limpet.cli.nat_flags import (
+    WithNatFlags,
+    at_least,
+    endpoint_flags,
+    identity_flags,
+    other_nat_flags,
+)
 from limpet.text import did_you_mean
 
 # Commands that people try, and what does it instead.
@@ -77,7 +83,7 @@ _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
                     help="Override a value of the file; may be repeated.")
-_COUNT = click.IntRange(min=1)
+_COUNT = at_least(1)
 _PATH = click.Path(path_type=Path)
 
 
@@ -98,7 +104,7 @@ def _init(**given: Any) -> int:
 @click.option("--redo-step", "redo_steps", multiple=True, metavar="NAME",
               help="Run this step again: workflow or an evaluator; may be repeated.")
 @click.option("--redo-item", "redo_items", multiple=True, metavar="ID",
-              help="Run only this item again; may be repeated.")
+              help="Run this item again; may be repeated.")
 @click.option("--keep", is_flag=True, help="Keep the existing answers of a changed workflow.")
 @click.option("--retry-failed/--no-retry-failed", default=True, show_default=True,
               help="Retry what failed in earlier sessions.")

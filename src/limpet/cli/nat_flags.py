@@ -14,6 +14,18 @@ import click
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def at_least(least: int) -> Callable[[Any], int]:
+    """Return the type of an integer option. `click.IntRange` would add `[x>=1]` to the help."""
+
+    def convert(value: Any) -> int:
+        number = int(click.INT.convert(value, None, None))
+        if number < least:
+            raise click.BadParameter(f"{number} must be {least} or more")
+        return number
+
+    return convert
+
+
 class _NatFlag(click.Option):
     """An option that works only with a configuration of the toolkit."""
 
@@ -97,9 +109,9 @@ other_nat_flags = _flags(
     _flag("--endpoint-timeout", "endpoint_timeout_s", metavar="SECONDS",
           type=click.FloatRange(min=0, min_open=True),
           help="Time limit of a call.  [default: 300; in process: 600]"),
-    _flag("--max-retries", type=click.IntRange(min=0), metavar="N",
+    _flag("--max-retries", type=at_least(0), metavar="N",
           help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
-    _flag("--reps", type=click.IntRange(min=1), metavar="N", help="Same as --trials."),
+    _flag("--reps", type=at_least(1), metavar="N", help="Same as --trials."),
     _flag("--skip-workflow", is_flag=True,
           help="Do not call the workflow; score the existing outputs."),
     _flag("--skip-completed-entries", "skip_completed", is_flag=True,

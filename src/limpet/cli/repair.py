@@ -11,9 +11,8 @@ from limpet.report.live_display import busy
 from limpet.report.soundness import soundness_data
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import say
-from limpet.report.words import count
 from limpet.run.reading import open_run
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
 
 def command(run: str, *, as_json: bool) -> int:

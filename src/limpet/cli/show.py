@@ -1,14 +1,12 @@
 """`limpet show`: what are the results of the items?"""
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from itertools import islice
 
 import click
 from rich.text import Text
 
 from limpet.cli.endings import DONE
-from limpet.errors import LimpetError
 from limpet.report.failure_groups import FailureGroup, group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, lowest, scores_table
@@ -16,11 +14,11 @@ from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
 from limpet.report.terminal import data, say
 from limpet.run.reading import RunReader, open_run
+from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.results.evaluation_result import ItemResult
-from limpet.text import did_you_mean, one_line
+from limpet.text import count, did_you_mean, one_line
 
 _SCREENFUL = 20
-_MOST_IDS = 20_000
 
 
 def command(
@@ -86,11 +84,18 @@ def _show_failures(
             put_json(group_data(group))
         return
     if not groups:
-        say("nothing failed" if len(reader) else "no items yet")
+        say(_nothing_failed(reader))
     for number, group in enumerate(groups[:limit]):
         put(*([Text("")] if number else []), *group_lines(group))
     if limit is not None and len(groups) > limit:
         say(f"… and {len(groups) - limit:,} more groups: --limit {len(groups)}", "dim")
+
+
+def _nothing_failed(reader: RunReader) -> str:
+    not_run = reader.summary()["workflow"]["not_run"]
+    if not not_run:
+        return "nothing failed" if len(reader) else "no items yet"
+    return f"nothing failed; {count(not_run, 'item has', 'items have')} not run"
 
 
 def _below(items: Iterable[ItemResult], evaluator: str, below: float) -> Iterator[ItemResult]:
@@ -115,12 +120,7 @@ def _evaluator(known: Sequence[str], name: str | None, *, needed: bool) -> str |
 def _show_item(reader: RunReader, id_: str, *, as_json: bool) -> None:
     trials = reader.item(id_)
     if not trials:
-        near = get_close_matches(id_, list(islice(reader.ids(), _MOST_IDS)), n=3, cutoff=0.5)
-        names = " or ".join(map(one_line, near))
-        raise LimpetError(
-            f"{one_line(str(reader.path))}: there is no item {one_line(id_)}",
-            hint=f"did you mean {names}?" if near else "see the ids with: limpet show RUN",
-        )
+        raise NoSuchItemError(reader.path, id_, reader.ids())
     for number, whole in enumerate(trials):
         if as_json:
             put_json(whole_data(whole))

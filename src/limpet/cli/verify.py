@@ -28,7 +28,8 @@ def command(run: str | None, *, as_json: bool) -> int:
         say("it is running: the last lines may be half written")
     else:
         shown = shlex.quote(one_line(str(path)))
-        say("bad lines are ignored, and their cells run again")
+        if any(state.bad_lines for state in report.states):
+            say("bad lines are ignored, and their cells run again")
         # Only a column has an index. Repair fixes everything but its bad lines.
         if any(state.bad_lines and state.index is not None for state in report.states):
             say("run it again: it sets bad lines aside once their cells are done")

@@ -14,8 +14,7 @@ from limpet.report.why import why_data, why_lines
 from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
 from limpet.run.reading import open_run
-from limpet.run.reading.find_run import is_run
-from limpet.text import one_line
+from limpet.run.reading.find_run import NoSuchItemError, is_run
 
 
 def command(run: str | None, *, id_: str | None, everything: bool, as_json: bool) -> int:
@@ -42,9 +41,9 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
         if made_by is not None and made_by.file.is_file():
             try:
                 return _by_file(made_by, id_, reader.layout.home)
+            except NoSuchItemError:
+                raise
             except LimpetError as error:
-                if _is_about(error, id_):
-                    raise
                 remark = f"the current code cannot be inspected: {error}"
         elif made_by is not None:
             shown = shown_path(made_by.file, Path.cwd())
@@ -52,10 +51,6 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
         why = why_on_disk(reader, id_)
     remarks = (*why.remarks, *((remark,) if remark else ()))
     return Why(looked=False, steps=why.steps, item=why.item, remarks=remarks), place
-
-
-def _is_about(error: LimpetError, id_: str | None) -> bool:
-    return id_ is not None and f"there is no item {one_line(id_)}" in str(error)
 
 
 def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:

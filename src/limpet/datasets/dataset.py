@@ -15,6 +15,7 @@ from limpet.datasets.rows import RESERVED, TAKEN, BadRow, BadRows, Flaw, Table
 from limpet.datasets.selection import RowFilter, Selection, check_shape, choose
 from limpet.datasets.sources import table_of
 from limpet.errors import DatasetError
+from limpet.text import count
 from limpet.types import Item
 
 _Numbered: TypeAlias = tuple[int, Packed]
@@ -144,16 +145,12 @@ class LoadedDataset:
         return len(self.items)
 
     def __repr__(self) -> str:
-        text = f"<LoadedDataset {self.name}: {_count(len(self), 'item')}"
+        text = f"<LoadedDataset {self.name}: {count(len(self), 'item')}"
         if self.bad_rows:
-            text += f", {_count(len(self.bad_rows), 'bad row')} skipped"
+            text += f", {count(len(self.bad_rows), 'bad row')} skipped"
         if self.filtered:
             text += f", {self.filtered:,} filtered"
         return f"{text}>"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _file(source: Source) -> Path | None:

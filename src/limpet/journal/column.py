@@ -38,11 +38,18 @@ class ColumnReader:
     Args:
         path: The column.
         index_path: Its index; None: check every line.
+        opened: The same column, open already; its places, which take much memory, are shared.
     """
 
-    def __init__(self, path: Path, index_path: Path | None = None) -> None:
+    def __init__(
+        self, path: Path, index_path: Path | None = None, opened: "ColumnReader | None" = None
+    ) -> None:
         self.path = path
-        self._places, self.state = Places(), ColumnState(path)
+        self._places: Places = Places()
+        self.state: ColumnState = ColumnState(path)
+        if opened is not None:
+            self._places, self.state = opened._places, opened.state  # noqa: SLF001 - our own class
+            return
         with contextlib.suppress(FileNotFoundError):  # nothing was written yet
             self._places, self.state = read_column(path, index_path)
 
@@ -97,8 +104,7 @@ class ColumnReader:
     def read_many(self, keys: Iterable[str]) -> Iterator[tuple[str, Entry]]:
         """Yield the records of the keys that have one, in file order.
 
-        A line whose CRC no longer fits is logged and skipped, and its key has no record from then
-        on.
+        A line that does not match its CRC is logged and skipped. Its key has no record then.
         """
         offsets = self._places.offsets
         places = [(offsets.get(bytes.fromhex(key)), key) for key in keys]

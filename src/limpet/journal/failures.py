@@ -43,7 +43,7 @@ def _repr(value: Any) -> str:
 def encode_failure(outcome: Outcome, mask: Masks) -> bytes:
     """Return the line for a failed cell. Works for any content."""
     failure = outcome.failure or Failure("unknown", "no reason was given", "")
-    more = {"step": outcome.cell.step, "class": failure.kind}
+    more = {"step": outcome.cell.step, "class": failure.kind, "type": failure.type}
     error = {
         "type": failure.type,
         "message": failure.message[:_LONGEST_MESSAGE],

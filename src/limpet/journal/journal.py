@@ -223,7 +223,7 @@ class Journal:
             try:
                 to = set_aside_bad_lines(self.layout, state.path, state.bad_lines)
             except OSError as error:  # they stay, and do not count
-                logger.warning("%s: %s stay in it: %s", state.path, state.bad_words, error.strerror)
+                logger.warning("%s: %s left in it: %s", state.path, state.bad_words, error.strerror)
             else:
                 logger.warning("%s: %s set aside in %s", state.path, state.bad_words, to)
                 state.bad_lines.clear()

@@ -3,7 +3,7 @@
     {"_limpet":{"key":"<32 hex>","id":…,"trial":…,"status":…,…},<the record>,"_crc":"9f0c11aa"}
 
 Our facts come first and the key has a fixed place, so that a scan reads a few bytes of each line.
-The CRC32 covers every byte before `,"_crc"`: a line counts when it is whole and its CRC fits. A
+The CRC32 covers every byte before `,"_crc"`: a line counts when it is whole and matches its CRC. A
 line without `_limpet`, written by another program, counts if it parses.
 """
 
@@ -121,12 +121,12 @@ def checksum(path: Path) -> int:
 
 
 def is_whole(line: bytes) -> bool:
-    """Return whether a line of ours has its CRC and its line end."""
+    """Return whether a line of ours matches its CRC and has its line end."""
     return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-_TAIL_BYTES])))
 
 
 def are_whole(lines: Sequence[bytes]) -> bool:
-    """Tell whether all lines are whole, in a third of the time that `is_whole` takes for each."""
+    """Return whether all lines are whole, in a third of the time that `is_whole` takes for each."""
     crcs = tuple(map(crc32, [line[:-_TAIL_BYTES] for line in lines]))
     tails = b"".join([line[-_TAIL_BYTES:] for line in lines])
     heads = b"".join([line[: len(PREFIX)] for line in lines])

@@ -6,8 +6,10 @@ from typing import BinaryIO, Literal
 
 from limpet.journal.index import NO_KEY, IndexFile, Mark, Places
 from limpet.journal.lines import LineKind, generation_of, is_whole, key_of, kind_of
+from limpet.text import count
 
 _GROUP_BYTES = 2**18
+_MOST_NAMED = 10
 IndexState = Literal["good", "behind", "missing", "wrong", "rebuilt"]
 
 
@@ -45,18 +47,18 @@ class ColumnState:
     @property
     def bad_words(self) -> str:
         """The bad lines, for messages."""
-        numbers = ", ".join(map(str, self.bad_lines[:10]))
-        more = ", …" if len(self.bad_lines) > len(self.bad_lines[:10]) else ""
-        return f"{len(self.bad_lines)} bad lines ({numbers}{more})"
+        numbers = ", ".join(map(str, self.bad_lines[:_MOST_NAMED]))
+        more = ", …" if len(self.bad_lines) > _MOST_NAMED else ""
+        return f"{count(len(self.bad_lines), 'bad line')} ({numbers}{more})"
 
     def __str__(self) -> str:
         are_events = self.lines and not self.records
-        parts = [f"{self.lines} lines" if are_events else f"{self.records} records"]
+        parts = [count(self.lines, "line") if are_events else count(self.records, "record")]
         if self.bad_lines:
             parts.append(self.bad_words)
         if self.torn_bytes:
             where = "" if self.torn_to is None else f", set aside in {self.torn_to}"
-            parts.append(f"{self.torn_bytes} torn bytes at its end{where}")
+            parts.append(f"{count(self.torn_bytes, 'torn byte')} at its end{where}")
         if self.lacked_line_end:
             parts.append("a last line without its line end")
         if self.index is not None:

@@ -18,7 +18,7 @@ from limpet.journal.files import CHUNK_BYTES, make_directory, replace_file
 from limpet.journal.layout import Layout
 from limpet.json_values import encode
 from limpet.run.reading import RunReader
-from limpet.run.results.evaluation_result import ItemResult, shown_values
+from limpet.run.results.evaluation_result import ItemResult, row_of
 from limpet.run.results.output_files import write_outputs
 
 _TYPES = {"trial": "BIGINT", "seconds": "DOUBLE"}
@@ -36,11 +36,7 @@ def columns_of(reader: RunReader) -> list[str]:
 
 
 def _row(item: ItemResult, columns: Sequence[str]) -> dict[str, Any]:
-    known = {name: getattr(item, name) for name in COLUMNS}
-    known["error"] = None if item.error is None else item.error.get("message")
-    for name, score in item.scores.items():
-        for part, value in shown_values(score):
-            known[name if part is None else f"{name}.{part}"] = value
+    known = row_of(item)
     return {name: known.get(name) for name in columns}
 
 

@@ -9,10 +9,10 @@ from rich.text import Text
 from limpet.journal.lines import Entry
 from limpet.report.items import error_words, item_data, traceback_lines, values_words
 from limpet.report.tables import Indented
-from limpet.report.words import count, duration, in_full, moment, shown
+from limpet.report.words import duration, in_full, moment, shown
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.record_fields import ANSWER
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _MOST_EVENTS = 50
 

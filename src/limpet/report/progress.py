@@ -8,9 +8,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_error, duration
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
-from limpet.text import one_line
+from limpet.text import count, one_line
 
 _WIDE, _ROOMY, _TIGHT = 100, 64, 36
 _OLD_S = 10.0
@@ -90,9 +90,9 @@ def rate_of(step: StepSnapshot) -> str:
 
 
 def failures(snapshot: Snapshot) -> list[str]:
-    """Return the failures of each step by class."""
-    failed = [step for step in snapshot.steps if step.failed]
-    return [f"{one_line(step.name)} failed: {by_class(step.failed)}" for step in failed]
+    """Return the failures of each step by exception."""
+    failed = [step for step in snapshot.steps if step.errors]
+    return [f"{one_line(step.name)} failed: {by_error(step.errors)}" for step in failed]
 
 
 def notes(snapshot: Snapshot, *, tell_flight: bool = False) -> list[str]:
@@ -147,6 +147,7 @@ def _step_data(step: StepSnapshot) -> dict[str, Any]:
         "kept": step.kept,
         "done": step.done,
         "failed": dict(step.failed),
+        "errors": dict(step.errors),
         "retries": step.retries,
         "rate": round(step.rate, 3),
         "pace": step.pace,

@@ -1,6 +1,5 @@
 """Which runs exist, and what is their state?"""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,11 +7,10 @@ from typing import Any, NamedTuple
 from rich.table import Table
 
 from limpet.errors import LimpetError
-from limpet.journal.files import read_whole
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, mean
 from limpet.run.reading import RunReader
-from limpet.text import one_line
+from limpet.text import one_line, text_of
 
 
 class RunLine(NamedTuple):
@@ -26,6 +24,7 @@ class RunLine(NamedTuple):
     means: Mapping[str, float | None] = {}  # when a session last ended
     by_current_version: tuple[int, int] | None = None  # and of how many; None if there is only one
     last_at: str | None = None
+    why: str | None = None  # it is unreadable
 
 
 def line_of(path: Path) -> RunLine:
@@ -44,18 +43,19 @@ def line_of(path: Path) -> RunLine:
                 reader.by_current_version,
                 reader.last_at or None,
             )
-    except (OSError, LimpetError, ValueError, TypeError, LookupError, AttributeError):
-        return RunLine(str(path), "unreadable")
+    except (OSError, LimpetError, ValueError) as error:
+        return RunLine(str(path), "unreadable", why=text_of(error))
 
 
 def _means(reader: RunReader) -> dict[str, float | None]:
     if reader.state not in ("finished", "stopped"):
         return {}  # the ones on disk are from an earlier session
-    try:
-        summary = json.loads(read_whole(reader.layout.home / "summary.json"))
-        return {name: numbers.get("mean") for name, numbers in summary["evaluators"].items()}
-    except (OSError, LimpetError, ValueError, KeyError, AttributeError, TypeError):
-        return {}
+    known = reader.summary_written().get("evaluators")
+    return {
+        name: numbers.get("mean")
+        for name, numbers in (known.items() if isinstance(known, dict) else ())
+        if isinstance(numbers, dict)
+    }
 
 
 def runs_table(lines: Sequence[RunLine]) -> Table:
@@ -68,6 +68,7 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
         means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
         if line.by_current_version is not None:
             means = f"{means} ({by_current(*line.by_current_version)})".strip()
+        means = means if line.why is None else one_line(line.why)
         cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
         cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []
         table.add_row(*map(cell, (*cells, means, ago(line.last_at or ""))))

@@ -8,10 +8,7 @@ from rich.table import Table
 from limpet.journal.scan import ColumnState
 from limpet.journal.verify import Report
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import count
-from limpet.text import one_line
-
-_MOST_LINES = 10
+from limpet.text import count, one_line
 
 
 def soundness_table(report: Report) -> Table:
@@ -29,9 +26,7 @@ def soundness_table(report: Report) -> Table:
 def flaws_of(state: ColumnState) -> Iterator[str]:
     """Yield what is wrong with a file, in words."""
     if state.bad_lines:
-        numbers = ", ".join(map(str, state.bad_lines[:_MOST_LINES]))
-        more = ", …" if len(state.bad_lines) > _MOST_LINES else ""
-        yield f"{count(len(state.bad_lines), 'bad line')} ({numbers}{more})"
+        yield state.bad_words
     if state.lacked_line_end:
         yield "the last line has no line end"
     elif state.torn_bytes:

@@ -11,11 +11,11 @@ from limpet.journal.event_log import Started
 from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, by_current, count, duration, moment
+from limpet.report.words import ago, by_current, duration, moment, without_answer
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
 _STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
 _MOST_CALLS, _OLDEST = 5, 3
@@ -38,23 +38,27 @@ class StatusScreen:
         yield title + Text(words, style=_STYLES[state])
         yield Text("")
         with_bar = console.is_terminal and options.max_width >= _ROOMY
-        yield _steps(self._snapshot, with_bar=with_bar)
+        yield _steps(self._snapshot, with_bar=with_bar, is_redo=bool(reader.redos.noted))
         yield Text("")
         for line in _lines(reader, self._snapshot, self._cut_off):
             yield Text(line)
 
 
-def _steps(snapshot: Snapshot, *, with_bar: bool) -> Any:
+def _steps(snapshot: Snapshot, *, with_bar: bool, is_redo: bool) -> Any:
     steps = snapshot.steps
+    lost = sum(steps[0].failed.values()) if steps else 0
+    note = without_answer(lost) if lost and not is_redo else ""  # a redo keeps earlier answers
     names = ["step", *([""] if with_bar else []), "done"]
     optional = {
         "failed": [_some(sum(step.failed.values())) for step in steps],
         "retries": [_some(step.retries) for step in steps],
         "in flight": [_some(len(step.in_flight)) for step in steps],
         "/s": [rate_of(step) for step in steps],
+        "note": ["" if step is steps[0] else note for step in steps],
     }
     shown = {name: cells for name, cells in optional.items() if any(cells)}
-    table = plain_table(*names, *shown, fixed=[""], numbers=["done", *shown])
+    numbers = [name for name in ("done", *shown) if name != "note"]
+    table = plain_table(*names, *shown, fixed=[""], numbers=numbers)
     for number, step in enumerate(steps):
         drawn = [bar(step, width=20)] if with_bar else []
         cells = [column[number] for column in shown.values()]
@@ -82,6 +86,8 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
     if tokens:
         yield f"{count(tokens, 'token')} in this session"
     yield from masked_words(reader.summary_written())
+    if reason := _stop_reason(reader):
+        yield f"stopped: {one_line(reason)}"
     yield _times(reader, snapshot)
     if reader.is_running and reader.holder is not None:
         who = reader.holder
@@ -89,6 +95,11 @@ def _lines(reader: RunReader, snapshot: Snapshot, cut_off: list[Started]) -> Ite
         yield f"running in {where}, started {moment(who.started)}"
     yield from map(one_line, reader.remarks)
     yield _next_step(reader, snapshot)
+
+
+def _stop_reason(reader: RunReader) -> str | None:
+    reason = reader.summary_written().get("stop_reason") if reader.state == "stopped" else None
+    return reason if isinstance(reason, str) else None
 
 
 def standing_lines(reader: RunReader) -> Iterator[str]:
@@ -126,7 +137,8 @@ def _times(reader: RunReader, snapshot: Snapshot) -> str:
         if snapshot.left_s and not snapshot.stopping:
             parts.append(f"about {duration(snapshot.left_s)} left")
     elif reader.last_at:
-        parts.append(f"last active {ago(reader.last_at)}, after {duration(snapshot.seconds)}")
+        parts.append(f"ran {duration(snapshot.seconds)}")
+        parts.append(f"last active {ago(reader.last_at)}")
     return " · ".join(parts)
 
 
@@ -159,6 +171,7 @@ def status_data(reader: RunReader) -> dict[str, Any]:
         "kind": reader.kind,
         "state": reader.state,
         "sessions": len(reader.run_file.sessions),
+        "stop_reason": _stop_reason(reader),
         "began": reader.began_at or None,
         "last_at": reader.last_at or None,
         "holder": None

@@ -7,8 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from limpet.report.tables import plain_table
-from limpet.report.words import by_class, by_current, count, duration, mean
-from limpet.text import one_line
+from limpet.report.words import by_current, by_error, duration, mean, without_answer
+from limpet.text import count, one_line
 
 _HEADS = ("done", "failed", "not run", "mean", "note")
 
@@ -25,32 +25,32 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    asked = summary["n"]
-    yield "workflow", _counts(summary["workflow"], asked)
+    asked, workflow = summary["n"], summary["workflow"]
+    yield "workflow", _counts(workflow, asked)
+    lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        yield one_line(name), {**_counts(numbers, asked), "mean": mean(numbers["mean"])}
+        yield one_line(name), {**_counts(numbers, asked, lost), "mean": mean(numbers["mean"])}
         for part, value in numbers.get("means", {}).items():
             yield f"  {one_line(part)}", {**dict.fromkeys(_HEADS, ""), "mean": mean(value)}
 
 
-def _counts(numbers: Mapping[str, Any], asked: int) -> dict[str, str]:
-    failed, not_run = sum(numbers["failed"].values()), numbers["not_run"]
+def _counts(numbers: Mapping[str, Any], asked: int, lost: int = 0) -> dict[str, str]:
+    """Return the counts of a step; `lost` items have no answer, so they get no score."""
+    failed, not_run = sum(numbers["failed"].values()), numbers["not_run"] - lost
     return {
-        "done": f"{numbers['completed']:,}/{asked:,}",
+        "done": f"{numbers['completed']:,}/{asked - lost:,}",
         "failed": f"{failed:,}" if failed else "",
         "not run": f"{not_run:,}" if not_run else "",
         "mean": "",
-        "note": _note(numbers),
+        "note": ", ".join([*([without_answer(lost)] if lost else []), *_notes(numbers)]),
     }
 
 
-def _note(numbers: Mapping[str, Any]) -> str:
-    notes = []
+def _notes(numbers: Mapping[str, Any]) -> Iterator[str]:
     if "by_current_version" in numbers:
-        notes.append(by_current(numbers["by_current_version"], numbers["completed"]))
+        yield by_current(numbers["by_current_version"], numbers["completed"])
     if left := sum(numbers.get("redo", {}).values()):
-        notes.append(f"{left:,} still to run again")
-    return ", ".join(notes)
+        yield f"{left:,} still to run again"
 
 
 def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
@@ -77,11 +77,10 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
     lines += masked_words(summary)
     for name, numbers in steps.items():
         if numbers["failed"]:
-            lines.append(f"{one_line(name)} failed: {by_class(numbers['failed'])}")
-        redo = {kind: n for kind, n in numbers.get("redo", {}).items() if kind != "pending"}
-        if redo:
+            lines.append(f"{one_line(name)} failed: {by_error(numbers['errors'])}")
+        if again := sum(n for kind, n in numbers.get("redo", {}).items() if kind != "pending"):
             kept = "the earlier results are kept"
-            lines.append(f"{one_line(name)} failed when run again: {by_class(redo)}; {kept}")
+            lines.append(f"{one_line(name)}: {again:,} failed when run again; {kept}")
     return lines
 
 

@@ -20,12 +20,12 @@ from limpet.executors.dispatch import STOP_GRACE_S
 from limpet.report.live_display import LiveDisplay, Waiting
 from limpet.report.progress import ProgressTable, as_data, progress_line
 from limpet.report.terminal import say
-from limpet.report.words import count, json_line
+from limpet.report.words import json_line
 from limpet.run.planning.plan import Plan
 from limpet.run.progress.watcher import Tally
 from limpet.run.run_file import WORKFLOW
 from limpet.secrets.masking import by_environment
-from limpet.text import text_of
+from limpet.text import count, text_of
 from limpet.types import Cell, CellStatus, Outcome
 
 
@@ -67,10 +67,9 @@ class TalkingView(View):
             if reason.signum in (None, signal.SIGINT):
                 return f"{flying} in flight, press again to stop now"
             return f"{flying} in flight, waiting up to {STOP_GRACE_S:g} seconds"
-        if isinstance(reason, EarlyStopError):  # the hint follows at the end
+        if isinstance(reason, EarlyStopError):  # printed in full at the end
             many = self.snapshot().in_flight
-            wait = f"; {count(many, 'call')} in flight, Ctrl-C to stop now" if many else ""
-            return reason_words(reason, hint="") + wait
+            return f"{count(many, 'call')} in flight, Ctrl-C to stop now" if many else "see below"
         return reason_words(reason)
 
 

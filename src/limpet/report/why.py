@@ -10,11 +10,11 @@ from rich.text import Text
 from limpet.fingerprints.explaining.differences import Difference
 from limpet.fingerprints.explaining.shown import Shown
 from limpet.fingerprints.identity import in_words, own_name
-from limpet.report.words import count, moment
+from limpet.report.words import moment
 from limpet.run.planning.explanation import heading
 from limpet.run.planning.item_story import ItemStory
 from limpet.run.planning.why import StepWhy, Why
-from limpet.text import harmless, one_line
+from limpet.text import count, harmless, one_line
 
 _GROUPS = {
     "function": "functions",

@@ -26,15 +26,10 @@ def duration(seconds: float) -> str:
     return f"{whole // _HOUR}:{whole % _HOUR // _MINUTE:02}:{whole % _MINUTE:02} h"
 
 
-def count(number: float, noun: str, plural: str | None = None) -> str:
-    """Return a number with its noun: `1 call`, `2,000 calls`."""
-    return f"{number:,.0f} {noun if number == 1 else plural or f'{noun}s'}"
-
-
-def by_class(failed: Mapping[str, int]) -> str:
-    """Return failures by their class, the most frequent first: `timeout 12, permanent 3`."""
-    ranked = sorted(failed.items(), key=lambda pair: (-pair[1], pair[0]))
-    return ", ".join(f"{one_line(kind)} {number:,}" for kind, number in ranked)
+def by_error(errors: Mapping[str, int]) -> str:
+    """Return failures by exception, the most frequent first: `12 TimeoutError, 3 KeyError`."""
+    ranked = sorted(errors.items(), key=lambda pair: (-pair[1], pair[0]))
+    return ", ".join(f"{number:,} {one_line(name)}" for name, number in ranked)
 
 
 def mean(value: float | None) -> str:
@@ -43,8 +38,13 @@ def mean(value: float | None) -> str:
 
 
 def by_current(current: int, of: int) -> str:
-    """Return how many results are by the current version: `11 of 240 by the current version`."""
-    return f"{current:,} of {of:,} by the current version"
+    """Return how many answers are current: `11 of 240 answers are from the current version`."""
+    return f"{current:,} of {of:,} answers are from the current version"
+
+
+def without_answer(items: int) -> str:
+    """Return why an evaluator has fewer cells than the workflow: `2 without an answer`."""
+    return f"{items:,} without an answer"
 
 
 def moment(text: str) -> str:

@@ -278,7 +278,7 @@ def test_verify_reports_and_changes_nothing_and_repair_mends_with_a_backup(tmp_p
     (state, _, _) = report.states
     assert (state.records, state.bad_lines, state.torn_bytes) == (4, [2], 7)
     assert not report.is_sound
-    assert "4 records; 1 bad lines (2); 7 torn bytes" in str(report)
+    assert "4 records; 1 bad line (2); 7 torn bytes" in str(report)
     assert path.read_bytes() == damaged
 
     said = []

@@ -105,6 +105,7 @@ def test_a_flipped_bit_in_a_score_runs_only_the_score_again(finished, index):
     assert result.summary["evaluators"]["correct"] == {
         "completed": 6,
         "failed": {},
+        "errors": {},
         "not_run": 0,
         "mean": 1.0,
     }
@@ -196,7 +197,7 @@ def test_a_damaged_file_of_items_is_named_by_those_who_read(finished):
     with RunReader(finished.home) as reader:
         list(reader.items())
         (remark,) = reader.remarks
-    assert "items.jsonl: this is not what was written" in remark
+    assert "items.jsonl: damaged: " in remark
 
 
 def test_what_a_hook_makes_of_the_files_is_left_as_it_is(tmp_path):

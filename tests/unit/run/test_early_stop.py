@@ -134,7 +134,7 @@ def test_a_broken_evaluator_stops_the_run_and_the_answers_stay(tmp_path):
     assert again.stop_reason is None
     assert len(asked) == 2_000  # none of them twice
     assert again.summary["evaluators"]["judge"] == {
-        "completed": 2_000, "failed": {}, "not_run": 0, "mean": 1.0,
+        "completed": 2_000, "failed": {}, "errors": {}, "not_run": 0, "mean": 1.0,
     }  # fmt: skip
 
 

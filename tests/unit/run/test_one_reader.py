@@ -325,7 +325,7 @@ def test_a_result_is_not_that_of_a_later_session(tmp_path):
 def test_a_result_whose_items_are_gone_says_so(tmp_path):
     first = evaluate(tmp_path / "run")
     evaluate(tmp_path / "run", ROWS[:2])
-    with pytest.raises(JournalError, match="gone, or was asked something else since"):
+    with pytest.raises(JournalError, match="gone, or was started with other items since"):
         first.items  # noqa: B018 - it reads
 
 

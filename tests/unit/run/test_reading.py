@@ -15,6 +15,7 @@ from limpet.errors import JournalError
 from limpet.journal.layout import layout_at
 from limpet.journal.lock import Lock
 from limpet.run.reading import RunReader
+from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.reading.lock_holder import holder_of
 
 ROWS = [{"id": f"q{n}", "question": f"Say {n}", "answer": str(n)} for n in range(4)]
@@ -471,3 +472,8 @@ def test_reading_while_it_starts_does_not_keep_a_writer_out(tmp_path):
         for _ in range(200):
             reader.refresh()
             Lock(lock).release()  # raises if anybody holds it
+
+
+def test_of_ids_that_are_equally_close_the_first_are_named(tmp_path):
+    error = NoSuchItemError(tmp_path, "q1", [f"q{n:02}" for n in range(60)])
+    assert error.hint == "did you mean q01 or q10 or q11?"

@@ -8,9 +8,10 @@ import limpet
 from limpet.report.progress import ProgressTable, progress_line
 from limpet.report.terminal import Console
 from limpet.report.views import LineView
-from limpet.report.words import by_class, count, duration
+from limpet.report.words import by_error, duration
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.progress.watcher import Snapshot, StepSnapshot, Tally
+from limpet.text import count
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
 PLAN = Plan(10, 1, StepPlan("workflow", 4, 6, calls=6), (StepPlan("correct", 4, 6, calls=6),))
@@ -54,7 +55,7 @@ def test_what_is_done_failed_and_in_flight_is_counted_by_step(tally, clock):
     clock.now = 3.0
     workflow, correct = tally.snapshot().steps
     assert (workflow.total, workflow.kept, workflow.done) == (10, 4, 1)
-    assert workflow.failed == {"timeout": 1}
+    assert (workflow.failed, workflow.errors) == ({"timeout": 1}, {"TimeoutError": 1})
     assert workflow.retries == 1
     assert workflow.in_flight == (("q2", 2, 3.0),)
     assert (workflow.ended, workflow.left) == (6, 4)
@@ -133,7 +134,7 @@ def test_a_length_of_time_is_said_as_people_do(seconds, said):
 
 def test_counts_and_classes_are_said_as_people_do():
     assert (count(1, "call"), count(2000, "call")) == ("1 call", "2,000 calls")
-    assert by_class({"permanent": 3, "timeout": 1200}) == "timeout 1,200, permanent 3"
+    assert by_error({"KeyError": 3, "TimeoutError": 1200}) == "1,200 TimeoutError, 3 KeyError"
 
 
 def drawn(snapshot, width):
@@ -144,8 +145,14 @@ def drawn(snapshot, width):
 
 
 HOSTILE = Snapshot(
-    (StepSnapshot("work\x1b[2Jflow", 5_000, 10, 20, {"time\x07out": 2}, retries=1, rate=12.3),), 65
-)
+    (
+        StepSnapshot(
+            "work\x1b[2Jflow", 5_000, 10, 20, {"timeout": 2}, retries=1, rate=12.3,
+            errors={"time\x07out": 2},
+        ),
+    ),
+    65,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("width", [20, 44, 80, 120])
@@ -159,13 +166,23 @@ def test_progress_fits_whatever_width_there_is_and_obeys_nobody(width):
 
 def test_a_line_says_it_all_for_a_log():
     steps = (
-        StepSnapshot("workflow", 240, 40, 80, {"timeout": 2}, retries=3, rate=38.2, pace="at it"),
+        StepSnapshot(
+            "workflow",
+            240,
+            40,
+            80,
+            {"timeout": 2},
+            retries=3,
+            rate=38.2,
+            pace="at it",
+            errors={"TimeoutError": 2},
+        ),
         StepSnapshot("correct", 238, 40, 78, rate=38.0),
     )
     said = progress_line(Snapshot(steps, 12.0))
     assert said == (
-        "workflow 120/240, correct 118/238 · at it · 3 retries · workflow failed: timeout 2 · "
-        "12 s so far · about 3.2 s left"
+        "workflow 120/240, correct 118/238 · at it · 3 retries · workflow failed: "
+        "2 TimeoutError · 12 s so far · about 3.2 s left"
     )
 
 

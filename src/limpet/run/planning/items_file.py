@@ -1,6 +1,6 @@
 """Which items does a run ask about, in which order, and what is the key of each?
 
-`items.jsonl` has one line for every item of the dataset, also where a limit or a sample selects
+`items.jsonl` has one line for every item of the dataset, even where a limit or a sample selects
 some of them:
 
     {"key":"<32 hex>","id":"q1","input_field":"question","expected_field":"answer","row":{…}}
@@ -33,7 +33,7 @@ from limpet.journal.lines import checksum, crc32
 from limpet.json_values import NotPlainError, encode, encode_canonical
 from limpet.types import Item
 
-EARLIER_FILES = "with files that say something else now"
+EARLIER_FILES = "made from files that have changed since"
 """The version of an answer that is kept although a file it was made from has changed."""
 KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
 GROUP_BYTES = 2**20

@@ -2,24 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
-from itertools import islice
 from typing import Literal
 
-from limpet.errors import LimpetError
 from limpet.fingerprints.explaining.differences import Difference, differences
-from limpet.journal.layout import Layout
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.identity_file import KeptStep, read_identity
 from limpet.run.planning.item_story import ItemStories, ItemStory, story_on_disk
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.reading import RunReader
+from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, RunFile
-from limpet.text import one_line
 
-_MOST_IDS = 20_000
 Compared = Literal["now", "asked", "before", "nothing"]
 
 
@@ -67,7 +62,7 @@ def why_now(request: Request, plan: Plan, explainer: Explainer, item: str | None
     """Compare the current code with a run, and explain an item by its id.
 
     Raises:
-        LimpetError: The item does not exist.
+        NoSuchItemError: The item does not exist.
     """
     run_file, layout = explainer.run_file, explainer.layout
     known = {WORKFLOW: run_file.workflow_parts, **run_file.evaluators}
@@ -84,7 +79,8 @@ def why_now(request: Request, plan: Plan, explainer: Explainer, item: str | None
             item, there
         )
         if not story:
-            raise _no_item(item, layout, [item.id for item in request.items])
+            ids = (known.id for known in request.items)
+            raise NoSuchItemError(layout.single or layout.home, item, ids)
     return Why(looked=True, steps=steps, item=story, remarks=remarks)
 
 
@@ -92,7 +88,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
     """Compare the versions on disk, without the code: a script cannot be imported from here.
 
     Raises:
-        LimpetError: The item does not exist.
+        NoSuchItemError: The item does not exist.
     """
     kept, read = read_identity(reader.layout), FilesRead(reader.layout)
     steps = tuple(
@@ -104,7 +100,7 @@ def why_on_disk(reader: RunReader, item: str | None = None) -> Why:
     if item is not None:
         trials = reader.item(item)
         if not trials:
-            raise _no_item(item, reader.layout, list(islice(reader.ids(), _MOST_IDS)))
+            raise NoSuchItemError(reader.path, item, reader.ids())
         asked = [step.name for step in steps if step.compared == "asked"]
         story = tuple(
             story_on_disk(whole, reader.evaluators, reader.step, asked) for whole in trials
@@ -145,12 +141,3 @@ def _since_before(name: str, now: KeptStep, kept: KeptStep, run_file: RunFile) -
 
 def _state(step: KeptStep, name: str, run_file: RunFile) -> tuple[str, ...]:
     return tuple(sorted({*step.state, *run_file.state.get(name, ())}))
-
-
-def _no_item(id_: str, layout: Layout, ids: list[str]) -> LimpetError:
-    near = get_close_matches(id_, ids[:_MOST_IDS], n=3, cutoff=0.5)
-    names = " or ".join(map(one_line, near))
-    return LimpetError(
-        f"{one_line(str(layout.single or layout.home))}: there is no item {one_line(id_)}",
-        hint=f"did you mean {names}?" if near else "see the ids with: limpet show RUN",
-    )

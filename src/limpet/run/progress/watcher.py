@@ -87,6 +87,7 @@ class StepSnapshot:
         rate: Cells that ended per second, recently.
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
+        errors: The number of cells that failed in this session, by exception.
     """
 
     name: str
@@ -99,6 +100,7 @@ class StepSnapshot:
     rate: float = 0.0
     pace: str = ""
     tokens: Mapping[str, float] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -188,6 +190,7 @@ class Tally(Watcher):
         step.in_flight.pop(outcome.cell.key, None)
         if outcome.failure is not None and outcome.status is CellStatus.FAILED:
             step.failed[outcome.failure.kind] += 1
+            step.errors[outcome.failure.type or outcome.failure.kind] += 1
         else:
             step.done += 1
             add_counts(step.tokens, (outcome.facts or {}).get("usage", {}))
@@ -214,6 +217,7 @@ class _StepTally:
         self.kept = kept
         self.done = self.retries = 0
         self.failed: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.tokens: dict[str, float] = {}
         self.in_flight: dict[str, tuple[str, int, float]] = {}
         self.pace: Pacer | FixedPace = FixedPace("")
@@ -234,6 +238,7 @@ class _StepTally:
             self._rate(now, self.done + sum(failed.values())),
             self.pace.words,
             bounded(dict(self.tokens)),
+            dict(self.errors),
         )
 
     def _rate(self, now: float, ended: int) -> float:

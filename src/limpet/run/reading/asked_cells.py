@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 from limpet.fingerprints.keys import OutputKeys
 from limpet.run.planning.items_file import EARLIER_FILES
-from limpet.run.reading.column import FactsReader, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import FailuresReader
 from limpet.run.reading.items_asked import ItemsFile
 
 

@@ -1,7 +1,10 @@
-"""Which run does the user mean, and which are near if it does not exist?"""
+"""Which run or item does the user mean, and which are near if it does not exist?"""
 
 import os
-from difflib import get_close_matches
+from collections.abc import Iterable
+from difflib import SequenceMatcher, get_close_matches
+from heapq import nsmallest
+from itertools import islice
 from pathlib import Path
 
 from limpet.errors import JournalError, LimpetError
@@ -12,6 +15,7 @@ from limpet.text import one_line
 
 RUNS = Path("runs")
 _MOST_NAMED = 5
+_MOST_IDS, _ALIKE = 20_000, 0.5
 
 
 def layout_of_run(path: str | Path) -> Layout:
@@ -35,7 +39,7 @@ def layout_of_run(path: str | Path) -> Layout:
 
 
 def is_run(path: Path) -> bool:
-    """Tell whether a path is a run: a directory, or a `.jsonl` file."""
+    """Return whether a path is a run: a directory, or a `.jsonl` file."""
     if path.is_dir():
         ours = ("run.json", "LOCK", "workflow_output.jsonl")
         # A journal in one file keeps its lock in `<name>.d`, which is not a run of its own.
@@ -121,6 +125,36 @@ def _inside_or_near(place: Path) -> str:
     inside = runs_in(place) or runs_in(place / RUNS) if place.is_dir() else []
     around = inside or [*runs_in(place.parent), *runs_in(place.parent / RUNS), *runs_in(RUNS)]
     return _named(around) or "a run is a directory that limpet run has made, with a run.json"
+
+
+class NoSuchItemError(LimpetError):
+    """A run has no item with this id. The hint names those near it.
+
+    Args:
+        run: The run.
+        id_: The id.
+        ids: The ids of its items.
+    """
+
+    def __init__(self, run: Path, id_: str, ids: Iterable[str]) -> None:
+        place, here = run.resolve(), Path.cwd()
+        shown = place.relative_to(here) if place.is_relative_to(here) else run
+        near = " or ".join(map(one_line, _near_ids(id_, islice(ids, _MOST_IDS))))
+        super().__init__(
+            f"{one_line(str(shown))}: there is no item {one_line(id_)}",
+            hint=f"did you mean {near}?" if near else "see the ids with: limpet show RUN",
+        )
+
+
+def _near_ids(id_: str, ids: Iterable[str]) -> list[str]:
+    """Return the three ids that are closest; of those equally close, the first."""
+    matcher = SequenceMatcher(b=id_)
+    scored: list[tuple[float, int, str]] = []
+    for number, known in enumerate(ids):
+        matcher.set_seq1(known)
+        if matcher.quick_ratio() >= _ALIKE and (ratio := matcher.ratio()) >= _ALIKE:
+            scored.append((-ratio, number, known))
+    return [known for *_, known in nsmallest(3, scored)]
 
 
 def _named(runs: list[Path]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from limpet.journal.event_log import Started, failed_attempts
 from limpet.journal.lines import Entry
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
-from limpet.run.reading.column import FactsReader
+from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.items import ItemsReader
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus

@@ -7,7 +7,8 @@ from typing import Any
 from limpet.journal.lines import Entry, decode_line
 from limpet.run.planning.redo import Redos
 from limpet.run.reading.asked_cells import AskedCell, AskedCells
-from limpet.run.reading.column import FactsReader, Failed, facts_in
+from limpet.run.reading.facts_reader import FactsReader, facts_in
+from limpet.run.reading.failures_reader import Failed
 from limpet.run.reading.scores import ScoresReader, facts_and_record
 from limpet.run.record_fields import ANSWER, METADATA, OUTPUT, TRACE
 from limpet.run.results.evaluation_result import ItemResult

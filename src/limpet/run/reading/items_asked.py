@@ -102,7 +102,7 @@ class ItemsFile:
         if self._file is None:
             if identity_of(self._layout) != self.identity:
                 raise JournalError(
-                    f"{self._layout.items}: the run is gone, or was asked something else since",
+                    f"{self._layout.items}: the run is gone, or was started with other items since",
                     hint="look at result.items before its directory is changed, moved or deleted",
                 )
             self._file, self._at = open_to_read(self._layout.items), 0
@@ -110,8 +110,8 @@ class ItemsFile:
 
     def _damaged(self, why: str) -> JournalError:
         return JournalError(
-            f"{self._layout.items}: this is not what was written: {why}",
-            hint="run the same again: it is written anew, and what is done is kept",
+            f"{self._layout.items}: damaged: {why}",
+            hint="run the same command again: the file is rewritten, and results are kept",
         )
 
     def _decoded(self, line: bytes) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from itertools import islice
 
 from limpet.journal.event_log import EventLog, Started
 from limpet.run.progress.watcher import InFlight, StepSnapshot
-from limpet.run.reading.column import FactsReader, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import Failed, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
 from limpet.run.run_file import Session
 
@@ -107,28 +108,29 @@ class Progress:
             total,
             kept,
             have - kept,
-            failed,
+            Counter(failure.kind for failure in failed),
             retries,
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
             tokens,
+            Counter(failure.type for failure in failed),
         )
 
-    def _failed(self, name: str, *, is_first: bool) -> dict[str, int]:
-        """Count the failures of this session, or of all sessions if none is running."""
+    def _failed(self, name: str, *, is_first: bool) -> list[Failed]:
+        """Return the failures of this session, or of all sessions if none is running."""
         column = self.columns[name]
         counts_all = is_first and not self.is_running
         start = 0 if counts_all else self.session.failures_at
-        kinds = {
-            key: failed.kind
+        failures = {
+            key: failed
             for text, failed in self.failures.of(name, start)
             if column.generation(key := bytes.fromhex(text)) < failed.generation
         }
-        if kinds and is_first:  # failures of another version or of another row do not count
+        if failures and is_first:  # failures of another version or of another row do not count
             present = self.counting()[1]
-            kinds = {key: kind for key, kind in kinds.items() if key in present}
-        return dict(Counter(kinds.values()))
+            failures = {key: failed for key, failed in failures.items() if key in present}
+        return list(failures.values())
 
     def unfinished(self) -> list[Started]:
         """Return the calls that started and have not ended, the oldest first."""

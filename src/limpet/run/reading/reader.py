@@ -245,7 +245,7 @@ class RunReader(RunFiles):
         return add_up(self._items).summary()
 
     def _is_as_completed(self) -> bool:
-        """Tell whether the run is complete and every byte is as it was then."""
+        """Return whether the run is complete and every byte is as it was then."""
         known = self.run_file.complete
         if known is None or self.is_running or not is_whole(self.layout):
             return False

@@ -10,7 +10,8 @@ from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, last_told
 from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
-from limpet.run.reading.column import FactsReader, FailuresReader
+from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import FailuresReader
 from limpet.run.reading.find_run import layout_of_run
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.lock_holder import Holder, holder_of
@@ -51,7 +52,10 @@ class RunFiles:
         self.run_file = RunFile()
         self.remarks: list[str] = []
         self.holder: Holder | None = None
-        self.columns = {name: FactsReader.of(column) for name, column in (columns or {}).items()}
+        self.columns = {
+            name: FactsReader(column.path, opened=column)
+            for name, column in (columns or {}).items()
+        }
         self.failures = FailuresReader(self.layout.failures)
         self.story: EventLog | None = None
         self._items_file: ItemsFile | None = None
@@ -109,7 +113,7 @@ class RunFiles:
                 self._items_file = ItemsFile(self.layout)
             except (OSError, JournalError) as error:
                 self._items_file = None
-                remark = f"{error}, so less is known"
+                remark = f"{error}, so some details are missing"
                 self.remarks += [remark] if remark not in self.remarks else []
         return self._items_file
 
@@ -118,7 +122,7 @@ class RunFiles:
         try:
             return RunFile.load(self.layout)
         except JournalError as error:
-            self.remarks.append(f"run.json cannot be read, so less is known: {error}")
+            self.remarks.append(f"run.json cannot be read, so some details are missing: {error}")
             return RunFile()
 
     # ---- its steps ------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from limpet.fingerprints.keys import ScoreKeys
 from limpet.journal.lines import KEY, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.reading.asked_cells import AskedCell
-from limpet.run.reading.column import FactsReader
+from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity

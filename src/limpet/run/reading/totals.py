@@ -10,7 +10,7 @@ from itertools import compress
 from typing import Any
 
 from limpet.journal.lines import decode_line
-from limpet.run.reading.column import FactsReader, facts_to_add
+from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, outputs_of, score_only
 from limpet.run.record_fields import MASKED, OUTPUT
@@ -33,8 +33,8 @@ def add_up(items: ItemsReader) -> Numbers:
 class _Totals:
     """Adds up a run whose answers and scores are found by their keys.
 
-    Cells are told by their number in the order of the dataset, trial by trial: a hundred thousand
-    objects would take longer than all else.
+    Cells are identified by their number in the order of the dataset, trial by trial: a hundred
+    thousand objects would take longer than all else.
     """
 
     def __init__(self, items: ItemsReader) -> None:
@@ -69,7 +69,7 @@ class _Totals:
         for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
             if failed is not None:
-                numbers.failed[failed.kind] += 1
+                numbers.add_failure(failed.facts)
                 numbers.masked += bool(failed.facts.get(MASKED))
         return alone, traced
 
@@ -93,7 +93,7 @@ class _Totals:
         for key in self._left(cells, is_done):
             failed = self._failures.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
-                scores.failed[failed.kind] += 1
+                scores.add_failure(failed.facts)
                 scores.note_masked(failed.facts)
                 self.numbers.masked += bool(failed.facts.get(MASKED))
 

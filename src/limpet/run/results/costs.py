@@ -102,5 +102,5 @@ def bounded(total: Mapping[str, float]) -> dict[str, float]:
 
 
 def is_bounded(number: float) -> bool:
-    """Tell whether a float can hold a number: not NaN, not infinite, not 10 ** 400."""
+    """Return whether a float can hold a number: not NaN, not infinite, not 10 ** 400."""
     return -_MOST <= number <= _MOST

@@ -138,7 +138,7 @@ class EvaluationResult:
     def to_dataframe(self) -> Any:
         """Return a pandas DataFrame with a row for each item in each trial."""
         pandas = import_module("pandas")  # only if the user has it
-        return pandas.DataFrame([_row(item) for item in self.items])
+        return pandas.DataFrame([row_of(item) for item in self.items])
 
     def _repr_html_(self) -> str:
         stopped = "" if self.stop_reason is None else f"<p>stopped: {escape(self._why)}</p>"
@@ -164,7 +164,8 @@ def _shown(evaluator: Mapping[str, Any]) -> str:
     return "–" if mean is None else f"{mean:.4g} ({count})"
 
 
-def _row(item: ItemResult) -> dict[str, Any]:
+def row_of(item: ItemResult) -> dict[str, Any]:
+    """Return an item as a row of a table: a column for each score."""
     row = {"id": item.id, "trial": item.trial, "input": item.input, "expected": item.expected}
     row |= {"output": item.output, "status": item.status.value, "seconds": item.seconds}
     row["error"] = None if item.error is None else item.error.get("message")

@@ -33,6 +33,7 @@ class Numbers:
     Attributes:
         items: The number of items, counting each trial.
         failed: The number of failures of the workflow, by class.
+        errors: The same, by exception.
         standing: Which answers are not by the current version, or are to be made again.
         masked: The number of lines in which a secret is masked.
         scores: The numbers of each evaluator.
@@ -41,6 +42,7 @@ class Numbers:
     def __init__(self, evaluators: Iterable[str]) -> None:
         self.items = self.masked = 0
         self.failed: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name) for name in evaluators}
         self.standing = Standing("workflow")
         self._seconds = array("d")
@@ -52,19 +54,23 @@ class Numbers:
         self.items += 1
         self.masked += len(item.masked)
         if item.error is not None:
-            self.failed[item.error.get("class", "unknown")] += 1
+            self.add_failure(item.error)
         if item.entry is not None:
             self.add_answer(item.entry.facts)
             self.standing.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
-                scores.failed[item.score_errors[name].get("class", "unknown")] += 1
+                scores.add_failure(item.score_errors[name])
             scores.saw_masked += name in item.saw_masked
             if name in item.scores:
                 scores.add(item.scores[name])
                 scores.standing.add(item.version, item.redo)
             if name in item.score_usage:
                 scores.add_usage(item.score_usage[name])
+
+    def add_failure(self, error: Mapping[str, Any]) -> None:
+        """Add a failure by its class and type."""
+        _count_failure(self.failed, self.errors, error)
 
     def add_answer(self, facts: Mapping[str, Any]) -> None:
         """Add an answer by the facts about it."""
@@ -84,6 +90,7 @@ class Numbers:
             "workflow": {
                 "completed": completed,
                 "failed": dict(self.failed),
+                "errors": dict(self.errors),
                 "not_run": self.items - completed - self.failed.total(),
                 **self.standing.summary(),
                 "seconds": math.fsum(self._seconds),
@@ -108,12 +115,14 @@ class ScoreNumbers:
 
     Attributes:
         failed: The number of failures, by class.
+        errors: The same, by exception.
         standing: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
     """
 
     def __init__(self, name: str) -> None:
         self.failed: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
         self.saw_masked = self._completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
@@ -133,6 +142,10 @@ class ScoreNumbers:
         if label := score.get("label"):
             self._labels[label] += 1
 
+    def add_failure(self, error: Mapping[str, Any]) -> None:
+        """Add a failure by its class and type."""
+        _count_failure(self.failed, self.errors, error)
+
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
         self._used = self._used or _Used()
@@ -147,6 +160,7 @@ class ScoreNumbers:
         summary: dict[str, Any] = {
             "completed": self._completed,
             "failed": dict(self.failed),
+            "errors": dict(self.errors),
             "not_run": items - self._completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
             **self.standing.summary(),
@@ -241,6 +255,12 @@ class Standing:
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
         return found | ({"redo": dict(self._redo)} if self._redo else {})
+
+
+def _count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:
+    kind = str(error.get("class", "unknown"))
+    classes[kind] += 1
+    errors[str(error.get("type") or kind)] += 1
 
 
 def _mean(values: Sequence[float]) -> float | None:

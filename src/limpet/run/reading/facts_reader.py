@@ -1,7 +1,7 @@
 """How is one record found among a hundred thousand, without reading the others?
 
 Our facts come first on a line: a short read at the record's offset gives its id, its time and its
-usage, no matter how long the trace behind them is. Failures are lines of the same kind.
+usage, no matter how long the trace behind them is.
 """
 
 import mmap
@@ -12,8 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import accumulate, takewhile
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, TypeVar, cast
+from typing import Any, BinaryIO, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
@@ -34,17 +33,7 @@ _USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
 class FactsReader(ColumnReader):
     """A column whose facts can be read without its records."""
 
-    def __init__(self, path: Path, index_path: Path | None = None) -> None:
-        super().__init__(path, index_path)
-        self._file: BinaryIO | None = None
-
-    @classmethod
-    def of(cls, column: ColumnReader) -> "FactsReader":
-        """Return a reader that shares the places of an open column, which take much memory."""
-        reader = cls.__new__(cls)
-        vars(reader).update(path=column.path, _places=column._places, state=column.state)  # noqa: SLF001
-        reader._file = None  # noqa: SLF001 - its own
-        return reader
+    _file: BinaryIO | None = None
 
     def close(self) -> None:
         """Close the file."""
@@ -58,7 +47,7 @@ class FactsReader(ColumnReader):
         super().refresh()
 
     def has(self, key: bytes) -> bool:
-        """Tell whether a key has a record."""
+        """Return whether a key has a record."""
         return key in self._places.offsets
 
     def generation(self, key: bytes) -> int:
@@ -118,7 +107,7 @@ class FactsReader(ColumnReader):
     def lines(self, wanted: Mapping[bytes, ValueT]) -> Iterator[tuple[bytes, ValueT, bytes]]:
         """Yield each key that has a record, its value and its line, in the order of the file.
 
-        A line that no longer has its CRC does not count, and is left out.
+        A line that does not match its CRC is left out.
         """
         file = self._file or self._opened()
         if file is None:
@@ -219,64 +208,3 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
 def facts_to_add(line: bytes) -> dict[str, Any]:
     """Return those of our facts that are added up: they come last."""
     return facts_in(line, line.find(_SECONDS, KEY.stop)) or {}
-
-
-class Failed(NamedTuple):
-    """A failure on disk: the offset of its line, and our facts about it."""
-
-    offset: int
-    facts: Mapping[str, Any]
-
-    @property
-    def kind(self) -> str:
-        """The class of the failure."""
-        return str(self.facts.get("class", "unknown"))
-
-    @property
-    def generation(self) -> int:
-        """The generation that the record would have had."""
-        generation = self.facts.get("generation", 0)
-        return generation if isinstance(generation, int) else 0
-
-
-class FailuresReader:
-    """The latest failure of each step and key.
-
-    A failure counts only while its column has no record of the cell: it may have succeeded since.
-
-    Attributes:
-        latest: The latest failures, by step and key.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._end = 0
-        self.latest: dict[tuple[str, str], Failed] = {}
-
-    def refresh(self) -> None:
-        """Read what was appended since."""
-        with suppress(FileNotFoundError), open_to_read(self._path) as file:
-            file.seek(self._end)
-            for line in file:
-                if not line.endswith(b"\n"):  # it is being written
-                    break
-                self._add(line)
-                self._end += len(line)
-
-    def _add(self, line: bytes) -> None:
-        facts = facts_in(line) if is_whole(line) else None
-        if facts is not None and "step" in facts:
-            self.latest[str(facts["step"]), str(facts["key"])] = Failed(self._end, facts)
-
-    def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
-        """Yield the keys and failures of a step whose lines begin at `start` or later."""
-        for (name, key), failed in self.latest.items():
-            if name == step and failed.offset >= start:
-                yield key, failed
-
-    def record(self, failed: Failed) -> Mapping[str, Any]:
-        """Return the whole record of a failure."""
-        with open_to_read(self._path) as file:
-            file.seek(failed.offset)
-            record = decode_line(file.readline()).record
-        return record if isinstance(record, Mapping) else {}

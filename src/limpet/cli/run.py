@@ -79,6 +79,7 @@ def command(
             prepared.told(_flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)),
             limit=limit,
             made_by=made_by._replace(file=config.path).record(config.run),
+            resumes_redos=not keep,
         )
         if forces:
             redone = Redo(redo_steps or None, redo_items or None)

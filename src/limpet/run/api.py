@@ -87,6 +87,7 @@ def evaluate(
             - `retry`: How often a failed call is tried again (10), or a `Retry`.
             - `timeout`: How many seconds an attempt may take (600).
             - `on_change`: What to do when the workflow changed: "redo" its answers, or "keep" them.
+              "keep" also cancels an unfinished redo.
             - `redo`: Run steps again although they have results: True for the workflow, the names
               of steps, or a `Redo`, which also names items.
             - `version`: Identifies the workflow in place of its code.

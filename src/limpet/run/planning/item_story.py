@@ -21,7 +21,7 @@ from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 
 Verdict = Literal["kept", "runs", "runs again", "you are asked"]
-_FORCED = "forced by an unfinished redo"
+_FORCED = "forced by an unfinished redo, which --keep cancels"
 
 
 @dataclass(frozen=True, slots=True)

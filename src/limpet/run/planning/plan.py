@@ -2,11 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
 
+EarlierRedo = Literal["", "unfinished", "cancelled"]
+"""What becomes of the redos of earlier sessions that are not done; empty: there are none."""
+
+HOW_TO_CANCEL = 'cancel it with --keep (in Python: on_change="keep")'
+_REDOS: dict[EarlierRedo, str] = {
+    "unfinished": f"the earlier redo is unfinished: {HOW_TO_CANCEL}",
+    "cancelled": "the unfinished redo is cancelled",
+}
 _MOST_NAMED = 8
 _TENTHS_S = 10.0
 _LEAST_COST = 0.005  # a cent, rounded
@@ -72,6 +80,7 @@ class Plan:
         workflow: What the workflow will do.
         evaluators: What each evaluator will do.
         of: How many items the dataset has; None: all are selected.
+        redo: What becomes of the redos of earlier sessions that are not done.
     """
 
     items: int
@@ -79,6 +88,7 @@ class Plan:
     workflow: StepPlan
     evaluators: tuple[StepPlan, ...] = ()
     of: int | None = None
+    redo: EarlierRedo = ""
 
     @property
     def calls(self) -> int:
@@ -102,6 +112,7 @@ class Plan:
         # A new answer that equals the earlier one keeps its scores.
         most = "up to " if self.workflow.forced else ""
         parts = [_evaluator_text(step, most) for step in self.evaluators]
+        parts += [_REDOS[self.redo]] if self.redo else []
         return "; ".join([self._workflow_text(), *parts])
 
     def _workflow_text(self) -> str:

@@ -67,8 +67,8 @@ def test_what_is_forced_runs_again_and_only_that(done):
 def test_a_plan_of_a_redo_says_it_and_does_nothing(done):
     before = about(done)
     plan = run(done, "--plan", "--redo-step", "correct", "--redo-item", "q1")
-    assert "1 correct forced → 1 correct call" in plan.stdout
-    assert "6 forced → 6 workflow calls" in run(done, "--plan", "--redo").stdout
+    assert "1 correct forced → 1 call of correct" in plan.stdout
+    assert "6 forced → 6 calls of workflow" in run(done, "--plan", "--redo").stdout
     assert about(done) == before
     assert counted(done) == []
 

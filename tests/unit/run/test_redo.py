@@ -323,9 +323,9 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
 def test_a_plan_says_what_would_be_forced_and_notes_nothing(bench):
     before = bench.about
     text = str(bench.plan(redo=True))
-    assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 workflow calls; up to 6 correct calls")
+    assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 calls of workflow, up to 6 of correct")
     text = str(bench.plan(redo=limpet.Redo(["correct"], items=["q1"])))
-    assert text == "6 items × 1 trial: 6 kept → 0 workflow calls; 1 correct forced → 1 correct call"
+    assert text == "6 items × 1 trial: 6 kept; 1 correct forced → 1 call of correct"
     assert bench.about == before
     bench.evaluate()
     assert bench.counts() == (0, 0)

@@ -57,7 +57,7 @@ def test_a_limit_on_a_finished_run_changes_nothing_of_what_it_reports(bench):
     limited = bench.evaluate(limit=3)
     assert bench.reported() == (12, 12, "finished")
     assert len(bench.asked) == 12
-    assert str(limited.plan).startswith("3 of 12 items × 1 trial: 3 kept → 0 workflow calls")
+    assert str(limited.plan).startswith("3 of 12 items × 1 trial: 3 kept → no calls")
 
 
 def test_the_result_of_a_limited_session_is_of_what_was_asked(bench):

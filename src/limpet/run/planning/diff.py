@@ -11,6 +11,7 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.executing.cells import scoring_of
@@ -172,28 +173,38 @@ class Lookup(CountingAnswers):
     def _workflow_plan(self) -> StepPlan:
         count, calls, changed = self._counts[WORKFLOW], len(self.missing), self.changed
         again = count.forced + count.outdated
-        answered_before = self._answered_before() if calls > again else 0
+        answered, failed = self._tried_before() if calls > again else (0, 0)
         files = sorted(count.files)
         return StepPlan(
             WORKFLOW,
             count.kept,
-            new=calls - again - answered_before,
-            edited=0 if changed else answered_before,
+            new=calls - again - answered - failed,
+            edited=0 if changed else answered,
             failed=count.given_up,
-            changed=tuple(dict.fromkeys((*(changed if answered_before else ()), *files))),
+            retried=failed,
+            earlier=answered if changed else 0,
+            changed=tuple(dict.fromkeys((*(changed if answered else ()), *files))),
             calls=calls,
             forced=count.forced,
             made_again=self.made_again,
         )
 
-    def _answered_before(self) -> int:
-        """Return how many missing answers exist under another key only."""
+    def _tried_before(self) -> tuple[int, int]:
+        """Return how many missing answers exist under another key only, and how many failed."""
         known = self._answers.ids() if len(self._answers) else set()
-        return sum(
-            (work_item.item.id, work_item.trial) in known
-            and self.counting_key(cell.key) not in self._answers
-            for work_item, cell in (self.missing if known else ())
-        )
+        failures = read_failures(self._layout.failures).items()
+        failed_ids = {
+            (str(entry.facts.get("id", "")), entry.facts.get("trial", 0))
+            for (step, _), entry in failures
+            if step == WORKFLOW
+        }
+        answered = failed = 0
+        for work_item, cell in self.missing if known or failed_ids else ():
+            if self.counting_key(cell.key) not in self._answers:
+                id_ = (work_item.item.id, work_item.trial)
+                answered += id_ in known
+                failed += id_ in failed_ids and id_ not in known
+        return answered, failed
 
     def _evaluator_plan(self, name: str) -> StepPlan:
         count, calls, before = (

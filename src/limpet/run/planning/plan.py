@@ -1,6 +1,6 @@
 """What will a run do, and why, before anything is spent?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -47,9 +47,11 @@ class StepPlan:
     Attributes:
         name: The name of the step.
         kept: How many cells are on disk.
-        new: How many cells never had a result.
+        new: How many cells never ran.
         edited: How many cells have no result because their row was edited.
         failed: How many cells failed before and are not retried.
+        retried: How many cells failed before and are retried.
+        earlier: How many cells have only results of an earlier version, and run again.
         changed: The names of what changed in the step since its results were made.
         calls: How many calls it will make.
         forced: How many cells are on disk, and run again because of a redo.
@@ -63,6 +65,8 @@ class StepPlan:
     new: int
     edited: int = 0
     failed: int = 0
+    retried: int = 0
+    earlier: int = 0
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
@@ -98,53 +102,52 @@ class Plan:
     @property
     def cost(self) -> str:
         """How many calls each step will make, in words."""
-        most = "up to " if self.workflow.calls else ""
-        steps = [("", self.workflow), *((most, step) for step in self.evaluators)]
-        calls = [
-            f"{up_to}{_count(step.calls, f'{step.name} call')}"
-            for up_to, step in steps
-            if step.calls
-        ]
-        *others, last = calls or ["no calls"]
-        return f"{', '.join(others)} and {last}" if others else last
+        workflow = self.workflow
+        # A new answer that equals the earlier one keeps its scores.
+        most = "up to " if workflow.calls > workflow.new + workflow.retried else ""
+        words: list[str] = []
+        for up_to, step in (("", workflow), *((most, step) for step in self.evaluators)):
+            if step.calls:
+                number = f"{step.calls:,}" if words else _count(step.calls, "call")
+                words.append(f"{up_to}{number} of {step.name}")
+        return ", ".join(words) or "no calls"
 
     def __str__(self) -> str:
-        # A new answer that equals the earlier one keeps its scores.
-        most = "up to " if self.workflow.forced else ""
-        parts = [_evaluator_text(step, most) for step in self.evaluators]
-        parts += [_REDOS[self.redo]] if self.redo else []
-        return "; ".join([self._workflow_text(), *parts])
-
-    def _workflow_text(self) -> str:
-        step = self.workflow
-        counts = [f"{step.kept:,} kept"]
-        counts += [f"{step.new:,} new"] if step.new else []
-        counts += [f"{step.edited:,} edited"] if step.edited else []
-        counts += [f"{step.forced:,} forced"] if step.forced else []
-        counts += [f"{step.failed:,} failed before, not retried"] if step.failed else []
-        if step.made_again is not None:
-            counts.append(f"{step.made_again.answers:,} made again ({step.made_again})")
-        counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []
         items = _count(self.items, "item")
         if self.of is not None:
             items = f"{self.items:,} of {_count(self.of, 'item')}"
-        calls = _count(step.calls, f"{step.name} call")
-        return f"{items} × {_count(self.trials, 'trial')}: {', '.join(counts)} → {calls}"
+        counts = [", ".join(self._workflow_counts())]
+        for step in self.evaluators:
+            counts += [f"{step.forced:,} {step.name} forced"] if step.forced else []
+            counts += [f"{step.name} changed"] if step.changed and not step.forced else []
+        text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
+        return f"{text}; {_REDOS[self.redo]}" if self.redo else text
+
+    def _workflow_counts(self) -> Iterator[str]:
+        step = self.workflow
+        yield f"{step.kept:,} kept"
+        if step.new:
+            yield f"{step.new:,} new"
+        if step.retried:
+            yield f"{step.retried:,} failed before"
+        if step.edited:
+            yield f"{step.edited:,} edited"
+        if step.forced:
+            yield f"{step.forced:,} forced"
+        if step.failed:
+            yield f"{step.failed:,} failed before, not retried"
+        if step.made_again is not None:
+            yield f"{step.made_again.answers:,} made again ({step.made_again})"
+        elif step.earlier:
+            yield f"{step.earlier:,} of an earlier version"
+        if step.changed:
+            yield f"workflow changed ({named(step.changed)})"
 
 
 def named(changed: Sequence[str]) -> str:
     """Return the names of what changed, the first few of them."""
     more = len(changed) - _MOST_NAMED
     return ", ".join(changed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _evaluator_text(step: StepPlan, most: str) -> str:
-    if not step.calls:
-        return f"{step.name} kept"
-    calls = f"{most}{_count(step.calls, f'{step.name} call')}"
-    if step.forced:
-        return f"{step.forced:,} {step.name} forced → {calls}"
-    return f"{step.name} changed → {calls}" if step.changed else calls
 
 
 def _count(number: int, noun: str) -> str:

@@ -169,7 +169,7 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     edit_workflow(tmp_path)
     done = run(tmp_path)
     assert done.returncode == 2
-    assert "the workflow changed since the answers of 101 of 101 items were made: answer" in (
+    assert "the workflow changed since the answers of 101 of 101 items were made: `answer`" in (
         done.stderr
     )
     assert (
@@ -188,7 +188,9 @@ def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(
     edit_workflow(tmp_path)
     planned = " ".join(run(tmp_path, "--plan").stdout.split())
     took = r"\(0\.\d s of calls\)"
-    assert re.search(rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 work", planned)
+    assert re.search(
+        rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 calls", planned
+    )
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)["plan"]
     assert told["workflow"]["made_again"]["answers"] == 3
     assert len(calls(tmp_path)) == 3

@@ -19,7 +19,7 @@ from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.plan import Effort, named
+from limpet.run.planning.plan import Effort, quoted
 from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
 
@@ -268,7 +268,7 @@ def _question(
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
     since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
-    names = named(changed)
+    names = quoted(changed)
     text = f"{names} changed {since}"
     if is_other:
         text = f"the {what} changed {since}" + (f": {names}" if names else "")

@@ -32,7 +32,7 @@ class _Count:
     Attributes:
         there: Those done in the whole run.
         kept: Those done that this session selects.
-        missing: Scores to make in this session, beside those of new self.
+        missing: Scores to make in this session, besides those for new answers.
         forced: Those of the missing that a redo forces to run again.
         outdated: Those of the missing that run again because a file changed.
         given_up: Those that failed before and are not retried.

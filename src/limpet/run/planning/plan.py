@@ -150,5 +150,16 @@ def named(changed: Sequence[str]) -> str:
     return ", ".join(changed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
+def quoted(changed: Sequence[str]) -> str:
+    """Return the names of what changed for a sentence, those of code in backquotes."""
+    return named([_quoted(name) for name in changed])
+
+
+def _quoted(name: str) -> str:
+    code, bracket, change = name.partition(" (")
+    is_code = all(part.isidentifier() for part in code.split("."))
+    return f"`{code}`{bracket}{change}" if is_code else name
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -44,7 +44,7 @@ class Prepared(Extras):
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
-        known_secrets: Masked in Limpet's own files and messages, also with `secrets=False`.
+        known_secrets: Masked in Limpet's own files and messages, even with `secrets=False`.
     """
 
     dataset: Any

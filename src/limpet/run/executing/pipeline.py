@@ -82,7 +82,12 @@ class Pipeline:
         self._answering = AnsweringStep(runner, request, remarks, pass_on)
         self._scoring = [
             ScoringStep(
-                runner, evaluator, version_of(evaluator.name), remarks, lookup.left, request.prices
+                runner,
+                evaluator,
+                version_of(evaluator.name),
+                remarks,
+                lookup.given_up,
+                request.prices,
             )
             for evaluator in request.evaluators
         ]

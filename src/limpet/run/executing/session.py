@@ -96,7 +96,7 @@ class EvaluationSession:
         asks_for_more = request.on_change is not None or bool(request.redo)
         if asks_for_more:
             self._columns = {step: journal.column(step) for step in self._steps}
-        planner.note_asked(run_file, self._columns)
+        planner.note_selection(run_file, self._columns)
         reported = run_file.reported(request.items)
         self._asked_hash = planner.asked_hash(reported)
         records = planner.records_if_complete(run_file.complete, self._asked_hash)

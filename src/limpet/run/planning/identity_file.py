@@ -143,7 +143,7 @@ def _is_unchanged(
     return same and not is_asked and len(kept.parts) == min(len(identity.parts), _MOST_NAMES)
 
 
-def note_asked(
+def note_question(
     journal: Journal, step: str, version: str, identity: Identity, clean: Callable[[Any], Any]
 ) -> None:
     """Record a version that the user is asked about, for `limpet why`.

@@ -77,7 +77,7 @@ class Planner:
     def plan(self) -> Plan:
         """Return the plan, without a lock."""
         run_file, columns = RunFile.load(self._layout), self.readers()
-        self.note_asked(run_file, columns)
+        self.note_selection(run_file, columns)
         try:
             plan = self.lookup(columns, run_file).plan
         except FunctionChangedError as error:
@@ -179,7 +179,7 @@ class Planner:
 
     # ---- what is recorded of the session --------------------------------------------------------
 
-    def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
+    def note_selection(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Record what this session selects and forces, in addition to earlier sessions."""
         request = self._request
         run_file.select(request.selection)

@@ -12,7 +12,7 @@ from costly import costly
 
 import limpet
 from limpet import Output, PermanentError, Score, Usage, exact_match
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.options import RunOptions
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -37,7 +37,7 @@ class Answering:
         options.setdefault("version", "1")
         options.setdefault("pace", 4)
         trials = options.pop("trials", 1)
-        prepared = Prepared(rows, answer, evaluators, run, trials, options, **(files or {}))
+        prepared = Arguments(rows, answer, evaluators, run, trials, options, **(files or {}))
         return evaluate_prepared(prepared)
 
 

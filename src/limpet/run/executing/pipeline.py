@@ -27,7 +27,7 @@ from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.diff import Lookup
+from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.work_items import Call, WorkItem
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.request import Request

@@ -24,10 +24,10 @@ from limpet.run.executing.session_log import (
 )
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.items_seen import write_seen
+from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone

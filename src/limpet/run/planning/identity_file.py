@@ -136,7 +136,7 @@ def write_identity(
 def _is_unchanged(
     kept: KeptStep, version: str, identity: Identity, clean: Callable[[Any], Any]
 ) -> bool:
-    """Tell whether the file already says what would be written: to encode that takes a while."""
+    """Return whether the file already says what would be written: to encode that takes a while."""
     beside = clean([dict(identity.left_out), list(identity.state)])
     same = kept.version == version and [dict(kept.left_out), list(kept.state)] == beside
     is_asked = kept.asked is not None

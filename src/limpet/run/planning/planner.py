@@ -17,10 +17,10 @@ from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
 from limpet.run.executing.pipeline import secrets_of
 from limpet.run.executing.watched_files import project_of
-from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import is_whole, items_digest
+from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
 from limpet.run.planning.redo import begin_redo, cancel_redos
 from limpet.run.planning.step_identities import StepIdentities

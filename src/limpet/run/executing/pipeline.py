@@ -70,7 +70,7 @@ class Pipeline:
         self._runner = runner = StepRunner(
             journal,
             request,
-            lookup.redos,
+            lookup.answers.redos,
             self._stopping,
             Guards(guards, spent, self._stopping.stop),
             masking,
@@ -86,7 +86,7 @@ class Pipeline:
                 evaluator,
                 version_of(evaluator.name),
                 remarks,
-                lookup.given_up,
+                lookup.answers.given_up,
                 request.prices,
             )
             for evaluator in request.evaluators
@@ -184,10 +184,10 @@ class Pipeline:
         """Queue a new answer for the evaluators that have not scored it."""
         if entry is not None:
             await self._put(self._missing(call[0], entry))
-            if self._lookup.redos:
+            if self._lookup.answers.redos:
                 await self._put(await asyncio.to_thread(self._scored_masked, call[0], entry))
-        elif self._lookup.redos:  # the earlier answer counts, and may lack a score
-            await self._pass_on_kept([self._lookup.counting(call)])
+        elif self._lookup.answers.redos:  # the earlier answer counts, and may lack a score
+            await self._pass_on_kept([self._lookup.answers.counting(call)])
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Queue the answers on disk that lack a score."""

@@ -134,11 +134,11 @@ class EvaluationSession:
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
-        items, contents = self._request.items, lookup.work_items.contents
+        items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            write_items(self._layout, items, contents, lookup.standings())
+            write_items(self._layout, items, contents, lookup.answers.standings())
             write_seen(self._layout, items, [step.reads for step in self._request.evaluators])
-            note_outdated(self._layout, lookup.stale.needed({}))
+            note_outdated(self._layout, lookup.answers.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -208,7 +208,7 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        self._is_done = done and lookup.is_settled and not lookup.is_outdated()
+        self._is_done = done and lookup.answers.is_settled and not lookup.answers.is_outdated()
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def publish(self, result: EvaluationResult) -> None:

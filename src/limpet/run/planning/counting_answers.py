@@ -96,7 +96,8 @@ class CountingAnswers:
         """Return whether this session selects the work item at a place."""
         return self._selected is None or place % self._reported in self._selected
 
-    def _is_given_up(self, step: str, key: str, needed: int) -> bool:
+    def is_given_up(self, step: str, key: str, needed: int) -> bool:
+        """Return whether a cell failed before, in this generation, and is not retried."""
         return self.given_up.get((step, key), -1) >= needed
 
     def counting(self, call: Call) -> Call:
@@ -132,7 +133,7 @@ class CountingAnswers:
         """Return whether a file that a record was made from has changed during the session."""
         return bool(self._look_for_stale(None))  # without the user's decision for earlier changes
 
-    def _raise_question(self, plan: Plan) -> None:
+    def raise_question(self, plan: Plan) -> None:
         """Ask what to do about answers of another version, if there is something to ask.
 
         Raises:
@@ -200,7 +201,7 @@ class CountingAnswers:
         self._in_question = [
             self._keys_under(whole)[place]
             for place, whole in done.items()
-            if not self._is_given_up(WORKFLOW, self.keys[place], 0)
+            if not self.is_given_up(WORKFLOW, self.keys[place], 0)
         ]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
 

@@ -39,4 +39,4 @@ def test_the_example_runs_and_asks_nothing_twice(tmp_path):
     assert [(row["id"], row["generated_answer"]) for row in rows] == [
         ("001", "5"), ("002", "30"), ("003", "15"),
     ]  # fmt: skip
-    assert "3 kept → 0 workflow calls" in again.stderr
+    assert "3 kept → no calls" in again.stderr

@@ -106,7 +106,7 @@ def test_4_an_edited_question_or_model_is_asked_again_and_scores_are_kept(tmp_pa
     (tmp_path / "config.yml").write_text(text.replace("meta/llama", "meta/other"), encoding="utf-8")
     done = go(tmp_path, server)
     assert done.returncode == 0
-    assert "workflow changed (llms) → 6 workflow calls" in done.stderr
+    assert "workflow changed (llms) → 6 calls of workflow" in done.stderr
     assert len(server.asked) == 7 + 6
 
 

@@ -101,7 +101,7 @@ def test_a_plan_counts_what_would_be_taken_over_and_changes_nothing(tmp_path, se
     kept = json.dumps([row])
     (tmp_path / "out" / "workflow_output.json").write_text(kept, encoding="utf-8")
     plan = go(tmp_path, server, "--plan", "--skip-completed-entries")
-    assert "1 kept, 2 new → 2 workflow calls" in plan.stdout, plan.stderr
+    assert "1 kept, 2 new → 2 calls of workflow" in plan.stdout, plan.stderr
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["workflow_output.json"]
     assert aside(tmp_path) == []
     # Of a run that is there as well: both count.

@@ -97,7 +97,7 @@ def test_map_works_in_a_notebook_and_sees_an_edited_cell(kernel):
     shown = "['A', 'B'] ['B', 'C'] <MapResult: 2 inputs, 1 kept, 1 ran>\n"
     assert run_cell(client, MAP) == shown
     assert run_cell(client, EDITED) == (
-        "the function changed since the results of 1 of 1 inputs were made: shout\n"
+        "the function changed since the results of 1 of 1 inputs were made: `shout`\n"
     )
 
 
@@ -149,7 +149,7 @@ def test_the_example_notebook_shows_a_live_table_and_a_summary(tmp_path):
     assert "<td>correct</td><td>50/50</td>" in second
     assert "<td>50</td><td>0</td><td>50</td>" in mapped
     told = "".join(cell.outputs[0].text for cell in notebook.cells if cell.id == "cell-4")
-    assert told == "50 items × 1 trial: 40 kept, 10 new → 10 workflow calls; 10 correct calls\n"
+    assert told == "50 items × 1 trial: 40 kept, 10 new → 10 calls of workflow, 10 of correct\n"
 
 
 EVALUATE_SLOWLY = """

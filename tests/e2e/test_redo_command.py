@@ -14,6 +14,8 @@ from e2e.project import COMMAND, answered, calls, make, run
 
 from limpet.cli.shown_command import without_redo
 
+WORKS, BROKEN = "    await asyncio.sleep(0.01)", "    raise ValueError(question)"
+
 
 def counted(folder):
     """Return what was asked since the last time."""
@@ -65,8 +67,8 @@ def test_what_is_forced_runs_again_and_only_that(done):
 def test_a_plan_of_a_redo_says_it_and_does_nothing(done):
     before = about(done)
     plan = run(done, "--plan", "--redo-step", "correct", "--redo-item", "q1")
-    assert "1 correct forced → 1 correct call" in plan.stdout
-    assert "6 forced → 6 workflow calls" in run(done, "--plan", "--redo").stdout
+    assert "1 correct forced → 1 call of correct" in plan.stdout
+    assert "6 forced → 6 calls of workflow" in run(done, "--plan", "--redo").stdout
     assert about(done) == before
     assert counted(done) == []
 
@@ -108,6 +110,7 @@ def test_kill_9_in_a_redo_and_the_same_command_pays_for_nothing_twice(tmp_path):
     status = run(tmp_path, "trial", command="status")
     assert "cut off" in status.stdout
     assert "to run again: workflow; until then the earlier results are kept" in status.stdout
+    assert "the redo is unfinished: cancel it with --keep" in status.stdout
     assert re.search(r"^workflow +5/12", status.stdout, re.M)
     assert "in flight when it was cut off, possibly paid for: q5" in status.stdout
     shown = run(tmp_path, "trial", "--json", command="show")
@@ -138,10 +141,65 @@ def test_ctrl_c_in_a_redo_ends_with_130_and_the_way_on_has_no_flag(tmp_path):
         talk = process.stderr.read()
     assert process.returncode == 143
     assert talk.splitlines()[-1].endswith("-m limpet run eval.yml")
+    assert talk.splitlines()[-2].startswith("cancel the redo with: ")
+    assert talk.splitlines()[-2].endswith("-m limpet run eval.yml --keep")
     counted(tmp_path)
     (tmp_path / "go").touch()
     assert run(tmp_path).returncode == 0
     assert counted(tmp_path) == [5, 6, 7, 8, 9, 10, 11]
+
+
+def test_a_redo_of_broken_code_is_cancelled_with_keep_and_nothing_is_paid(done):
+    edit(done, WORKS, BROKEN)
+    broken = run(done, "--redo")
+    assert broken.returncode != 0
+    assert "cancel the redo with: " in broken.stderr
+    edit(done, BROKEN, WORKS)
+    counted(done)
+    unfinished = "the earlier redo is unfinished: cancel it with --keep"
+    planned = run(done, "--plan").stdout
+    assert "0 kept, 6 forced" in planned
+    assert unfinished in planned
+    before = about(done)
+    kept = run(done, "--plan", "--keep").stdout
+    assert "6 kept" in kept
+    assert "the unfinished redo is cancelled" in kept
+    assert about(done) == before
+    assert run(done, "--keep").returncode == 0
+    assert "redo" not in about(done)
+    assert run(done).returncode == 0
+    assert counted(done) == []
+    assert "finished" in run(done, "trial", command="status").stdout
+
+
+def test_kill_9_after_keep_leaves_the_redo_cancelled(tmp_path):
+    make(tmp_path, rows=12, workflow="app:answer_when_told", free=5)
+    (tmp_path / "go").touch()
+    assert run(tmp_path, "--limit", "10").returncode == 0
+    (tmp_path / "go").unlink()
+    for flag in ("--redo", "--keep"):
+        counted(tmp_path)
+        command = [*COMMAND, "run", flag]
+        with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+            wait_until(lambda: "Repeat 11" in calls(tmp_path))
+            process.kill()
+    assert "redo" not in about(tmp_path)
+    counted(tmp_path)
+    (tmp_path / "go").touch()
+    assert run(tmp_path).returncode == 0
+    assert counted(tmp_path) == [10, 11]
+
+
+def test_keep_in_the_file_is_no_decision_to_cancel_a_redo(done):
+    with (done / "eval.yml").open("a") as file:
+        file.write("on_change: keep\n")
+    edit(done, WORKS, BROKEN)
+    assert run(done, "--redo-item", "q1").returncode == 1
+    assert "redo" in about(done)
+    edit(done, BROKEN, WORKS)
+    counted(done)
+    assert run(done).returncode == 0
+    assert counted(done) == [1]
 
 
 @pytest.mark.parametrize(
@@ -151,6 +209,8 @@ def test_ctrl_c_in_a_redo_ends_with_130_and_the_way_on_has_no_flag(tmp_path):
         (["run", "--redo-item", "q1", "--limit", "3"], ["run", "--limit", "3"]),
         (["run", "--redo_step=correct", "--quiet"], ["run", "--quiet"]),
         (["run", "--set", "--redo", "x"], ["run", "--set", "--redo", "x"]),
+        (["run", "--keep", "--redo-item", "q1"], ["run"]),
+        (["run", "--keep"], ["run", "--keep"]),
     ],
 )
 def test_the_way_on_leaves_out_what_forces(typed, left):

@@ -28,7 +28,7 @@ from e2e.servers import (
 
 import limpet
 from limpet import Backoff
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.workflows import http, nat
 
 NO_WAIT = Backoff(0, 0)
@@ -445,7 +445,7 @@ def test_an_outage_in_the_middle_of_a_run_costs_no_item_its_attempts():
 def test_steps_after_the_answer_are_read_and_go_through_the_filter():
     lines = [step("LLM_START", 1.0), data("fine"), step("LLM_END", 2.0), step("WORKFLOW_END", 3.0)]
     with site(streaming(*lines)) as server:
-        asked = Prepared(
+        asked = Arguments(
             [{"question": "Repeat"}], nat(server.url), run=False, trace_filter=["LLM_END"]
         )
         kept = evaluate_prepared(asked).items[0].trace

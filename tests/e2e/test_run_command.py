@@ -148,7 +148,7 @@ def test_a_run_that_another_process_holds_is_refused_with_2(tmp_path):
 def test_plan_says_what_would_be_done_and_does_nothing(tmp_path):
     make(tmp_path)
     done = run(tmp_path, "--plan")
-    text = "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
+    text = "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
     assert (done.returncode, done.stdout, done.stderr) == (0, text + "\n", "")
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)
     assert (told["text"], told["calls"]) == (text, 40)
@@ -169,11 +169,11 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     edit_workflow(tmp_path)
     done = run(tmp_path)
     assert done.returncode == 2
-    assert "the workflow changed since the answers of 101 of 101 items were made: answer" in (
+    assert "the workflow changed since the answers of 101 of 101 items were made: `answer`" in (
         done.stderr
     )
     assert (
-        "hint: --redo runs the workflow again: 101 workflow calls and up to 101 correct calls; "
+        "hint: --redo runs the workflow again: 101 calls of workflow, up to 101 of correct; "
         "--keep keeps the existing answers: no calls\n"
     ) in done.stderr
     assert len(calls(tmp_path)) == 101
@@ -188,7 +188,9 @@ def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(
     edit_workflow(tmp_path)
     planned = " ".join(run(tmp_path, "--plan").stdout.split())
     took = r"\(0\.\d s of calls\)"
-    assert re.search(rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 work", planned)
+    assert re.search(
+        rf"0 kept, 3 made again {took}, workflow changed \(answer\) → 3 calls", planned
+    )
     told = json.loads(run(tmp_path, "--plan", "--json").stdout)["plan"]
     assert told["workflow"]["made_again"]["answers"] == 3
     assert len(calls(tmp_path)) == 3
@@ -213,8 +215,10 @@ def test_what_failed_is_tried_again_unless_asked_not_to(tmp_path):
     run(tmp_path)
     left = run(tmp_path, "--no-retry-failed")
     assert left.returncode == 1
-    assert "18 kept, 2 failed before, not retried → 0 workflow calls" in left.stderr
-    assert "18 kept, 2 new → 2 workflow calls" in run(tmp_path, "--retry-failed").stderr
+    assert "18 kept, 2 failed before, not retried → no calls" in left.stderr
+    assert (
+        "18 kept, 2 failed before → 2 calls of workflow" in run(tmp_path, "--retry-failed").stderr
+    )
 
 
 def test_limit_trials_and_set_override_the_file(tmp_path):

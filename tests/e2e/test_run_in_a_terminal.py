@@ -48,7 +48,7 @@ def test_progress_is_shown_and_a_clean_summary_is_left(tmp_path, terminal):
     assert "━" not in screen.said
     lines = screen.said.splitlines()
     assert lines[0] == "trial · runs/trial"
-    assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
+    assert lines[1] == "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
     assert re.search(r"^workflow +20/20 *$", screen.said, re.M)
     assert re.search(r"^correct +20/20 +1 *$", screen.said, re.M)
     assert lines[-1] == "see the results: limpet show runs/trial"
@@ -91,7 +91,7 @@ def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, te
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     again = terminal()
     assert again.wait() == 0
-    assert "9 kept, 11 new → 11 workflow calls" in again.said
+    assert "9 kept, 11 new → 11 calls of workflow" in again.said
     assert len(calls(tmp_path)) == 20
 
 
@@ -126,7 +126,7 @@ def test_after_kill_9_the_same_command_goes_on_and_asks_nothing_twice(tmp_path, 
     (tmp_path / "go").touch()
     again = terminal()
     assert again.wait() == 0
-    assert "12 kept, 8 new → 8 workflow calls" in again.said
+    assert "12 kept, 8 new → 8 calls of workflow" in again.said
     assert "4 calls were in flight when the last session was cut off" in " ".join(
         again.said.split()
     )
@@ -200,7 +200,7 @@ def test_what_takes_long_before_the_first_call_is_said_and_leaves_nothing(tmp_pa
     (tmp_path / "go").touch()
     assert screen.wait() == 0
     assert screen.said.splitlines() == [
-        "20 items × 1 trial: 0 kept, 20 new → 20 workflow calls; 20 correct calls"
+        "20 items × 1 trial: 0 kept, 20 new → 20 calls of workflow, 20 of correct"
     ]
 
 

@@ -94,12 +94,12 @@ def test_an_item_is_explained_in_every_case(tmp_path):
     said = {n: " ".join(why(tmp_path, "--item", f"q{n}").split()) for n in (0, 1, 3, 5)}
     assert "workflow kept answered by the current code (" in said[0]
     assert "its row was edited since it was answered: question (" in said[1]
-    assert "runs again it failed (ValueError: cannot do" in said[3]
+    assert "runs again failed with ValueError: cannot do" in said[3]
     assert "workflow runs never answered" in said[5]
     edit(tmp_path, "return question.split()[-1]\n\n\ndef out", "return question\n\n\ndef out")
     asked = " ".join(why(tmp_path, "--item", "q0").split())
-    assert "runs again answered by an earlier version; since then fail_some changed" in asked
-    assert "correct runs again follows the answer" in asked
+    assert "runs again answered by an earlier version; since then `fail_some` changed" in asked
+    assert "correct runs again depends on the answer" in asked
     missing = run(tmp_path, "--item", "q9", command="why")
     assert missing.returncode == 2
     assert "there is no item q9" in missing.stderr

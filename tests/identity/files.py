@@ -957,7 +957,7 @@ SOME = [
         (
             Run(calls=ALL),
             Edited({"docs/c.txt": V2}),
-            Run((*RUN, "--plan"), said=("docs/c.txt", "3 kept", "1 workflow call")),
+            Run((*RUN, "--plan"), said=("docs/c.txt", "3 kept", "1 call of workflow")),
         ),
     ),
     Case(
@@ -1796,7 +1796,7 @@ SESSIONS = [
              files={"eval.yml": EVAL.replace(
                  "app:answer", "{python: app:answer, depends_on: {files: ['prompts/*']}}")}),
     stepwise("a plan after an edit names the file, and does nothing", READ,
-             Run(calls=ALL), EDIT, Run((*RUN, "--plan"), said=(PROMPT, "4 workflow calls")),
+             Run(calls=ALL), EDIT, Run((*RUN, "--plan"), said=(PROMPT, "4 calls of workflow")),
              ASKS),
     again("real processes, at the command line", HALTING_LRU, answers="v2",
           words=("new", *RUN), slow=True),

@@ -105,7 +105,8 @@ def _init(**given: Any) -> int:
               help="Run this step again: workflow or an evaluator; may be repeated.")
 @click.option("--redo-item", "redo_items", multiple=True, metavar="ID",
               help="Run this item again; may be repeated.")
-@click.option("--keep", is_flag=True, help="Keep the existing answers of a changed workflow.")
+@click.option("--keep", is_flag=True,
+              help="Keep the existing answers of a changed workflow; cancel an unfinished redo.")
 @click.option("--retry-failed/--no-retry-failed", default=True, show_default=True,
               help="Retry what failed in earlier sessions.")
 @click.option("--early-stop/--no-early-stop", default=None,

@@ -33,7 +33,7 @@ from limpet.report.live_display import busy
 from limpet.report.tables import put
 from limpet.report.terminal import log_to_talk, say, stdout_for_data, talk
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
-from limpet.run.api import Prepared, evaluate_prepared, plan_prepared
+from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.options import Redo, RunOptions, as_retry
 from limpet.run.planning.plan import Plan
 from limpet.run.planning.redo import forced
@@ -76,13 +76,16 @@ def command(
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
         least = read_floors(floors, list(prepared.evaluators))
         prepared = replace(
-            prepared.told(_flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)),
+            prepared.with_options(
+                _flags(prepared, keep=keep, failed=retry_failed, early_stop=early_stop)
+            ),
             limit=limit,
             made_by=made_by._replace(file=config.path).record(config.run),
+            resumes_redos=not keep,
         )
         if forces:
             redone = Redo(redo_steps or None, redo_items or None)
-            prepared = prepared.told({"redo": redone})
+            prepared = prepared.with_options({"redo": redone})
             if isinstance(config, NatConfig):  # before anything is moved
                 _check_forced(prepared, redone)
         if only_plan:
@@ -96,7 +99,7 @@ def command(
                 question = question_about(changed, made_by.file, _if_kept(config, prepared))
                 if quiet or as_json or isinstance(config, NatConfig) or not can_ask():
                     raise question from changed
-                prepared = prepared.told({"on_change": answer_to(question)})
+                prepared = prepared.with_options({"on_change": answer_to(question)})
                 view = _view(out, quiet=quiet, as_json=as_json)
                 ended = _run(config, prepared, view, least, here)
     if only_plan:
@@ -107,7 +110,7 @@ def command(
 
 
 def _flags(
-    prepared: Prepared, *, keep: bool, failed: bool | None, early_stop: bool | None
+    prepared: Arguments, *, keep: bool, failed: bool | None, early_stop: bool | None
 ) -> RunOptions:
     """Return the options that the command line sets, over those of the file."""
     options: RunOptions = {}
@@ -120,7 +123,7 @@ def _flags(
     return options
 
 
-def _check_forced(prepared: Prepared, redo: Redo) -> None:
+def _check_forced(prepared: Arguments, redo: Redo) -> None:
     items, selection = list(prepared.dataset), Selection(limit=prepared.limit)
     on_change = prepared.options.get("on_change")
     forced(redo, on_change, list(prepared.evaluators), items, selection)
@@ -141,7 +144,7 @@ def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bo
         )
 
 
-def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Prepared:
+def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Arguments:
     """Import what the file names and report skipped rows, before any call is made."""
     if isinstance(config, NatConfig) and not quiet:
         for note in config.notes:
@@ -182,19 +185,19 @@ def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
     return LiveView() if talk().is_terminal else LineView()
 
 
-def _plan(config: Config | NatConfig, prepared: Prepared) -> Plan:
+def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
     if not isinstance(config, NatConfig):
         return plan_prepared(prepared)
     with config.to_plan() as run:
         return plan_prepared(replace(prepared, run=run))
 
 
-def _if_kept(config: Config | NatConfig, prepared: Prepared) -> Plan | None:
+def _if_kept(config: Config | NatConfig, prepared: Arguments) -> Plan | None:
     """Return the plan if the existing answers were kept; None if it cannot be made."""
     if isinstance(config, NatConfig):  # it has started, and may have moved files
         return None
     with suppress(LimpetError):
-        return _plan(config, prepared.told({"on_change": "keep"}))
+        return _plan(config, prepared.with_options({"on_change": "keep"}))
     return None
 
 
@@ -208,7 +211,7 @@ def _put_plan(plan: Plan, file: Path, *, as_json: bool) -> None:
 @no_exit()
 def _run(
     config: Config | NatConfig,
-    prepared: Prepared,
+    prepared: Arguments,
     view: View,
     floors: Sequence[Floor],
     here: Path,
@@ -217,7 +220,7 @@ def _run(
     # By default Python collects garbage after 700 new objects: a quarter of the time of a run
     # with a thousand calls in flight. This process is ours, so we may collect less often.
     gc.set_threshold(10_000, 10, 10)
-    prepared = replace(prepared.told({"watcher": view}), stop_grace_s=math.inf)
+    prepared = replace(prepared.with_options({"watcher": view}), stop_grace_s=math.inf)
     if isinstance(view, TalkingView):
         say(f"{config.name} · {shown_path(config.run, here)}", "bold", wrap=False)
     well = True

@@ -17,6 +17,7 @@ _VALUES = {"--endpoint-header": 1, "--set": 1, "--override": 2}
 """The flags whose values may be secret, and how many values each takes."""
 _REDO = {"--redo": 0, "--redo-step": 1, "--redo-item": 1}
 """The flags that force something to run again, and how many values each takes."""
+_KEEP = "--keep"
 
 
 def this_command() -> str:
@@ -41,7 +42,10 @@ def _shown_command(arguments: Sequence[str]) -> str:
 
 
 def without_redo(arguments: Sequence[str]) -> list[str]:
-    """Return arguments without the flags that force something to run again."""
+    """Return arguments without the flags that force something to run again.
+
+    `--keep` beside them is left out too: alone, it would cancel what they began.
+    """
     left, kept = iter(arguments), []
     for argument in left:
         flag, equals, _ = argument.partition("=")
@@ -52,6 +56,8 @@ def without_redo(arguments: Sequence[str]) -> list[str]:
             kept.append(argument)
             # A value of another flag may look like one of these.
             kept += islice(left, 0 if equals else _VALUES.get(name, 0))
+    if len(kept) < len(arguments):
+        kept = [argument for argument in kept if argument != _KEEP]
     return kept
 
 

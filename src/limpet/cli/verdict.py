@@ -90,11 +90,14 @@ def next_steps(result: EvaluationResult, run: str, code: int) -> list[str]:
     again = command_to_resume()
     # Run unchanged, the command would send the mask in place of the secret.
     fill = " (replace … with your secret)" if MASK in again else ""
+    cancel: list[str] = []
+    if any("redo" in step for step in _steps(result)):
+        cancel = [f"cancel the redo with{fill}: {again} --keep"]
     if code >= STOPPED:
-        return [f"resume with{fill}: {again}"]
-    if any(step["failed"] or "redo" in step for step in _steps(result)):
+        return [*cancel, f"resume with{fill}: {again}"]
+    if cancel or any(step["failed"] for step in _steps(result)):
         retry = again.replace(" --no-retry-failed", "")
-        return [f"see why: limpet show {run} --failed", f"try again{fill}: {retry}"]
+        return [f"see why: limpet show {run} --failed", *cancel, f"try again{fill}: {retry}"]
     return [f"see the results: limpet show {run}"]
 
 

@@ -25,7 +25,7 @@ from limpet.config.preparing import (
 )
 from limpet.config.short_forms import SHORT_KINDS, expanded
 from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
-from limpet.run.api import Prepared
+from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
 from limpet.text import one_line
@@ -69,7 +69,7 @@ class Config:
     def __repr__(self) -> str:
         return f"<Config {self.name}: {self.path}>"
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> Arguments:
         """Import what the file names, and check it.
 
         Raises:
@@ -89,7 +89,7 @@ class Config:
             options["secrets"] = False
         elif secrets or self._secrets:
             options["secrets"] = [*map(str, secrets or ()), *self._secrets]
-        return Prepared(
+        return Arguments(
             dataset,
             workflow,
             evaluators,

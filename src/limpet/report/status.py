@@ -12,6 +12,7 @@ from limpet.report.progress import as_data, bar, done_of, failures, rate_of
 from limpet.report.summary import masked_words
 from limpet.report.tables import cell, plain_table
 from limpet.report.words import ago, by_current, duration, moment, without_answer
+from limpet.run.planning.plan import HOW_TO_CANCEL
 from limpet.run.progress.watcher import Snapshot, StepSnapshot
 from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
@@ -110,6 +111,8 @@ def standing_lines(reader: RunReader) -> Iterator[str]:
         steps = ", ".join(map(one_line, sorted(redo.steps)))
         items = "" if redo.items is None else f" of {count(len(redo.items), 'item')}"
         yield f"to run again: {steps}{items}; until then the earlier results are kept"
+    if reader.redos.noted and not reader.is_running:
+        yield f"the redo is unfinished: {HOW_TO_CANCEL}"
     selected, of = reader.session.selected, reader.session.of
     if selected is not None and of is not None:
         yield f"the last session selected {selected:,} of {count(of, 'item')}"

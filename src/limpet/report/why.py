@@ -33,7 +33,7 @@ _WIDE = 78
 _MOST_LINES, _MOST_DIFFERENCES = 60, 40
 _MOST_NAMES, _MOST_LEFT_OUT = 24, 12
 _STYLES = {"-": "red", "+": "green", "…": "dim"}
-_VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "you are asked": "red"}
+_VERDICTS = {"kept": "green", "runs": "yellow", "runs again": "yellow", "asks first": "red"}
 
 
 def why_lines(why: Why, shown: str, *, everything: bool = False) -> Iterator[Text]:

@@ -38,13 +38,13 @@ from limpet.workflows import as_workflow
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared(Extras):
+class Arguments(Extras):
     """The arguments of `evaluate`, and what the command line and the integrations add to them.
 
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
-        known_secrets: Masked in Limpet's own files and messages, also with `secrets=False`.
+        known_secrets: Masked in Limpet's own files and messages, even with `secrets=False`.
     """
 
     dataset: Any
@@ -56,7 +56,7 @@ class Prepared(Extras):
     limit: int | None = None
     known_secrets: Sequence[str] = ()
 
-    def told(self, options: RunOptions) -> "Prepared":
+    def with_options(self, options: RunOptions) -> "Arguments":
         """Return a copy in which these options replace those of the same name."""
         return replace(self, options=self.options | options)
 
@@ -87,6 +87,7 @@ def evaluate(
             - `retry`: How often a failed call is tried again (10), or a `Retry`.
             - `timeout`: How many seconds an attempt may take (600).
             - `on_change`: What to do when the workflow changed: "redo" its answers, or "keep" them.
+              "keep" also cancels an unfinished redo.
             - `redo`: Run steps again although they have results: True for the workflow, the names
               of steps, or a `Redo`, which also names items.
             - `version`: Identifies the workflow in place of its code.
@@ -106,7 +107,7 @@ def evaluate(
         TypeError: An option does not exist, or has the wrong type.
         ValueError: An option has a value that is not allowed.
     """
-    return evaluate_prepared(Prepared(dataset, workflow, evaluators, run, trials, options))
+    return evaluate_prepared(Arguments(dataset, workflow, evaluators, run, trials, options))
 
 
 async def aevaluate(
@@ -118,7 +119,7 @@ async def aevaluate(
     **options: Unpack[RunOptions],
 ) -> EvaluationResult:
     """Do what `evaluate` does, on the running event loop."""
-    prepared = Prepared(dataset, workflow, evaluators, run, trials, options)
+    prepared = Arguments(dataset, workflow, evaluators, run, trials, options)
     threads = Threads()
     with _notebook_view(prepared) as view:
         session = EvaluationSession(_request(prepared, view))
@@ -152,13 +153,13 @@ def plan(
     **options: Unpack[RunOptions],
 ) -> Plan:
     """Return what `evaluate` would do, and do nothing."""
-    return plan_prepared(Prepared(dataset, workflow, evaluators, run, trials, options))
+    return plan_prepared(Arguments(dataset, workflow, evaluators, run, trials, options))
 
 
 # ---- for the command line and the integrations --------------------------------------------------
 
 
-def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
+def evaluate_prepared(prepared: Arguments) -> EvaluationResult:
     """Do what `evaluate` does."""
     with (
         _notebook_view(prepared) as view,
@@ -176,18 +177,18 @@ def evaluate_prepared(prepared: Prepared) -> EvaluationResult:
         return result
 
 
-def plan_prepared(prepared: Prepared) -> Plan:
+def plan_prepared(prepared: Arguments) -> Plan:
     """Return what `evaluate_prepared` would do, and do nothing."""
     return Planner(_request(prepared)).plan()
 
 
-def why_prepared(prepared: Prepared, item: str | None = None) -> Why:
+def why_prepared(prepared: Arguments, item: str | None = None) -> Why:
     """Explain what each step covers and how it differs from the run, and do nothing."""
     return Planner(_request(prepared)).why(item)
 
 
 @contextmanager
-def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
+def _notebook_view(prepared: Arguments) -> Iterator[Watcher | None]:
     """Show a live table in a notebook, unless the caller has a watcher."""
     watcher, _ = as_watcher(prepared.options.get("watcher"))
     if watcher is not None or not in_notebook():
@@ -197,7 +198,7 @@ def _notebook_view(prepared: Prepared) -> Iterator[Watcher | None]:
         yield view
 
 
-def _request(prepared: Prepared, view: Watcher | None = None) -> Request:
+def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
     """Check the arguments, and read the dataset."""
     options = prepared.options
     check_options(options, RunOptions.__annotations__, "evaluate")

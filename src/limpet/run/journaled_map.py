@@ -19,12 +19,12 @@ from limpet.json_values import encode
 from limpet.run.executing.recorder import Recorder
 from limpet.run.executing.session_log import begin_session, close_session, say_unfinished
 from limpet.run.executing.watched_files import WatchedFiles
+from limpet.run.map_run import MapRun, with_own_input
 from limpet.run.options import MapOptions, Run, secrets_in
-from limpet.run.plain_map import PlainMap, with_own_input
 from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.input_identity import Identity, identify
+from limpet.run.planning.input_identity import InputIdentity, identify
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.results.map_result import MapResult
@@ -36,8 +36,8 @@ logger = logging.getLogger("limpet.run")
 STEP = "map"
 
 
-class JournaledMap(PlainMap):
-    """A map with a journal."""
+class JournaledMap(MapRun):
+    """A map that keeps its results in a journal."""
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class JournaledMap(PlainMap):
         return self._masking.ours.data(data)[0]
 
     @staticmethod
-    def _key(identity: Identity, fingerprint: str) -> str:
+    def _key(identity: InputIdentity, fingerprint: str) -> str:
         return output_key(identity.content, fingerprint, 0, identity.occurrence)
 
     def _record_of(self, finished: Finished[Any, Any]) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class JournaledMap(PlainMap):
         return record
 
     def _is_recordable(self, index: int, value: Any) -> bool:
-        """Tell whether an input can be recorded: the function may have changed it."""
+        """Return whether an input can be recorded: the function may have changed it."""
         try:
             if self._identify_by is None:
                 return bool(digest(with_types(value)) == self._inputs[index].content)

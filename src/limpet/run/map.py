@@ -11,8 +11,8 @@ from limpet.executors.details import InputT, OutputT
 from limpet.executors.hooks import OnComplete
 from limpet.executors.threads import Threads, uninterrupted
 from limpet.run.journaled_map import JournaledMap
+from limpet.run.map_run import MapRun
 from limpet.run.options import MapOptions, Run, as_retry, as_run, check_options, executor_options
-from limpet.run.plain_map import PlainMap
 from limpet.run.results.map_result import MapResult
 
 _BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, {rate_fmt}]"
@@ -143,7 +143,7 @@ def _mapping(
     key: Callable[[Any], Any] | None,
     watcher: OnComplete | None,
     options: MapOptions,
-) -> PlainMap:
+) -> MapRun:
     checked_function(fn=fn)
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"fn={fn!r}: must return its result, not yield it")
@@ -155,16 +155,16 @@ def _mapping(
             checked_function(**{name: function})
     settled = executor_options(options)
     settled["on_complete"] = watcher
-    if _is_watched():
+    if _shows_bar():
         settled["tqdm_bar_format"] = _BAR
     run = None if journal is None else as_run(journal, "journal")
     if run is None:
-        return PlainMap(fn, inputs, settled)
+        return MapRun(fn, inputs, settled)
     if run.path is None:
         raise TypeError(f"journal={journal!r}: must have a path")
     return JournaledMap(fn, list(inputs), settled, run, key, options)
 
 
-def _is_watched() -> bool:
-    """Tell whether stderr is shown to a person."""
+def _shows_bar() -> bool:
+    """Return whether a progress bar is shown: a person reads stderr."""
     return sys.stderr is not None and (sys.stderr.isatty() or "ipykernel" in sys.modules)

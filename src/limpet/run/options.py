@@ -19,6 +19,13 @@ from limpet.text import did_you_mean
 
 TIMEOUT_S = 600
 MAX_RETRIES = 10
+_OTHER_NAMES = {
+    "concurrency": "pace",
+    "max_concurrency": "pace",
+    "max_retries": "retry",
+    "retries": "retry",
+}
+"""What options are called elsewhere, or inside one of ours."""
 _STEPS = 'must be a list of steps, for example ["workflow"]'
 
 
@@ -149,7 +156,10 @@ def check_options(options: Mapping[str, Any], known: Mapping[str, Any], where: s
     """
     for name in options:
         if name not in known:
-            raise TypeError(f"{name!r} is not an option of {where}{did_you_mean(name, known)}")
+            near = did_you_mean(name, [*known, *_OTHER_NAMES])
+            for other, ours in _OTHER_NAMES.items():
+                near = near.replace(repr(other), repr(ours))
+            raise TypeError(f"{name!r} is not an option of {where}{near}")
     executor_options(options)
     if options.get("on_change") is not None:
         _one_of(("redo", "keep"), "None", on_change=options["on_change"])

@@ -37,6 +37,8 @@ class Extras:
         stop_grace_s: How long calls in flight may continue after an interrupt.
         configuration: Written to `run.json`.
         made_by: Which file the command line ran, and how; None: a script called `evaluate`.
+        resumes_redos: Whether unfinished redos are resumed even if `on_change` is "keep": a file
+            may say that for every session, and then it is no decision to cancel them.
     """
 
     trace_filter: Sequence[str] | None = None
@@ -45,6 +47,7 @@ class Extras:
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None
     made_by: Mapping[str, Any] | None = None
+    resumes_redos: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

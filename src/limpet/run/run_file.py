@@ -117,11 +117,16 @@ class NotedRedo:
     tried: bool = False
 
     def covers(self, step: str, id_: str) -> bool:
-        """Tell whether it covers a step of an item."""
+        """Return whether it covers a step of an item."""
         return step in self.steps and (self.items is None or id_ in self.items)
 
+    def is_same(self, other: "NotedRedo") -> bool:
+        """Return whether another redo is of the same steps, in the same versions, and items."""
+        mine = (self.steps, self.items, self.versions)
+        return mine == (other.steps, other.items, other.versions)
+
     def is_within(self, other: "NotedRedo") -> bool:
-        """Tell whether another redo covers everything that this one does."""
+        """Return whether another redo covers everything that this one does."""
         is_all = other.items is None or (self.items is not None and self.items <= other.items)
         return is_all and self.steps <= other.steps
 

@@ -11,7 +11,7 @@ import limpet
 from limpet.errors import JournalError
 from limpet.evaluators import as_evaluator
 from limpet.journal import verify
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.reading import RunReader
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -39,7 +39,7 @@ class Project:
         scorer = as_evaluator(correct, version="1")
         options = {"version": "1", "pace": 2}
         if on_end is not None:
-            asked = Prepared(rows, answer, [scorer], self.home, options=options, on_end=on_end)
+            asked = Arguments(rows, answer, [scorer], self.home, options=options, on_end=on_end)
             return evaluate_prepared(asked)
         return made(rows, answer, [scorer], run or self.home, **options)
 

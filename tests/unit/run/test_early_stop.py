@@ -9,7 +9,7 @@ from virtual_time import in_virtual_time
 
 import limpet
 from limpet.executors.retry import Backoff
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.executing.guards import Guards, Repetition, Spent
 from limpet.types import Cell, CellStatus, Failure, Outcome
 
@@ -151,7 +151,7 @@ def test_what_is_in_flight_may_end_and_is_kept(tmp_path):
         def stopping(self, reason):
             others.set()
 
-    asked = Prepared(
+    asked = Arguments(
         rows(200),
         workflow,
         run=tmp_path / "run",

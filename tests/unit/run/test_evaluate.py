@@ -12,7 +12,7 @@ from costly import costly
 
 import limpet
 from limpet import Output, PermanentError, Score, Usage, exact_match
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.options import RunOptions
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(6)]
@@ -37,7 +37,7 @@ class Answering:
         options.setdefault("version", "1")
         options.setdefault("pace", 4)
         trials = options.pop("trials", 1)
-        prepared = Prepared(rows, answer, evaluators, run, trials, options, **(files or {}))
+        prepared = Arguments(rows, answer, evaluators, run, trials, options, **(files or {}))
         return evaluate_prepared(prepared)
 
 
@@ -124,7 +124,7 @@ def test_running_again_runs_nothing(tmp_path):
     answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     again = answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     assert len(answering.calls) == 6
-    assert str(again.plan) == "6 items × 1 trial: 6 kept → 0 workflow calls; exact_match kept"
+    assert str(again.plan) == "6 items × 1 trial: 6 kept → no calls"
 
 
 def test_an_edited_row_costs_one_workflow_call_and_its_scores(tmp_path):
@@ -135,7 +135,7 @@ def test_an_edited_row_costs_one_workflow_call_and_its_scores(tmp_path):
     rows.append({"id": "new", "question": "what 9", "answer": "9"})
     result = answering.evaluate(rows, tmp_path / "run", [exact_match()])
     assert answering.calls[6:] == ["what 22", "what 9"]
-    assert str(result.plan).startswith("7 items × 1 trial: 5 kept, 1 new, 1 edited → 2 workflow")
+    assert str(result.plan).startswith("7 items × 1 trial: 5 kept, 1 new, 1 edited → 2 calls")
     assert len(lines(tmp_path / "run" / "exact_match_output.jsonl")) == 8
 
 
@@ -165,8 +165,8 @@ def test_an_edited_evaluator_costs_only_its_own_calls(tmp_path):
     result = answering.evaluate(ROWS, tmp_path / "run", [exact_match(), make(1)])
     assert len(scored) == 12
     assert len(answering.calls) == 6
-    assert "judge changed → 6 judge calls" in str(result.plan)
-    assert "exact_match kept" in str(result.plan)
+    assert "judge changed → 6 calls of judge" in str(result.plan)
+    assert "exact_match" not in str(result.plan)  # it makes no calls
     assert result.summary["evaluators"]["judge"]["mean"] == 2.0
 
 
@@ -189,12 +189,29 @@ def test_removed_rows_stay_on_disk_and_results_speak_of_those_asked_for(tmp_path
     assert len(lines(tmp_path / "run" / "workflow_output.jsonl")) == 6
 
 
+def test_the_counts_of_a_plan_add_up_after_failures_and_a_change(tmp_path):
+    def answer(question):
+        if question in ("what 1", "what 2"):
+            raise limpet.PermanentError("cannot")
+        return costly(question.split()[1])
+
+    answering = Answering(answer)
+    answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
+    same = answering.evaluate(ROWS, tmp_path / "run", [exact_match()]).plan
+    assert str(same).startswith("6 items × 1 trial: 4 kept, 2 failed before → 2 calls of workflow")
+    other = limpet.plan(ROWS, answer, run=tmp_path / "run", version="2", on_change="redo")
+    assert str(other).startswith(
+        "6 items × 1 trial: 0 kept, 2 failed before, 4 of an earlier version, workflow changed ("
+    )
+    assert (other.workflow.new, other.workflow.retried, other.workflow.earlier) == (0, 2, 4)
+
+
 def test_a_changed_workflow_asks_and_carries_the_plan(tmp_path):
     answering = Answering(lambda question: costly(question.split()[1]))
     answering.evaluate(ROWS, tmp_path / "run", [exact_match()])
     with pytest.raises(limpet.FunctionChangedError) as caught:
         answering.evaluate(ROWS, tmp_path / "run", [exact_match()], version="2")
-    assert any("6 workflow calls" in note for note in caught.value.__notes__)
+    assert any("6 calls of workflow" in note for note in caught.value.__notes__)
     assert len(answering.calls) == 6
     kept = answering.evaluate(ROWS, tmp_path / "run", version="2", on_change="keep")
     assert (len(answering.calls), kept.plan.calls) == (6, 0)

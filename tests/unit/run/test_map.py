@@ -190,7 +190,8 @@ def test_a_changed_function_is_an_error_that_says_what_changed(tmp_path):
     limpet.map(version_one, ["a", "b"], journal=path)
     before = path.read_bytes()
     with pytest.raises(
-        limpet.FunctionChangedError, match=r"version_one \(no longer used\), version_two \(new\)"
+        limpet.FunctionChangedError,
+        match=r"`version_one` \(no longer used\), `version_two` \(new\)",
     ) as caught:
         limpet.map(version_two, ["a", "b", "c"], journal=path)
     assert "2 of 3 inputs" in str(caught.value)
@@ -328,6 +329,8 @@ def test_map_under_a_running_loop_works_as_in_a_notebook(tmp_path):
     [
         ({"pase": 3}, TypeError, "did you mean 'pace'"),
         ({"early_stop": True}, TypeError, "'early_stop' is not an option of map"),
+        ({"concurency": 3}, TypeError, "not an option of map; did you mean 'pace'?"),
+        ({"max_retries": 3}, TypeError, "not an option of map; did you mean 'retry'?"),
         ({"retry": limpet.Retry(failed=False)}, ValueError, "always tries again"),
         ({"on_change": "ignore"}, ValueError, "on_change='ignore'"),
         ({"version": 3}, TypeError, "version=3"),

@@ -12,7 +12,7 @@ import pytest
 import limpet
 from limpet import Output, Score, Usage
 from limpet.pacing import endpoint
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.reading import RunReader
 
 RUN_ROOM = Path(limpet.__file__).parent / "run"
@@ -192,7 +192,9 @@ def test_an_evaluator_is_closed_after_an_interrupt(tmp_path, when):
         await asyncio.sleep(600)
 
     judge = Judge(**{when: interrupt})
-    result = evaluate_prepared(Prepared(ROWS, answer, [judge], tmp_path / "run", stop_grace_s=0.01))
+    result = evaluate_prepared(
+        Arguments(ROWS, answer, [judge], tmp_path / "run", stop_grace_s=0.01)
+    )
     assert isinstance(result.stop_reason, limpet.InterruptedRunError)
     assert judge.story[-1] == "close"
 

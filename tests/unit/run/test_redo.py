@@ -222,6 +222,64 @@ def test_an_interrupted_redo_is_finished_by_the_same_and_by_a_plain_run(bench, a
     assert is_finished(bench)
 
 
+def test_keep_cancels_an_interrupted_redo_and_what_it_made_counts(bench):
+    stop_after(bench, 2)
+    bench.evaluate(redo=True)
+    bench.counts()
+    assert bench.plan().redo == "unfinished"
+    plan = bench.plan(on_change="keep")
+    assert (plan.redo, plan.calls) == ("cancelled", 0)
+    assert "the unfinished redo is cancelled" in str(plan)
+    assert "redo" in bench.about  # a plan changes nothing
+    result = bench.evaluate(on_change="keep")
+    assert bench.counts() == (0, 0)
+    assert "redo" not in result.summary["workflow"]
+    assert bench.outputs() == ["new 0", "new 1", "2", "3", "4", "5"]
+    assert "redo" not in bench.about
+    assert is_finished(bench)
+    assert bench.plan().redo == ""
+    bench.evaluate()
+    assert bench.counts() == (0, 0)
+    bench.answer = lambda question: f"third {question.split()[1]}"
+    bench.evaluate(redo=True)
+    assert bench.counts() == (6, 6)
+
+
+def test_keep_cancels_a_redo_of_a_changed_workflow_and_of_an_evaluator(bench):
+    stop_after(bench, 2)
+    bench.evaluate(redo=["workflow", "correct"], version="2")
+    bench.counts()
+    bench.evaluate(on_change="keep", version="2")
+    assert bench.counts() == (0, 0)
+    assert bench.outputs() == ["new 0", "new 1", "2", "3", "4", "5"]
+    bench.evaluate(on_change="keep")  # the code is restored
+    assert bench.counts() == (0, 0)
+    assert bench.outputs() == [str(n) for n in range(6)]
+
+
+def test_keep_cancels_a_redo_that_failed(bench):
+    bench.answer = fail_on(1, 2)
+    bench.evaluate(redo=True)
+    bench.counts()
+    result = bench.evaluate(on_change="keep")
+    assert bench.counts() == (0, 0)
+    assert "redo" not in result.summary["workflow"]
+    assert is_finished(bench)
+
+
+def test_keep_beside_a_redo_resumes_that_redo_and_cancels_others(bench):
+    stop_after(bench, 1)
+    bench.evaluate(redo=limpet.Redo(items=["q4", "q5"]))
+    stop_after(bench, 1)
+    items = limpet.Redo(items=["q0", "q1"])
+    bench.evaluate(redo=items, on_change="keep", limit=2)
+    bench.counts()
+    bench.answer = lambda question: f"third {question.split()[1]}"
+    bench.evaluate(redo=items, on_change="keep")
+    assert bench.asked == ["1"]
+    assert bench.outputs() == ["new 0", "third 1", "2", "3", "new 4", "5"]
+
+
 def test_when_it_is_done_the_same_begins_a_new_redo(bench):
     bench.evaluate(redo=True)
     bench.evaluate(redo=True)
@@ -265,9 +323,9 @@ def test_an_interrupted_redo_of_an_evaluator_goes_on(bench):
 def test_a_plan_says_what_would_be_forced_and_notes_nothing(bench):
     before = bench.about
     text = str(bench.plan(redo=True))
-    assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 workflow calls; up to 6 correct calls")
+    assert text == ("6 items × 1 trial: 0 kept, 6 forced → 6 calls of workflow, up to 6 of correct")
     text = str(bench.plan(redo=limpet.Redo(["correct"], items=["q1"])))
-    assert text == "6 items × 1 trial: 6 kept → 0 workflow calls; 1 correct forced → 1 correct call"
+    assert text == "6 items × 1 trial: 6 kept; 1 correct forced → 1 call of correct"
     assert bench.about == before
     bench.evaluate()
     assert bench.counts() == (0, 0)

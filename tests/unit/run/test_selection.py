@@ -7,7 +7,7 @@ from costly import costly
 
 import limpet
 from limpet import exact_match
-from limpet.run.api import Prepared, evaluate_prepared
+from limpet.run.api import Arguments, evaluate_prepared
 from limpet.run.reading import RunReader
 
 ROWS = [{"id": f"q{n}", "question": f"what {n}", "answer": str(n)} for n in range(12)]
@@ -57,7 +57,7 @@ def test_a_limit_on_a_finished_run_changes_nothing_of_what_it_reports(bench):
     limited = bench.evaluate(limit=3)
     assert bench.reported() == (12, 12, "finished")
     assert len(bench.asked) == 12
-    assert str(limited.plan).startswith("3 of 12 items × 1 trial: 3 kept → 0 workflow calls")
+    assert str(limited.plan).startswith("3 of 12 items × 1 trial: 3 kept → no calls")
 
 
 def test_the_result_of_a_limited_session_is_of_what_was_asked(bench):
@@ -145,7 +145,7 @@ def test_a_changed_workflow_tried_on_few_leaves_the_others_as_they_were_and_says
 
 
 def test_a_dataset_that_is_loaded_can_be_selected_from_too(bench):
-    asked = Prepared(limpet.Dataset(ROWS).load(), len, run=bench.path, limit=3)
+    asked = Arguments(limpet.Dataset(ROWS).load(), len, run=bench.path, limit=3)
     limited = evaluate_prepared(asked)
     assert [one.id for one in limited.items] == ["q0", "q1", "q2"]
 

@@ -366,7 +366,7 @@ def test_what_a_script_was_asked_about_can_be_seen_afterwards(tmp_path, module):
     [step] = why.steps
     assert step.compared == "asked"
     assert lines(step.differences) == {"P": ['- "a"', '+ "b"']}
-    assert [fact.verdict for fact in why.item[0].facts] == ["you are asked"]
+    assert [fact.verdict for fact in why.item[0].facts] == ["asks first"]
 
 
 def test_an_evaluator_that_changed_is_in_the_plan(tmp_path, module):

@@ -25,7 +25,7 @@ from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
-from limpet.run.api import Prepared
+from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.secrets.in_configs import Literals, masked
 from limpet.text import one_line
@@ -66,7 +66,7 @@ class NatConfig:
         self.tree = tree
         self.flags = flags
         self._evaluation = evaluation
-        self._prepared: Prepared | None = None
+        self._prepared: Arguments | None = None
 
     def __repr__(self) -> str:
         return f"<NatConfig {self.name}: {self.path}>"
@@ -77,7 +77,7 @@ class NatConfig:
 
     # ---- before ---------------------------------------------------------------------------------
 
-    def prepare(self) -> Prepared:
+    def prepare(self) -> Arguments:
         """Import what the file names, check it, and read the dataset.
 
         Raises:
@@ -94,7 +94,7 @@ class NatConfig:
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing
-        self._prepared = Prepared(
+        self._prepared = Arguments(
             dataset,
             workflow,
             evaluators,

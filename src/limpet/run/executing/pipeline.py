@@ -25,7 +25,7 @@ from limpet.run.executing.scoring import ScoringStep
 from limpet.run.executing.step_runner import StepRunner
 from limpet.run.executing.stopping import Stopping
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.diff import Lookup
+from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.scorings import Scoring
 from limpet.run.planning.work_items import Call, WorkItem
 from limpet.run.record_fields import SAW_MASKED
@@ -68,7 +68,7 @@ class Pipeline:
         self._runner = runner = StepRunner(
             journal,
             request,
-            lookup.redos,
+            lookup.answers.redos,
             self._stopping,
             Guards(guards, spent, self._stopping.stop),
             masking,
@@ -80,7 +80,12 @@ class Pipeline:
         self._answering = AnsweringStep(runner, request, remarks, pass_on)
         self._scoring = [
             ScoringStep(
-                runner, evaluator, version_of(evaluator.name), remarks, lookup.left, request.prices
+                runner,
+                evaluator,
+                version_of(evaluator.name),
+                remarks,
+                lookup.answers.given_up,
+                request.prices,
             )
             for evaluator in request.evaluators
         ]
@@ -177,10 +182,10 @@ class Pipeline:
         """Queue a new answer for the evaluators that have not scored it."""
         if entry is not None:
             await self._put(self._missing(call[0], entry))
-            if self._lookup.redos:
+            if self._lookup.answers.redos:
                 await self._put(await asyncio.to_thread(self._scored_masked, call[0], entry))
-        elif self._lookup.redos:  # the earlier answer counts, and may lack a score
-            await self._pass_on_kept([self._lookup.counting(call)])
+        elif self._lookup.answers.redos:  # the earlier answer counts, and may lack a score
+            await self._pass_on_kept([self._lookup.answers.counting(call)])
 
     async def _pass_on_kept(self, kept: Sequence[Call]) -> None:
         """Queue the answers on disk that lack a score."""

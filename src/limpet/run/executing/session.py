@@ -24,10 +24,10 @@ from limpet.run.executing.session_log import (
 )
 from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.watched_files import WatchedFiles
-from limpet.run.planning.diff import Lookup
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.items_seen import write_seen
+from limpet.run.planning.lookup import Lookup
 from limpet.run.planning.plan import Plan, named
 from limpet.run.planning.planner import Planner
 from limpet.run.planning.redo import end_redo, note_outdated, note_redone
@@ -96,7 +96,7 @@ class EvaluationSession:
         asks_for_more = request.on_change is not None or bool(request.redo)
         if asks_for_more:
             self._columns = {step: journal.column(step) for step in self._steps}
-        planner.note_asked(run_file, self._columns)
+        planner.note_selection(run_file, self._columns)
         reported = run_file.reported(request.items)
         self._asked_hash = planner.asked_hash(reported)
         records = planner.records_if_complete(run_file.complete, self._asked_hash)
@@ -134,11 +134,11 @@ class EvaluationSession:
 
     def _note_items(self, lookup: Lookup) -> None:
         """Write what is asked to `items.jsonl`, for readers of the files."""
-        items, contents = self._request.items, lookup.work_items.contents
+        items, contents = self._request.items, lookup.answers.work_items.contents
         try:
-            write_items(self._layout, items, contents, lookup.standings())
+            write_items(self._layout, items, contents, lookup.answers.standings())
             write_seen(self._layout, items, [step.reads for step in self._request.evaluators])
-            note_outdated(self._layout, lookup.stale.needed({}))
+            note_outdated(self._layout, lookup.answers.stale.needed({}))
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError
             raise kind(
@@ -194,11 +194,11 @@ class EvaluationSession:
 
     def _note_stale(self, lookup: Lookup) -> None:
         """Record what was made from files that have changed since, for readers."""
-        stale = lookup.stale_now()
+        stale = lookup.answers.stale_now()
         self._is_stale = bool(stale)
         with suppress(OSError):  # a hint
             note_outdated(self._layout, stale.needed({}))
-        changed = stale.more_than(lookup.stale)
+        changed = stale.more_than(lookup.answers.stale)
         if changed:
             logger.warning(
                 "%s changed during the run: results made from its earlier content run again next "
@@ -223,7 +223,7 @@ class EvaluationSession:
         note_ended(self._run_file, steps, reader.totals())
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
-        self._is_done = done and lookup.is_settled and not self._is_stale
+        self._is_done = done and lookup.answers.is_settled and not self._is_stale
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def publish(self, result: EvaluationResult) -> None:

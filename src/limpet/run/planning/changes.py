@@ -19,7 +19,7 @@ from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.plan import Effort, named
+from limpet.run.planning.plan import Effort, quoted
 from limpet.run.planning.work_items import Keys
 from limpet.run.run_file import OnChange, RunFile
 
@@ -118,7 +118,7 @@ class StaleRecords:
         return self._stale[self._asked_about]
 
     def is_kept(self, key: str) -> bool:
-        """Tell whether the user decided to keep a record though a file changed."""
+        """Return whether the user decided to keep a record though a file changed."""
         needed = self.kept.get(key)
         return needed is not None and not self._columns[self._asked_about].reaches(key, needed)
 
@@ -209,41 +209,53 @@ def settle_change(
             never given.
     """
     known, decided = run_file.functions, run_file.decided
-    asked = len(keys_under(now.whole))
-    here = _done(keys_under(now.whole), column)
-    others = reversed([whole for whole in known if whole != now.whole])  # latest first
-    elsewhere: dict[int, str] = {}
-    for whole in others if len(here) < asked else ():
-        done = _done(keys_under(whole), column)
-        elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), whole)
-    choice = on_change or decided.get(now.whole)
+    inputs = len(keys_under(now.whole))
+    here, elsewhere = _done_by_version(known, now, keys_under, column)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
-    before: Mapping[str, str] | None = None
+    choice = on_change or decided.get(now.whole)
+    is_other = bool(in_question) and choice is None
+    undecided = dict(in_question) if is_other else {}
     files: set[str] = set()
-    undecided: dict[int, str] = {}
-    if in_question and choice is None:
-        before, undecided = known[next(reversed(in_question.values()))], dict(in_question)
     if on_change is None and stale.of_asked:
         counting = dict.fromkeys(here.difference(exempt), now.whole)
         counting |= in_question if choice != "redo" else {}
         for place, names in _stale(counting, keys_under, stale).items():
             undecided[place] = counting[place]
             files |= names
+    before = known[next(reversed(in_question.values()))] if is_other else now.parts
     # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
     made_again = small(undecided) if undecided else None
     if undecided and made_again is None:
-        error = _question(before is not None, changed, len(undecided), asked - len(exempt), what)
-        error.files, error.before = sorted(files), before if before is not None else now.parts
+        error = _question(is_other, changed, len(undecided), inputs - len(exempt), what)
+        error.files, error.before = sorted(files), before
         raise error
-    if in_question and (on_change is not None or before is not None):
+    if in_question and (on_change is not None or is_other):
         decided.clear()  # earlier decisions were about another version
     if in_question and on_change is not None:
         decided[now.whole] = on_change  # an interrupted run resumes with this decision
     _note_latest(known, now)
     if choice != "keep":
         elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
-    return Settled([elsewhere.get(place, now.whole) for place in range(asked)], made_again, changed)
+    fingerprints = [elsewhere.get(place, now.whole) for place in range(inputs)]
+    return Settled(fingerprints, made_again, changed)
+
+
+def _done_by_version(
+    known: dict[str, dict[str, str]],
+    now: Fingerprint,
+    keys_under: Callable[[str], Keys | list[str]],
+    column: ColumnReader,
+) -> tuple[set[int], dict[int, str]]:
+    """Return the inputs that `now` has done; of the others, which version has, the latest first."""
+    keys = keys_under(now.whole)
+    here = _done(keys, column)
+    elsewhere: dict[int, str] = {}
+    for whole in reversed(known) if len(here) < len(keys) else ():
+        if whole != now.whole:
+            done = _done(keys_under(whole), column)
+            elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), whole)
+    return here, elsewhere
 
 
 def _note_latest(known: dict[str, dict[str, str]], now: Fingerprint) -> None:
@@ -280,7 +292,7 @@ def _question(
 ) -> FunctionChangedError:
     results, inputs = _WORDS[what]
     since = f"since the {results} of {done:,} of {asked:,} {inputs} were made"
-    names = named(changed)
+    names = quoted(changed)
     text = f"{names} changed {since}"
     if is_other:
         text = f"the {what} changed {since}" + (f": {names}" if names else "")

@@ -17,7 +17,7 @@ from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change, small_redo, took
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.items_file import Standing
+from limpet.run.planning.items_file import EarlierAnswer
 from limpet.run.planning.plan import Effort, Plan
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.step_identities import StepIdentities
@@ -39,7 +39,7 @@ class CountingAnswers:
         keys: The key of each work item under the workflow as it is now.
         standing: By key, the key and version of an earlier answer that counts until there is an
             answer under the key itself.
-        left: Cells that failed before and are not retried, by step and key, with the generation
+        given_up: Cells that failed before and are not retried, by step and key, with the generation
             in which they failed.
         redos: The forced redos.
         stale: The records made from files that have changed.
@@ -67,7 +67,7 @@ class CountingAnswers:
         self.stale = self._look_for_stale(request.on_change)
         self.redos = Redos(run_file.redo, self.stale.needed(read_redone(layout)))
         failures = {} if request.retry_failed else read_failures(layout.failures)
-        self.left: dict[tuple[str, str], int] = {
+        self.given_up: dict[tuple[str, str], int] = {
             cell: failure.facts.get("generation", 0) for cell, failure in failures.items()
         }
         now = Fingerprint(identities.version(WORKFLOW), identities.parts(WORKFLOW))
@@ -93,11 +93,12 @@ class CountingAnswers:
         return self._reported if self._selected is None else len(self._selected)
 
     def is_selected(self, place: int) -> bool:
-        """Tell whether this session selects the work item at a place."""
+        """Return whether this session selects the work item at a place."""
         return self._selected is None or place % self._reported in self._selected
 
-    def _is_given_up(self, step: str, key: str, needed: int) -> bool:
-        return self.left.get((step, key), -1) >= needed
+    def is_given_up(self, step: str, key: str, needed: int) -> bool:
+        """Return whether a cell failed before, in this generation, and is not retried."""
+        return self.given_up.get((step, key), -1) >= needed
 
     def counting(self, call: Call) -> Call:
         """Return the call whose answer counts now, which may be of an earlier version."""
@@ -106,19 +107,21 @@ class CountingAnswers:
 
     def counting_key(self, key: str) -> str:
         """Return the key of the answer that counts."""
-        if not self.standing or self.stale.is_kept(key) or key in self._answers:
+        if key not in self.standing:
             return key
-        return self.standing.get(key, (key, ""))[0]
+        earlier_key, version = self.standing[key]
+        is_earlier = EarlierAnswer(version).counts(has_own=key in self._answers)
+        return earlier_key if is_earlier else key
 
-    def standings(self) -> dict[int, dict[int, Standing]]:
+    def standings(self) -> dict[int, dict[int, EarlierAnswer]]:
         """Return why earlier answers count, by item and trial."""
-        standings: dict[int, dict[int, Standing]] = {}
+        standings: dict[int, dict[int, EarlierAnswer]] = {}
         for at, key in enumerate(self.keys if self.standing or self.stale.kept else ()):
             version = self.standing.get(key, ("", ""))[1]
             below = self.stale.kept.get(key, 0)
             if version or below:
                 place, trial = self.work_items.place(at)
-                standings.setdefault(place, {})[trial] = Standing(version, below)
+                standings.setdefault(place, {})[trial] = EarlierAnswer(version, below)
         return standings
 
     @property
@@ -130,7 +133,7 @@ class CountingAnswers:
         """Return the records made from files that have changed, also during the session."""
         return self._look_for_stale(None)  # without the user's decision for earlier changes
 
-    def _raise_question(self, plan: Plan) -> None:
+    def raise_question(self, plan: Plan) -> None:
         """Ask what to do about answers of another version, if there is something to ask.
 
         Raises:
@@ -198,7 +201,7 @@ class CountingAnswers:
         self._in_question = [
             self._keys_under(whole)[place]
             for place, whole in done.items()
-            if not self._is_given_up(WORKFLOW, self.keys[place], 0)
+            if not self.is_given_up(WORKFLOW, self.keys[place], 0)
         ]
         return small_redo(len(self._in_question), self._facts_of(self._in_question))
 

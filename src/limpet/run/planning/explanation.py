@@ -14,7 +14,7 @@ from limpet.fingerprints.identity import Identity
 from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout
 from limpet.run.planning.files_read import FilesRead
-from limpet.run.planning.identity_file import KeptStep, kept_step, note_asked, read_identity
+from limpet.run.planning.identity_file import KeptStep, kept_step, note_question, read_identity
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.run_file import RunFile
@@ -82,7 +82,7 @@ class Explainer:
         """Add the differences to a question, and record it for `limpet why`."""
         if journal is not None:
             with contextlib.suppress(JournalError):  # a hint
-                note_asked(journal, step, *self._identity(step), self._clean)
+                note_question(journal, step, *self._identity(step), self._clean)
         error.differences = (*self.since(step, error.before), *self.in_files(step, error.files))
         place = self.layout.single or self.layout.home
         lines = few_lines(error.differences, f"limpet why {shlex.quote(str(place))}")

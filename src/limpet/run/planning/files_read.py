@@ -62,7 +62,7 @@ class FilesRead:
         self._sessions = sorted({begin for _, begin in self._written})
 
     def _is_written(self, name: str, number: int) -> bool:
-        """Tell whether the session that recorded a line wrote the file itself."""
+        """Return whether the session that recorded a line wrote the file itself."""
         return any(
             file == name
             and begin <= number
@@ -195,7 +195,7 @@ class Changed:
             yield LOST
 
     def _is_anothers(self, read: Read, first: int, own: Mapping[str, Any]) -> bool:
-        """Tell whether a file was read for other records only."""
+        """Return whether a file was read for other records only."""
         if (read.file, first) in self.afresh:
             return True
         # Every record read the file of its own row: this file belongs to another row.

@@ -136,14 +136,14 @@ def write_identity(
 def _is_unchanged(
     kept: KeptStep, version: str, identity: Identity, clean: Callable[[Any], Any]
 ) -> bool:
-    """Tell whether the file already says what would be written: to encode that takes a while."""
+    """Return whether the file already says what would be written: to encode that takes a while."""
     beside = clean([dict(identity.left_out), list(identity.state)])
     same = kept.version == version and [dict(kept.left_out), list(kept.state)] == beside
     is_asked = kept.asked is not None
     return same and not is_asked and len(kept.parts) == min(len(identity.parts), _MOST_NAMES)
 
 
-def note_asked(
+def note_question(
     journal: Journal, step: str, version: str, identity: Identity, clean: Callable[[Any], Any]
 ) -> None:
     """Record a version that the user is asked about, for `limpet why`.

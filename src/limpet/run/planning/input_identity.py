@@ -10,7 +10,7 @@ from limpet.text import one_line
 _LONGEST_NAME = 80
 
 
-class Identity(NamedTuple):
+class InputIdentity(NamedTuple):
     """The identity of an input, independent of its position.
 
     Attributes:
@@ -24,7 +24,7 @@ class Identity(NamedTuple):
     occurrence: int
 
 
-def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Identity]:
+def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[InputIdentity]:
     """Return the identity of each input, by content and occurrence or by `key`.
 
     Raises:
@@ -34,7 +34,7 @@ def identify(inputs: Sequence[Any], key: Callable[[Any], Any] | None) -> list[Id
     return _by_content(inputs) if key is None else _by_key(inputs, key)
 
 
-def _by_content(inputs: Sequence[Any]) -> list[Identity]:
+def _by_content(inputs: Sequence[Any]) -> list[InputIdentity]:
     occurrences, identities = Occurrences(), []
     for index, value in enumerate(inputs):
         try:
@@ -46,7 +46,7 @@ def _by_content(inputs: Sequence[Any]) -> list[Identity]:
             ) from error
         number = occurrences.number(content)
         name = _name_of(value, content)
-        identities.append(Identity(f"{name}-{number}" if number else name, content, number))
+        identities.append(InputIdentity(f"{name}-{number}" if number else name, content, number))
     return identities
 
 
@@ -59,7 +59,7 @@ def _name_of(value: Any, content: str) -> str:
     return content[:12]
 
 
-def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[Identity]:
+def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[InputIdentity]:
     seen: dict[str, int] = {}
     identities = []
     for index, value in enumerate(inputs):
@@ -74,5 +74,5 @@ def _by_key(inputs: Sequence[Any], key: Callable[[Any], Any]) -> list[Identity]:
                 "each input needs its own key"
             )
         seen[content] = index
-        identities.append(Identity(name if isinstance(name, str) else str(name), content, 0))
+        identities.append(InputIdentity(name if isinstance(name, str) else str(name), content, 0))
     return identities

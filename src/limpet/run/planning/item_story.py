@@ -11,7 +11,7 @@ from limpet.journal.failures import read_failures
 from limpet.journal.lines import Entry
 from limpet.run.planning.changes import StaleRecords
 from limpet.run.planning.explanation import Explainer
-from limpet.run.planning.plan import named
+from limpet.run.planning.plan import named, quoted
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.scorings import scoring_of
 from limpet.run.planning.work_items import WorkItem, WorkItems
@@ -20,8 +20,8 @@ from limpet.run.record_fields import ANSWER, METADATA, TRACE
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 
-Verdict = Literal["kept", "runs", "runs again", "you are asked"]
-_FORCED = "forced by an unfinished redo"
+Verdict = Literal["kept", "runs", "runs again", "asks first"]
+_FORCED = "forced by an unfinished redo, which --keep cancels"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class ItemStories:
     """
 
     def __init__(self, request: Request, explainer: Explainer, *, asks: bool) -> None:
-        self._undecided: Verdict = "you are asked" if asks else "runs again"
+        self._undecided: Verdict = "asks first" if asks else "runs again"
         self._request = request
         self._identities = explainer.identities
         self._run_file = run_file = explainer.run_file
@@ -120,7 +120,7 @@ class ItemStories:
         files, at = self._stale.of(WORKFLOW).get(key), _at(entry)
         why = "answered by the current code"
         if files:
-            why += f"; since then {named(sorted(files))} changed"
+            why += f"; since then {quoted(sorted(files))} changed"
             if self._stale.undecided(key):
                 return Fact(WORKFLOW, self._undecided, why, at), None
             return Fact(WORKFLOW, "runs again", f"{why}, and you chose to redo it", at), None
@@ -145,7 +145,7 @@ class ItemStories:
         parts = self._versions[version]
         if not parts:  # of the oldest, only the digest is kept
             return "the code changed (too long ago to say what)"
-        return f"{named(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
+        return f"{quoted(changed_parts(parts, self._identities.parts(WORKFLOW)))} changed"
 
     # ---- scores ---------------------------------------------------------------------------------
 
@@ -154,14 +154,14 @@ class ItemStories:
     ) -> Fact:
         name = evaluator.name
         if answer is None:
-            return Fact(name, fact.verdict, "follows the answer")
+            return Fact(name, fact.verdict, "depends on the answer")
         column = self._columns[name]
         key = scoring_of(work_item, answer, evaluator, self._identities.version(name)).cell.key
         entry = column.read(key)
         if entry is not None:
             at, files = _at(entry), self._stale.of(name).get(key)
             if files:
-                why = f"since it was scored, {named(sorted(files))} changed"
+                why = f"since it was scored, {quoted(sorted(files))} changed"
                 return Fact(name, "runs again", why, at)
             if column.reaches(key, self._redos.needed(name, work_item.item.id, key)):
                 return Fact(name, "kept", "scored by the current evaluator", at)
@@ -172,7 +172,7 @@ class ItemStories:
         before = self._run_file.evaluators.get(name)
         changed = changed_parts(before, self._identities.parts(name)) if before else []
         if changed:
-            return Fact(name, "runs again", f"the evaluator changed: {named(changed)}")
+            return Fact(name, "runs again", f"the evaluator changed: {quoted(changed)}")
         if (work_item.item.id, work_item.trial) in column.ids():
             return Fact(name, "runs again", "the answer, or what it reads of the row, changed")
         return Fact(name, "runs", "never scored")
@@ -218,7 +218,7 @@ def _answer_on_disk(whole: WholeItem, step: str, asked: Sequence[str]) -> Fact:
         if item.version:
             why = "answered by an earlier version, which was kept"
         if step in asked:
-            return Fact(step, "you are asked", f"{why}, which changed since", item.at)
+            return Fact(step, "asks first", f"{why}, which changed since", item.at)
         return Fact(step, "kept", why, item.at)
     if item.error is not None:
         return Fact(step, "runs again", _why_failed(item.error), item.at)
@@ -231,8 +231,7 @@ def _at(entry: Entry) -> str:
 
 def _why_failed(error: Mapping[str, Any] | None) -> str:
     error = error or {}
-    message = error.get("message", "")
-    return f"it failed ({error.get('type', 'an error')}: {message}), and is tried again"
+    return f"failed with {error.get('type', 'an error')}: {error.get('message', '')}"
 
 
 def _unanswered(work_item: WorkItem, there: Sequence[WholeItem]) -> Fact:

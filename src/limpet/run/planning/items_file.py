@@ -39,7 +39,7 @@ KEY = slice(len(b'{"key":"'), len(b'{"key":"') + 2 * KEY_BYTES)
 GROUP_BYTES = 2**20
 
 
-class Standing(NamedTuple):
+class EarlierAnswer(NamedTuple):
     """Why an earlier answer counts for an item in one trial.
 
     Attributes:
@@ -51,6 +51,24 @@ class Standing(NamedTuple):
 
     version: str = ""
     below: int = 0
+
+    def counts(self, *, has_own: bool) -> bool:
+        """Return whether the earlier workflow's answer counts.
+
+        Args:
+            has_own: Whether the current workflow has answered.
+        """
+        return bool(self.version) and not has_own
+
+    def version_shown(self, own: int | None) -> str:
+        """Return the version of the answer that counts; empty: the current one.
+
+        Args:
+            own: The generation of the current workflow's answer; None: there is none.
+        """
+        if self.counts(has_own=own is not None):
+            return self.version
+        return EARLIER_FILES if own is not None and own < self.below else ""
 
 
 class Content(NamedTuple):
@@ -92,7 +110,7 @@ class Contents:
         return map(OutputKeys(fingerprint, trial).key, self.identities(places))
 
 
-Standings = Mapping[int, Mapping[int, Standing]]
+Standings = Mapping[int, Mapping[int, EarlierAnswer]]
 """By an item's place in the dataset, and by trial."""
 
 
@@ -169,7 +187,7 @@ def _lines(items: Sequence[Item], contents: Contents, standings: Standings) -> I
             yield _with_fields(begin, name, fields, row)
 
 
-def _begin(content: Content, standing: Mapping[int, Standing] | None) -> bytes:
+def _begin(content: Content, standing: Mapping[int, EarlierAnswer] | None) -> bytes:
     if not content.occurrence and standing is None:
         return b'{"key":"%b","id":' % content.seen.encode()
     more: dict[str, Any] = {"occurrence": content.occurrence} if content.occurrence else {}
@@ -227,7 +245,7 @@ def _pieces(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def is_whole(layout: Layout) -> bool:
-    """Tell whether `items.jsonl` is what was written."""
+    """Return whether `items.jsonl` is what was written."""
     known = noted_of(layout)
     try:
         is_of_size = layout.items.stat().st_size == known.get("bytes")
@@ -237,7 +255,7 @@ def is_whole(layout: Layout) -> bool:
 
 
 def has_standing(layout: Layout) -> bool:
-    """Tell whether an earlier answer counts for some item, or that is not known."""
+    """Return whether an earlier answer counts for some item, or that is not known."""
     return noted_of(layout).get("standing") != 0
 
 

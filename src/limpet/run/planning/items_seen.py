@@ -33,7 +33,7 @@ _NOT_OF_ITEMS = frozenset({"output", "trace"})
 
 
 def sees_items(reads: Collection[str]) -> bool:
-    """Tell whether an evaluator reads anything of the item."""
+    """Return whether an evaluator reads anything of the item."""
     return not _NOT_OF_ITEMS.issuperset(reads)
 
 

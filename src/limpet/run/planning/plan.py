@@ -1,12 +1,20 @@
 """What will a run do, and why, before anything is spent?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:  # slow to import
     from limpet.fingerprints.explaining.differences import Difference
 
+EarlierRedo = Literal["", "unfinished", "cancelled"]
+"""What becomes of the redos of earlier sessions that are not done; empty: there are none."""
+
+HOW_TO_CANCEL = 'cancel it with --keep (in Python: on_change="keep")'
+_REDOS: dict[EarlierRedo, str] = {
+    "unfinished": f"the earlier redo is unfinished: {HOW_TO_CANCEL}",
+    "cancelled": "the unfinished redo is cancelled",
+}
 _MOST_NAMED = 8
 _TENTHS_S = 10.0
 _LEAST_COST = 0.005  # a cent, rounded
@@ -39,9 +47,11 @@ class StepPlan:
     Attributes:
         name: The name of the step.
         kept: How many cells are on disk.
-        new: How many cells never had a result.
+        new: How many cells never ran.
         edited: How many cells have no result because their row was edited.
         failed: How many cells failed before and are not retried.
+        retried: How many cells failed before and are retried.
+        earlier: How many cells have only results of an earlier version, and run again.
         changed: The names of what changed in the step since its results were made.
         calls: How many calls it will make.
         forced: How many cells are on disk, and run again because of a redo.
@@ -55,6 +65,8 @@ class StepPlan:
     new: int
     edited: int = 0
     failed: int = 0
+    retried: int = 0
+    earlier: int = 0
     changed: tuple[str, ...] = ()
     calls: int = 0
     forced: int = 0
@@ -72,6 +84,7 @@ class Plan:
         workflow: What the workflow will do.
         evaluators: What each evaluator will do.
         of: How many items the dataset has; None: all are selected.
+        redo: What becomes of the redos of earlier sessions that are not done.
     """
 
     items: int
@@ -79,6 +92,7 @@ class Plan:
     workflow: StepPlan
     evaluators: tuple[StepPlan, ...] = ()
     of: int | None = None
+    redo: EarlierRedo = ""
 
     @property
     def calls(self) -> int:
@@ -88,37 +102,46 @@ class Plan:
     @property
     def cost(self) -> str:
         """How many calls each step will make, in words."""
-        most = "up to " if self.workflow.calls else ""
-        steps = [("", self.workflow), *((most, step) for step in self.evaluators)]
-        calls = [
-            f"{up_to}{_count(step.calls, f'{step.name} call')}"
-            for up_to, step in steps
-            if step.calls
-        ]
-        *others, last = calls or ["no calls"]
-        return f"{', '.join(others)} and {last}" if others else last
+        workflow = self.workflow
+        # A new answer that equals the earlier one keeps its scores.
+        most = "up to " if workflow.calls > workflow.new + workflow.retried else ""
+        words: list[str] = []
+        for up_to, step in (("", workflow), *((most, step) for step in self.evaluators)):
+            if step.calls:
+                number = f"{step.calls:,}" if words else _count(step.calls, "call")
+                words.append(f"{up_to}{number} of {step.name}")
+        return ", ".join(words) or "no calls"
 
     def __str__(self) -> str:
-        # A new answer that equals the earlier one keeps its scores.
-        most = "up to " if self.workflow.forced else ""
-        parts = [_evaluator_text(step, most) for step in self.evaluators]
-        return "; ".join([self._workflow_text(), *parts])
-
-    def _workflow_text(self) -> str:
-        step = self.workflow
-        counts = [f"{step.kept:,} kept"]
-        counts += [f"{step.new:,} new"] if step.new else []
-        counts += [f"{step.edited:,} edited"] if step.edited else []
-        counts += [f"{step.forced:,} forced"] if step.forced else []
-        counts += [f"{step.failed:,} failed before, not retried"] if step.failed else []
-        if step.made_again is not None:
-            counts.append(f"{step.made_again.answers:,} made again ({step.made_again})")
-        counts += [f"workflow changed ({named(step.changed)})"] if step.changed else []
         items = _count(self.items, "item")
         if self.of is not None:
             items = f"{self.items:,} of {_count(self.of, 'item')}"
-        calls = _count(step.calls, f"{step.name} call")
-        return f"{items} × {_count(self.trials, 'trial')}: {', '.join(counts)} → {calls}"
+        counts = [", ".join(self._workflow_counts())]
+        for step in self.evaluators:
+            counts += [f"{step.forced:,} {step.name} forced"] if step.forced else []
+            counts += [f"{step.name} changed"] if step.changed and not step.forced else []
+        text = f"{items} × {_count(self.trials, 'trial')}: {'; '.join(counts)} → {self.cost}"
+        return f"{text}; {_REDOS[self.redo]}" if self.redo else text
+
+    def _workflow_counts(self) -> Iterator[str]:
+        step = self.workflow
+        yield f"{step.kept:,} kept"
+        if step.new:
+            yield f"{step.new:,} new"
+        if step.retried:
+            yield f"{step.retried:,} failed before"
+        if step.edited:
+            yield f"{step.edited:,} edited"
+        if step.forced:
+            yield f"{step.forced:,} forced"
+        if step.failed:
+            yield f"{step.failed:,} failed before, not retried"
+        if step.made_again is not None:
+            yield f"{step.made_again.answers:,} made again ({step.made_again})"
+        elif step.earlier:
+            yield f"{step.earlier:,} of an earlier version"
+        if step.changed:
+            yield f"workflow changed ({named(step.changed)})"
 
 
 def named(changed: Sequence[str]) -> str:
@@ -127,13 +150,15 @@ def named(changed: Sequence[str]) -> str:
     return ", ".join(changed[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _evaluator_text(step: StepPlan, most: str) -> str:
-    if not step.calls:
-        return f"{step.name} kept"
-    calls = f"{most}{_count(step.calls, f'{step.name} call')}"
-    if step.forced:
-        return f"{step.forced:,} {step.name} forced → {calls}"
-    return f"{step.name} changed → {calls}" if step.changed else calls
+def quoted(changed: Sequence[str]) -> str:
+    """Return the names of what changed for a sentence, those of code in backquotes."""
+    return named([_quoted(name) for name in changed])
+
+
+def _quoted(name: str) -> str:
+    code, bracket, change = name.partition(" (")
+    is_code = all(part.isidentifier() for part in code.split("."))
+    return f"`{code}`{bracket}{change}" if is_code else name
 
 
 def _count(number: int, noun: str) -> str:

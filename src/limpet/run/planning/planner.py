@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ from limpet.journal.journal import Journal
 from limpet.journal.layout import Layout, directory_at
 from limpet.journal.lines import checksum
 from limpet.json_values import kept_form
-from limpet.run.planning.diff import Lookup
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import is_whole, items_digest
-from limpet.run.planning.plan import Plan, StepPlan
-from limpet.run.planning.redo import begin_redo
+from limpet.run.planning.lookup import Lookup
+from limpet.run.planning.plan import EarlierRedo, Plan, StepPlan
+from limpet.run.planning.redo import begin_redo, cancel_redos
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
@@ -47,6 +48,7 @@ class Planner:
         self.steps: dict[str, Any] = {WORKFLOW: request.workflow, **evaluators}
         secrets = [*request.secrets, *secrets_of(*self.steps.values())]
         self.masking = Masking(secrets, results=request.mask)
+        self._redo: EarlierRedo = ""
 
     @cached_property
     def identities(self) -> StepIdentities:
@@ -73,7 +75,7 @@ class Planner:
     def plan(self) -> Plan:
         """Return the plan, without a lock."""
         run_file, columns = RunFile.load(self._layout), self.readers()
-        self.note_asked(run_file, columns)
+        self.note_selection(run_file, columns)
         try:
             plan = self.lookup(columns, run_file).plan
         except FunctionChangedError as error:
@@ -108,10 +110,12 @@ class Planner:
         """
         try:
             layout, project = self._layout, self.project
-            return Lookup(self._request, self.identities, columns, layout, run_file, project)
+            lookup = Lookup(self._request, self.identities, columns, layout, run_file, project)
         except FunctionChangedError as error:
             self._explainer(run_file).question(error, WORKFLOW, journal)
             raise
+        lookup.plan = replace(lookup.plan, redo=self._redo)
+        return lookup
 
     def _explainer(self, run_file: RunFile) -> Explainer:
         return Explainer(self.identities, self._layout, run_file, self.clean, self.project)
@@ -173,18 +177,26 @@ class Planner:
 
     # ---- what is recorded of the session --------------------------------------------------------
 
-    def note_asked(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
+    def note_selection(self, run_file: RunFile, columns: Mapping[str, ColumnReader]) -> None:
         """Record what this session selects and forces, in addition to earlier sessions."""
         request = self._request
         run_file.select(request.selection)
-        if not request.redo:
-            return
+        wanted = self._wanted_redo() if request.redo else None
+        if request.on_change == "keep" and not request.resumes_redos:
+            self._redo = "cancelled" if cancel_redos(run_file, wanted) else ""
+        elif run_file.redo and wanted is None:
+            self._redo = "unfinished"
+        if wanted is not None:
+            highest = max((column.highest_generation for column in columns.values()), default=0)
+            begin_redo(run_file, wanted, highest)
+
+    def _wanted_redo(self) -> NotedRedo:
+        request = self._request
         selected, ids = request.selection.places(request.items), request.redo_items
         if ids is None and len(selected) < len(request.items):
             ids = frozenset(request.items[place].id for place in selected)
-        highest = max((column.highest_generation for column in columns.values()), default=0)
         versions = {step: self.identities.version(step) for step in sorted(request.redo)}
-        begin_redo(run_file, NotedRedo(0, request.redo, ids, versions), highest)
+        return NotedRedo(0, request.redo, ids, versions)
 
     def note_steps(self, run_file: RunFile) -> None:
         """Record what the steps are and how the run was started, without secrets."""

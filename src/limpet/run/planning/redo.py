@@ -3,7 +3,7 @@
 A forced redo has a generation higher than that of any record, and is listed in `run.json` until it
 is done: a cell it covers is still to do while its record has a lower generation. So an interrupted
 redo resumes where it stopped, and nothing is paid twice. Until a cell is done again, its earlier
-result counts.
+result counts. `on_change="keep"` cancels it: it is removed from `run.json`.
 
 If a record of a finished redo is damaged or lost, the earlier record under the same key would count
 again. So the keys and generations of redone records are kept beside the indexes: a cell with a
@@ -64,13 +64,25 @@ class Redos:
         return max((redo.generation for redo in covering), default=0)
 
 
+def cancel_redos(run_file: RunFile, wanted: NotedRedo | None) -> bool:
+    """Remove the redos that are not done, except one that `wanted` resumes.
+
+    What they have made again counts; for the rest, the earlier results do.
+
+    Returns:
+        Whether there were any.
+    """
+    before = run_file.redo
+    run_file.redo = [redo for redo in before if wanted is not None and redo.is_same(wanted)]
+    return len(run_file.redo) < len(before)
+
+
 def begin_redo(run_file: RunFile, wanted: NotedRedo, highest: int) -> None:
     """Record a new redo, unless it resumes one that was interrupted.
 
     Its generation is above `highest`, the highest of any record.
     """
-    what = (wanted.steps, wanted.items, wanted.versions)
-    same = [redo for redo in run_file.redo if (redo.steps, redo.items, redo.versions) == what]
+    same = [redo for redo in run_file.redo if redo.is_same(wanted)]
     if not same or same[-1].tried:
         run_file.generation = 1 + max(highest, run_file.generation)
         others = [redo for redo in run_file.redo if not redo.is_within(wanted)]

@@ -126,13 +126,11 @@ class AskedCells:
         standing = file.standing(cell.place, cell.trial)
         if standing is None:
             return cell
-        if self.column.has(cell.key):
-            is_kept = self.column.generation(cell.key) < standing.below
-            return cell._replace(version=EARLIER_FILES) if is_kept else cell
-        if not standing.version:
+        own = self.column.generation(cell.key) if self.column.has(cell.key) else None
+        cell = cell._replace(version=standing.version_shown(own))
+        if not standing.counts(has_own=own is not None):
             return cell
-        before = OutputKeys(standing.version, cell.trial).key(cell.identity)
-        return cell._replace(counting=before, version=standing.version)
+        return cell._replace(counting=OutputKeys(cell.version, cell.trial).key(cell.identity))
 
     def _latest_of_each(self) -> list[AskedCell]:
         """Return the latest record of each item and trial, or its failure if there is none."""

@@ -21,7 +21,7 @@ from limpet.run.planning.items_file import (
     GROUP_BYTES,
     KEY,
     Contents,
-    Standing,
+    EarlierAnswer,
     identity_of,
     json_text,
     noted_of,
@@ -132,11 +132,11 @@ class ItemsFile:
         occurrences = {at: more.get("occurrence", 0) for at, more in self._more.items()}
         return Contents(self._seen, {at: number for at, number in occurrences.items() if number})
 
-    def standing(self, place: int, trial: int) -> Standing | None:
+    def standing(self, place: int, trial: int) -> EarlierAnswer | None:
         """Return why an earlier answer may count for an item; None: none does."""
         more = self._more.get(place)
         standing = {} if more is None else more.get("standing", {})
-        return Standing(*standing[str(trial)]) if str(trial) in standing else None
+        return EarlierAnswer(*standing[str(trial)]) if str(trial) in standing else None
 
     @cached_property
     def has_standing(self) -> bool:

@@ -1,4 +1,4 @@
-"""A map without a journal."""
+"""A map, and how its function gets its inputs."""
 
 from collections.abc import Awaitable
 from typing import Any
@@ -30,8 +30,8 @@ def with_own_input(function: Any) -> Any:
     return call
 
 
-class PlainMap:
-    """A map without a journal.
+class MapRun:
+    """Runs a function over inputs, from `open` to `close`. Keeps nothing on disk.
 
     Attributes:
         inputs: The inputs to run.

@@ -11,6 +11,7 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.files.project import Project
 from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
+from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
 from limpet.journal.lines import Entry
 from limpet.run.planning.counting_answers import CountingAnswers
@@ -31,7 +32,7 @@ class _Count:
     Attributes:
         there: Those done in the whole run.
         kept: Those done that this session selects.
-        missing: Scores to make in this session, beside those of new self.
+        missing: Scores to make in this session, besides those for new answers.
         forced: Those of the missing that a redo forces to run again.
         outdated: Those of the missing that run again because a file changed.
         given_up: Those that failed before and are not retried.
@@ -47,10 +48,11 @@ class _Count:
     files: set[str] = field(default_factory=set)
 
 
-class Lookup(CountingAnswers):
+class Lookup:
     """Compares what is asked with what the columns have.
 
     Attributes:
+        answers: The answers that count.
         missing: The calls that the workflow has to answer in this session.
         unscored: The calls that are answered and lack a score.
         plan: The plan.
@@ -69,14 +71,15 @@ class Lookup(CountingAnswers):
         run_file: RunFile,
         project: Project,
     ) -> None:
-        super().__init__(request, identities, columns, layout, run_file, project)
-        self._request = request
-        self._identities = identities
+        self.answers = CountingAnswers(request, identities, columns, layout, run_file, project)
+        self._request, self._identities = request, identities
+        self._columns, self._column = columns, columns[WORKFLOW]
+        self._layout, self._run_file = layout, run_file
         self._counts = {step: _Count() for step in columns}
         self._missing, self._unscored = array("Q"), array("Q")
         self._divide()
         self.plan = self._planned()
-        self._raise_question(self.plan)
+        self.answers.raise_question(self.plan)
 
     @property
     def there(self) -> dict[str, int]:
@@ -85,24 +88,24 @@ class Lookup(CountingAnswers):
 
     def _divide(self) -> None:
         """Divide the cells of each step into done and missing."""
-        keys = counting = self.keys
+        keys = counting = self.answers.keys
         for begin in range(0, len(keys), _CHUNK):
             to_score: dict[str, int] = {}  # places of answers, by key
             for place in range(begin, min(begin + _CHUNK, len(keys))):
                 self._look_at_answer(place, to_score)
             self._look_at_scores(to_score)
-        if self.standing:
-            counting = Keys(bytes.fromhex(self.counting_key(key)) for key in keys)
-        self.missing = Calls(self.work_items, keys, self._missing)
-        self.unscored = Calls(self.work_items, counting, self._unscored)
+        if self.answers.standing:
+            counting = Keys(bytes.fromhex(self.answers.counting_key(key)) for key in keys)
+        self.missing = Calls(self.answers.work_items, keys, self._missing)
+        self.unscored = Calls(self.answers.work_items, counting, self._unscored)
 
     def _look_at_answer(self, place: int, to_score: dict[str, int]) -> None:
-        key = self.keys[place]
-        counting = self.counting_key(key)
+        key = self.answers.keys[place]
+        counting = self.answers.counting_key(key)
         needed = self._needed(place, counting)
-        is_there, is_selected = counting in self._answers, self.is_selected(place)
-        is_done = is_there and self._answers.reaches(counting, needed)
-        is_given_up = not is_done and self._is_given_up(WORKFLOW, key, needed)
+        is_there, is_selected = counting in self._column, self.answers.is_selected(place)
+        is_done = is_there and self._column.reaches(counting, needed)
+        is_given_up = not is_done and self.answers.is_given_up(WORKFLOW, key, needed)
         if is_selected and not is_done and not is_given_up:
             self._missing.append(place)
             if is_there:
@@ -113,13 +116,13 @@ class Lookup(CountingAnswers):
             to_score[counting] = place
 
     def _needed(self, place: int, key: str) -> int:
-        if not self.redos:
+        if not self.answers.redos:
             return 0
-        return self.redos.needed(WORKFLOW, self.work_items[place].item.id, key)
+        return self.answers.redos.needed(WORKFLOW, self.answers.work_items[place].item.id, key)
 
     def _count_again(self, step: str, key: str) -> None:
         """Count a record that is made again: because its files changed, or by a redo."""
-        count, files = self._counts[step], self.stale.of(step).get(key, ())
+        count, files = self._counts[step], self.answers.stale.of(step).get(key, ())
         count.files.update(files)
         if files:
             count.outdated += 1
@@ -128,10 +131,10 @@ class Lookup(CountingAnswers):
 
     def _look_at_scores(self, to_score: dict[str, int]) -> None:
         count = self._counts[WORKFLOW]
-        for key, entry in self._answers.read_many(list(to_score)):
+        for key, entry in self._column.read_many(list(to_score)):
             place = to_score.pop(key)
-            work_item, is_selected = self.work_items[place], self.is_selected(place)
-            if self._answers.reaches(key, self._needed(place, key)):
+            work_item, is_selected = self.answers.work_items[place], self.answers.is_selected(place)
+            if self._column.reaches(key, self._needed(place, key)):
                 count.there += 1
                 count.kept += is_selected
             # A list, not any() alone: each evaluator must be counted.
@@ -142,7 +145,7 @@ class Lookup(CountingAnswers):
             if any(lacks) and is_selected:
                 self._unscored.append(place)
         # The remaining records were damaged after the column was opened.
-        self._missing.extend(filter(self.is_selected, to_score.values()))
+        self._missing.extend(filter(self.answers.is_selected, to_score.values()))
 
     def _lacks_score(
         self, work_item: WorkItem, entry: Entry, evaluator: Evaluator, *, is_selected: bool
@@ -150,9 +153,9 @@ class Lookup(CountingAnswers):
         name = evaluator.name
         column, count = self._columns[name], self._counts[name]
         key = scoring_of(work_item, entry, evaluator, self._identities.version(name)).cell.key
-        needed = self.redos.needed(name, work_item.item.id, key)
+        needed = self.answers.redos.needed(name, work_item.item.id, key)
         is_there = column.reaches(key, needed)
-        lacks = not is_there and not self._is_given_up(name, key, needed)
+        lacks = not is_there and not self.answers.is_given_up(name, key, needed)
         count.there += is_there
         if is_selected:
             count.kept += is_there
@@ -164,36 +167,46 @@ class Lookup(CountingAnswers):
     # ---- the plan -------------------------------------------------------------------------------
 
     def _planned(self) -> Plan:
-        request, selected, whole = self._request, self.selected, len(self._request.items)
+        request, selected, whole = self._request, self.answers.selected, len(self._request.items)
         evaluators = [self._evaluator_plan(evaluator.name) for evaluator in request.evaluators]
         of = whole if selected < whole else None
         return Plan(selected, request.trials, self._workflow_plan(), tuple(evaluators), of)
 
     def _workflow_plan(self) -> StepPlan:
-        count, calls, changed = self._counts[WORKFLOW], len(self.missing), self.changed
+        count, calls, changed = self._counts[WORKFLOW], len(self.missing), self.answers.changed
         again = count.forced + count.outdated
-        answered_before = self._answered_before() if calls > again else 0
+        answered, failed = self._tried_before() if calls > again else (0, 0)
         files = sorted(count.files)
         return StepPlan(
             WORKFLOW,
             count.kept,
-            new=calls - again - answered_before,
-            edited=0 if changed else answered_before,
+            new=calls - again - answered - failed,
+            edited=0 if changed else answered,
             failed=count.given_up,
-            changed=tuple(dict.fromkeys((*(changed if answered_before else ()), *files))),
+            retried=failed,
+            earlier=answered if changed else 0,
+            changed=tuple(dict.fromkeys((*(changed if answered else ()), *files))),
             calls=calls,
             forced=count.forced,
-            made_again=self.made_again,
+            made_again=self.answers.made_again,
         )
 
-    def _answered_before(self) -> int:
-        """Return how many missing answers exist under another key only."""
-        known = self._answers.ids() if len(self._answers) else set()
-        return sum(
-            (work_item.item.id, work_item.trial) in known
-            and self.counting_key(cell.key) not in self._answers
-            for work_item, cell in (self.missing if known else ())
-        )
+    def _tried_before(self) -> tuple[int, int]:
+        """Return how many missing answers exist under another key only, and how many failed."""
+        known = self._column.ids() if len(self._column) else set()
+        failures = read_failures(self._layout.failures).items()
+        failed_ids = {
+            (str(entry.facts.get("id", "")), entry.facts.get("trial", 0))
+            for (step, _), entry in failures
+            if step == WORKFLOW
+        }
+        answered = failed = 0
+        for work_item, cell in self.missing if known or failed_ids else ():
+            if self.answers.counting_key(cell.key) not in self._column:
+                id_ = (work_item.item.id, work_item.trial)
+                answered += id_ in known
+                failed += id_ in failed_ids and id_ not in known
+        return answered, failed
 
     def _evaluator_plan(self, name: str) -> StepPlan:
         count, calls, before = (

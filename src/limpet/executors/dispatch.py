@@ -228,7 +228,8 @@ class Dispatch:
         """Return a call for the next input, if there is one and there is room for it."""
         if not self._inputs.fetched and not self._has_room():
             return None
-        if not self._first_calls.may_take(self._in_progress):
+        # While the pacer only probes, a new input may be the one that passes.
+        if not (self._first_calls.may_take(self._in_progress) or self._gate.blocked):
             return None
         taken = self._inputs.take()
         if taken is NOTHING:
@@ -277,7 +278,6 @@ class Dispatch:
             self._retry_another(call)
         elif self._gate.blocked:
             # Let another call probe: it may be only this one that cannot pass.
-            self._queue.release_all()
             self._queue.put_last(call)
         elif self._first_calls.may_retry(call):
             self._queue.put_later(call, decision.wait_s)

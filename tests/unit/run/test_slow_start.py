@@ -116,7 +116,7 @@ async def test_an_endpoint_that_goes_down_costs_few_calls(error):
 async def test_others_are_tried_where_the_first_never_pass():
     async def work(number, tries):
         await asyncio.sleep(1)
-        if number < 8:
+        if number < 30:
             raise ConnectionResetError("x")
 
     trial = Trial(work, pacer=Pacer())

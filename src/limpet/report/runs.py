@@ -8,7 +8,7 @@ from rich.table import Table
 
 from limpet.errors import LimpetError
 from limpet.report.tables import cell, plain_table
-from limpet.report.words import ago, by_current, mean
+from limpet.report.words import ago, mean
 from limpet.run.reading import RunReader
 from limpet.text import one_line, text_of
 
@@ -67,7 +67,8 @@ def runs_table(lines: Sequence[RunLine]) -> Table:
     for line in lines:
         means = ", ".join(f"{one_line(name)} {mean(value)}" for name, value in line.means.items())
         if line.by_current_version is not None:
-            means = f"{means} ({by_current(*line.by_current_version)})".strip()
+            current, of = line.by_current_version
+            means = f"{means} ({current:,} of {of:,} answers current)".strip()
         means = means if line.why is None else one_line(line.why)
         cells = [one_line(line.run), line.state, f"{line.done:,}/{line.total:,}"]
         cells += [f"{line.failed:,}" if line.failed else ""] if with_failed else []

@@ -17,6 +17,7 @@ from limpet.foreign import is_interrupt
 from limpet.json_values import encode, kept_form
 from limpet.run.executing.returned_values import read_output
 from limpet.text import one_line, text_of
+from limpet.workflows.usage import usage_of
 
 METHODS = [
     "__repr__",
@@ -309,3 +310,15 @@ def test_a_float_that_is_nan_is_no_score_whatever_it_says(tmp_path, caplog):
     result = limpet.evaluate(ROWS, lambda question: question, scores, tmp_path / "run")
     assert result.summary["evaluators"]["one"]["failed"] == {"evaluator": 3}
     assert result.summary["evaluators"]["nan"]["mean"] == 0.5
+
+
+def test_ctrl_c_while_usage_is_read_is_not_swallowed():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            usage_of(hostile("__getattr__", KeyboardInterrupt)())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    usage, wrong = usage_of(hostile("__getattr__", SystemExit)())
+    assert usage is None
+    assert "cannot be read: SystemExit" in wrong[0]

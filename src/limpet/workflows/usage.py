@@ -12,6 +12,7 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+from limpet.foreign import is_interrupt
 from limpet.types import Usage
 
 Counts = dict[str, int]
@@ -113,7 +114,9 @@ def _value_at(holder: Any, place: str, wrong: list[str]) -> Any:
             )
             if holder is None:
                 return None
-    except BaseException as error:  # noqa: BLE001 - a foreign property may raise anything
+    except BaseException as error:  # a foreign property may raise anything
+        if is_interrupt(error):
+            raise
         wrong.append(f"{place} cannot be read: {type(error).__name__}")
         return None
     return holder

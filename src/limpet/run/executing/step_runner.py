@@ -145,7 +145,7 @@ class StepRunner:
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
         pace = executor.pacer or fixed
         if isinstance(pace, str):
-            self.journal.tell("pace", step=step, words=pace)
+            self.journal.log_event("pace", step=step, words=pace)
         else:
             endpoint = self._masking.ours.text(pace.key)
             self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pace))
@@ -230,7 +230,7 @@ def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Call
         nonlocal later
         later = None
         state = pacer.state
-        journal.tell(
+        journal.log_event(
             "pace",
             step=step,
             endpoint=endpoint,

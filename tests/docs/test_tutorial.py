@@ -16,7 +16,7 @@ STEP = re.compile(r"```console\n\$ (.*?)\n(.*?)```", re.DOTALL)
 def as_pattern(line):
     """A line as it may come out another time: other numbers, ids, moments and widths."""
     pattern = re.sub(r"(\\ )+", r"\\s+", re.escape(line.strip()))
-    pattern = re.sub(r"q\d+(,\\s\+q\d+)+", r"q\\d+(, q\\d+)*", pattern)
+    pattern = re.sub(r"q\d+(,\\s\+q\d+)+", r"q\\d+(,\\s+q\\d+)*", pattern)
     pattern = re.sub(r"\d+(?!\+)", r"\\d+", pattern)
     # The bot fails now and then, and is asked again.
     pattern = pattern.replace(r":\s+completed\s+", r":\s+completed(\s+with\s+retries)?\s+")

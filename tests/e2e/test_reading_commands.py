@@ -357,6 +357,17 @@ def test_list_shows_the_latest_run_first_with_its_means(home):
     assert data[0]["means"] == {"correct": 1.0}
 
 
+def test_list_says_why_a_run_is_unreadable(home):
+    column = home / "runs/first/workflow_output.jsonl"
+    column.unlink()
+    column.mkdir()
+    done = command("list", cwd=home)
+    assert done.returncode == 0
+    assert "unreadable" in done.stdout
+    assert "this is a directory" in done.stdout
+    assert "this is a directory" in json.loads(command("list", "--json", cwd=home).stdout)["why"]
+
+
 def test_list_of_a_directory_that_is_not_there_ends_with_2(tmp_path):
     done = command("list", cwd=tmp_path)
     assert done.returncode == 2

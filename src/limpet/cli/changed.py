@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from limpet.errors import FunctionChangedError, LimpetError
-from limpet.report.terminal import say, talk
+from limpet.report.terminal import say, stderr_console
 from limpet.run.planning.explanation import few_lines
 from limpet.run.planning.plan import Plan
 from limpet.run.run_file import OnChange
@@ -40,7 +40,7 @@ def question_about(changed: FunctionChangedError, file: Path, kept: Plan | None)
 
 def can_ask() -> bool:
     """Return whether there is a person to ask."""
-    return talk().is_terminal and sys.stdin is not None and sys.stdin.isatty()
+    return stderr_console().is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 
 def answer_to(question: LimpetError) -> OnChange:

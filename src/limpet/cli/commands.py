@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from limpet.cli.endings import ReaderGoneError
+from limpet.cli.error_exit import ReaderGoneError
 from limpet.cli.nat_flags import (
     WithNatFlags,
     at_least,

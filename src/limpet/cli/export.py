@@ -6,7 +6,7 @@ from typing import Literal
 
 import click
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.journal.files import replace_file
 from limpet.report.export import as_csv, as_jsonl, nat_files, write_nat, write_parquet

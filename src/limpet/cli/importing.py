@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from limpet.cli.config_file import MadeBy
-from limpet.cli.endings import DONE, FAILED
+from limpet.cli.error_exit import DONE, FAILED
+from limpet.cli.made_by import MadeBy
 from limpet.config import Config
 from limpet.integrations.nat import NatConfig
 from limpet.integrations.nat.importing import ImportReport, Target, import_rows

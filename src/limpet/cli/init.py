@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.text import one_line
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.report.runs import line_data, line_of, runs_table
 from limpet.report.tables import put, put_json

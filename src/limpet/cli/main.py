@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from limpet.cli.commands import cli
-from limpet.cli.endings import end_of
+from limpet.cli.error_exit import report_error
 
 _THREADS_S = 2.0
 """How long the process waits for threads that user code left running."""
@@ -22,8 +22,8 @@ def main() -> NoReturn:
     try:
         code: Any = cli(standalone_mode=False, prog_name="limpet")
         sys.stdout.flush()
-    except BaseException as error:  # noqa: BLE001 - `end_of` knows each kind
-        code = end_of(error)
+    except BaseException as error:  # noqa: BLE001 - `report_error` knows each kind
+        code = report_error(error)
     _leave(code if isinstance(code, int) else 0)
 
 

@@ -4,7 +4,7 @@ import logging
 
 from rich.text import Text
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.errors import LimpetError
 from limpet.journal.verify import repair
 from limpet.report.live_display import busy

@@ -14,9 +14,9 @@ import click
 from rich.text import Text
 
 from limpet.cli.changed import answer_to, can_ask, changes, question_about
-from limpet.cli.config_file import MadeBy
-from limpet.cli.endings import DONE, FAILED, STOPPED
-from limpet.cli.verdict import (
+from limpet.cli.error_exit import DONE, FAILED, STOPPED
+from limpet.cli.made_by import MadeBy
+from limpet.cli.run_ending import (
     Ended,
     Floor,
     ending_of,
@@ -31,7 +31,7 @@ from limpet.errors import FunctionChangedError, LimpetError
 from limpet.integrations.nat import NatConfig
 from limpet.report.live_display import busy
 from limpet.report.tables import put
-from limpet.report.terminal import log_to_talk, say, stdout_for_data, talk
+from limpet.report.terminal import log_to_stderr, say, stderr_console, stdout_for_data
 from limpet.report.views import EventView, LineView, LiveView, TalkingView, View
 from limpet.run.api import Arguments, evaluate_prepared, plan_prepared
 from limpet.run.options import Redo, RunOptions, as_retry
@@ -71,7 +71,7 @@ def command(
     with stdout_for_data() as out:
         made_by = MadeBy(given.pop("config_file") or file, given, trials, settings)
         forces = bool(redo_steps or redo_items)
-        config = made_by.read(goes_on=keep or forces or limit is not None)
+        config = made_by.read(continue_run=keep or forces or limit is not None)
         _check_skipped(given, redo_steps, forces=forces)
         prepared = _prepare(config, quiet=quiet, as_json=as_json)
         least = read_floors(floors, list(prepared.evaluators))
@@ -182,7 +182,7 @@ def _view(out: TextIO, *, quiet: bool, as_json: bool) -> View:
         return EventView(out)
     if quiet:
         return View()
-    return LiveView() if talk().is_terminal else LineView()
+    return LiveView() if stderr_console().is_terminal else LineView()
 
 
 def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
@@ -234,7 +234,7 @@ def _run(
             return well
 
         prepared = replace(prepared, on_end=finish)
-    with log_to_talk(), view:
+    with log_to_stderr(), view:
         result = evaluate_prepared(prepared)
         code, why = ending_of(result, floors)
         if not well:

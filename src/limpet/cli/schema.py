@@ -4,7 +4,7 @@ import json
 
 import click
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.config import json_schema
 
 

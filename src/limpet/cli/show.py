@@ -6,13 +6,13 @@ from itertools import islice
 import click
 from rich.text import Text
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.report.failure_groups import FailureGroup, group_data, group_lines, grouped
 from limpet.report.item import item_lines, whole_data
 from limpet.report.items import item_data, items_table, lowest, scores_table
 from limpet.report.status import standing_lines
 from limpet.report.tables import put, put_json
-from limpet.report.terminal import data, say
+from limpet.report.terminal import say, stdout_console
 from limpet.run.reading import RunReader, open_run
 from limpet.run.reading.find_run import NoSuchItemError
 from limpet.run.results.evaluation_result import ItemResult
@@ -32,7 +32,7 @@ def command(
     as_json: bool,
 ) -> int:
     """Show the items of a run."""
-    if limit is None and not as_json and data().is_terminal:
+    if limit is None and not as_json and stdout_console().is_terminal:
         limit = _SCREENFUL
     with open_run(run) as reader:
         if id_ is not None:

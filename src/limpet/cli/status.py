@@ -4,10 +4,10 @@ import time
 
 from rich.live import Live
 
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
 from limpet.report.status import StatusScreen, status_data, status_line
 from limpet.report.tables import put, put_json
-from limpet.report.terminal import say, talk
+from limpet.report.terminal import say, stderr_console
 from limpet.run.reading import RunReader, open_run
 
 _EVERY_S = 1.0
@@ -16,7 +16,7 @@ _EVERY_S = 1.0
 def command(run: str | None, *, watch: bool, as_json: bool) -> int:
     """Show how far a run is."""
     with open_run(run) as reader:
-        if watch and not as_json and talk().is_terminal:
+        if watch and not as_json and stderr_console().is_terminal:
             _watch(reader)
         elif watch:
             _log(reader, as_json=as_json)
@@ -29,14 +29,14 @@ def command(run: str | None, *, watch: bool, as_json: bool) -> int:
 
 def _watch(reader: RunReader) -> None:
     screen = StatusScreen(reader)
-    with Live(screen, console=talk(), auto_refresh=False, transient=True) as live:
+    with Live(screen, console=stderr_console(), auto_refresh=False, transient=True) as live:
         live.refresh()
         while reader.is_running:
             time.sleep(_EVERY_S)
             reader.refresh()
             screen = StatusScreen(reader)
             live.update(screen, refresh=True)
-    talk().print(screen)
+    stderr_console().print(screen)
 
 
 def _log(reader: RunReader, *, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 import shlex
 
-from limpet.cli.endings import DONE, FAILED
+from limpet.cli.error_exit import DONE, FAILED
 from limpet.journal.verify import verify
 from limpet.report.live_display import busy
 from limpet.report.soundness import soundness_data, soundness_table

@@ -3,13 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 
-from limpet.cli.config_file import MadeBy, recorded
-from limpet.cli.endings import DONE
+from limpet.cli.error_exit import DONE
+from limpet.cli.made_by import MadeBy, recorded
 from limpet.cli.run import no_exit
-from limpet.cli.verdict import shown_path
+from limpet.cli.run_ending import shown_path
 from limpet.errors import LimpetError
 from limpet.report.tables import put, put_json
-from limpet.report.terminal import log_to_talk, stdout_for_data
+from limpet.report.terminal import log_to_stderr, stdout_for_data
 from limpet.report.why import why_data, why_lines
 from limpet.run.api import why_prepared
 from limpet.run.planning.why import Why, why_on_disk
@@ -54,8 +54,8 @@ def _by_run(run: str | None, id_: str | None) -> tuple[Why, Path]:
 
 
 def _by_file(made_by: MadeBy, id_: str | None, run: Path | None = None) -> tuple[Why, Path]:
-    with stdout_for_data(), log_to_talk(), no_exit():
-        config = made_by.read(goes_on=True)
+    with stdout_for_data(), log_to_stderr(), no_exit():
+        config = made_by.read(continue_run=True)
         place = run or config.run
         prepared = config.prepare()
         why = why_prepared(replace(prepared, run=place), id_)

@@ -120,7 +120,7 @@ def failed_attempts(events: Path, ids: set[str]) -> Iterator[Mapping[str, Any]]:
                     yield event
 
 
-def last_told(events: Path) -> str:
+def last_event_at(events: Path) -> str:
     """Return when the last event happened, from the last lines alone; "": there is none."""
     with contextlib.suppress(OSError, JournalError), open_to_read(events) as file:
         size = file.seek(0, os.SEEK_END)

@@ -148,7 +148,7 @@ class Journal:
         self.states.append(state)
         return file, places, state
 
-    def tell(self, event: str, **facts: Any) -> None:
+    def log_event(self, event: str, **facts: Any) -> None:
         """Add a line to the event log. It is not waited for, and no result depends on it."""
         if self._writer is None or not self._writer.is_open:
             return  # those who append a record see the error

@@ -135,7 +135,7 @@ def _locked(path: Path, who: dict[str, Any]) -> RunLockedError:
         hint = "wait for it to end, or stop it where it was started"
     elif pid == os.getpid():
         by, hint = "this process", "close the other journal first"
-    elif not _is_alive(pid):
+    elif not is_alive(pid):
         # It has ended, and the next holder has not written its name yet.
         by, hint = "another process", "wait for it to end"
     else:
@@ -196,13 +196,14 @@ def _this_process() -> dict[str, Any]:
     }
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Return whether this system has a process with this number."""
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
+    except PermissionError:  # of another user
         return True
+    except (OSError, OverflowError):
+        return False
     return True
 
 

@@ -14,7 +14,7 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from limpet.report.terminal import talk, talking
+from limpet.report.terminal import stderr_console, terminal_lock
 from limpet.report.words import duration
 
 _FRAMES_PER_S = 5
@@ -31,7 +31,7 @@ class LiveDisplay:
 
     def __init__(self, draw: Callable[[], RenderableType], *, redirect: bool = True) -> None:
         self._live = Live(
-            console=talk(),
+            console=stderr_console(),
             auto_refresh=False,
             transient=True,
             get_renderable=draw,
@@ -44,7 +44,7 @@ class LiveDisplay:
 
     def begin(self) -> None:
         """Start drawing."""
-        with talking:
+        with terminal_lock:
             self._live.start()
         self._thread.start()
 
@@ -53,12 +53,12 @@ class LiveDisplay:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        with talking:
+        with terminal_lock:
             self._live.stop()
 
     def _draw(self) -> None:
         while not self._over.wait(1 / _FRAMES_PER_S):
-            with talking:
+            with terminal_lock:
                 self._live.refresh()
 
 
@@ -79,7 +79,7 @@ class Waiting:
 @contextmanager
 def busy(what: str) -> Iterator[None]:
     """Show what a command is doing on a terminal, while it lasts."""
-    if not talk().is_terminal:
+    if not stderr_console().is_terminal:
         yield
         return
     display = LiveDisplay(Waiting(what), redirect=False)  # stdout is data

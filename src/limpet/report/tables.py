@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from limpet.report.terminal import data
+from limpet.report.terminal import stdout_console
 from limpet.report.words import json_line
 
 _WIDE = 2_000
@@ -59,7 +59,7 @@ class Indented:
 
 def put(*renderables: RenderableType) -> None:
     """Print to stdout: as wide as the terminal, or as wide as needed without one."""
-    console = data()
+    console = stdout_console()
     if console.is_terminal:
         console.print(Group(*renderables), soft_wrap=False)
         return

@@ -48,17 +48,17 @@ class _IgnoringErrors:
         return getattr(self._stream, name)
 
 
-talking = threading.RLock()
+terminal_lock = threading.RLock()
 """Held while writing to the terminal."""
 if hasattr(os, "register_at_fork"):  # in a child, no thread is left to release it
-    os.register_at_fork(after_in_child=talking._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as Python's own modules do
+    os.register_at_fork(after_in_child=terminal_lock._at_fork_reinit)  # type: ignore[attr-defined]  # noqa: SLF001 - as Python's own modules do
 
 
-class _Talk(Console):
+class _Console(Console):
     """A console that never hides the cursor: after kill -9 or Ctrl-Z it would stay hidden."""
 
     def print(self, *objects: Any, **how: Any) -> None:
-        with talking:
+        with terminal_lock:
             super().print(*objects, **how)
 
     def show_cursor(self, show: bool = True) -> bool:  # noqa: ARG002, FBT001, FBT002 - rich's
@@ -66,11 +66,11 @@ class _Talk(Console):
 
 
 @functools.cache
-def talk() -> Console:
+def stderr_console() -> Console:
     """Return the console on stderr, for people."""
     stream = _IgnoringErrors(sys.stderr)
     # Do not wrap lines in a log.
-    return _Talk(
+    return _Console(
         file=cast("TextIO", stream),
         highlight=False,
         markup=False,
@@ -87,11 +87,11 @@ def say(line: str, style: str = "", *, wrap: bool = True) -> None:
         style: A style of rich.
         wrap: Whether to break it between words on a narrow terminal.
     """
-    talk().print(Text(harmless(line), style=style), soft_wrap=None if wrap else True)
+    stderr_console().print(Text(harmless(line), style=style), soft_wrap=None if wrap else True)
 
 
 @functools.cache
-def data() -> Console:
+def stdout_console() -> Console:
     """Return the console on stdout, for results."""
     return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -122,7 +122,7 @@ def stdout_for_data() -> Iterator[TextIO]:
                 os.close(saved)
 
 
-class _TalkHandler(logging.Handler):
+class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         # Through the console, which redraws the live table below it.
         text = by_environment().certain.text(self.format(record))  # it may hold a traceback
@@ -130,9 +130,9 @@ class _TalkHandler(logging.Handler):
 
 
 @contextlib.contextmanager
-def log_to_talk() -> Iterator[None]:
+def log_to_stderr() -> Iterator[None]:
     """Print the library's warnings to stderr, but no retries or failures of single items."""
-    handler, logger = _TalkHandler(logging.WARNING), logging.getLogger("limpet")
+    handler, logger = _StderrHandler(logging.WARNING), logging.getLogger("limpet")
     # The table counts failed items and failures.jsonl lists them: a thousand of them must not
     # scroll everything else away.
     executors = logging.getLogger("limpet.executors")

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from limpet.cli.commands import cli
-from limpet.cli.config_file import _IN_EVAL_YML
+from limpet.cli.made_by import _IN_EVAL_YML
 from limpet.cli.nat_flags import _NatFlag
 from limpet.integrations.nat import Flags
 

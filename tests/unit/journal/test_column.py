@@ -76,7 +76,7 @@ def test_successes_and_failures_go_to_files_of_their_own(tmp_path):
 
 def test_an_event_goes_to_the_event_log_and_asks_nobody_to_wait(tmp_path):
     with Journal(tmp_path) as journal:
-        journal.tell("paused", why="no room")
+        journal.log_event("paused", why="no room")
     (event,) = [json.loads(one) for one in lines(tmp_path / "events.jsonl")]
     assert (event["event"], event["why"]) == ("paused", "no room")
 
@@ -148,7 +148,7 @@ def test_the_event_loop_touches_no_file(tmp_path, monkeypatch):
         journal = await asyncio.to_thread(Journal, tmp_path)
         column = await asyncio.to_thread(journal.column, "workflow")
         watching = True
-        journal.tell("began")
+        journal.log_event("began")
         await asyncio.gather(*(column.append(outcome(n)) for n in range(50)))
         await column.append(outcome(50, {"v": "x" * 3_000_000}))
         watching = False
@@ -234,7 +234,7 @@ def test_a_closed_journal_refuses_and_says_so(tmp_path):
         journal.close()
         with pytest.raises(JournalError, match="the journal is closed"):
             await column.append(outcome(1))
-        journal.tell("ignored")
+        journal.log_event("ignored")
 
     asyncio.run(main())
 
@@ -316,11 +316,11 @@ def test_a_reader_goes_on_reading_and_a_column_may_not_be_there_yet(tmp_path):
 
 def test_the_event_log_is_opened_by_its_last_line_alone(tmp_path):
     with Journal(tmp_path) as journal:
-        journal.tell("one")
+        journal.log_event("one")
     events = tmp_path / "events.jsonl"
     events.write_bytes(b"not json\n" + events.read_bytes() + b'{"event":"tor')
     with Journal(tmp_path) as journal:
-        journal.tell("two")
+        journal.log_event("two")
     told = [line.split(b'"event":')[-1] for line in lines(events)]
     assert told == [b"not json\n", b'"one"}\n', b'"two"}\n']
     (torn,) = (tmp_path / "torn").iterdir()

@@ -262,7 +262,7 @@ def test_rows_of_two_steps_and_of_two_kinds_are_told_apart():
     class Journal:
         told = 0
 
-        def tell(self, *_, **__):
+        def log_event(self, *_, **__):
             self.told += 1
 
     journal = Journal()

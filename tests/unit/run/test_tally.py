@@ -195,15 +195,15 @@ def test_where_there_is_no_terminal_a_line_is_said_now_and_then(capsys):
             heard.set()
             return real(self)
 
-    from limpet.report.terminal import talk
+    from limpet.report.terminal import stderr_console
 
-    talk.cache_clear()  # the console remembers the stderr of another test
+    stderr_console.cache_clear()  # the console remembers the stderr of another test
     with Told(every_s=0.01) as view:
         view.planned(PLAN)
         assert heard.wait(10)
         heard.clear()
         assert heard.wait(10)
-    talk.cache_clear()
+    stderr_console.cache_clear()
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == str(PLAN)
     assert lines[1].startswith("workflow 4/10, correct 4/10 · ")

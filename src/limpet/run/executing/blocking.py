@@ -123,7 +123,7 @@ class LoopWatch:
             name,
             place,
         )
-        tell = functools.partial(self._journal.tell, "blocking", function=name, at_line=place)
+        tell = functools.partial(self._journal.log_event, "blocking", function=name, at_line=place)
         self._loop.call_soon_threadsafe(tell)
 
 

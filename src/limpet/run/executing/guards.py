@@ -154,7 +154,7 @@ class Repetition:
         self._rows[step] = kind, many
         if many == FAILURES_IN_A_ROW:
             reason = one_line(f"{failure.type}: {failure.message}")
-            self._journal.tell("repeating", step=step, failures=many, alike=kind)
+            self._journal.log_event("repeating", step=step, failures=many, alike=kind)
             message = "%s: %s cells in a row failed the same way: %s"
             logger.warning(message, one_line(step), many, reason)
 

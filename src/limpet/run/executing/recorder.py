@@ -146,7 +146,7 @@ class Recorder:
             event: dict[str, Any] = {"key": cell.key, "id": cell.id, "attempt": attempt.number}
             if generation := self._generation_of(cell, attempt.input):
                 event["generation"] = generation
-            self._journal.tell("started", step=cell.step, **event)
+            self._journal.log_event("started", step=cell.step, **event)
             if self._guards is not None:
                 self._guards.started()
         if self._watcher is not None:
@@ -162,7 +162,7 @@ class Recorder:
             self._masked[attempt.index] += self._secrets_found
             self._attempts[attempt.index].append(facts)
             event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
-            self._journal.tell("failed", step=cell.step, **event)
+            self._journal.log_event("failed", step=cell.step, **event)
             if self._watcher is not None:
                 _notify(self._watcher.attempt_failed, cell, facts)
         hook = self._user_hooks.get("on_attempt_end")

@@ -44,7 +44,7 @@ class Remarks:
         why = self._masking.ours.text(why)
         logger.warning("left out %s, kept the result: %s (reported once)", what, why)
         try:
-            self._journal.tell("left_out", what=what, why=why)
+            self._journal.log_event("left_out", what=what, why=why)
         except JournalError:  # appending the record reports the disk's failure
             logger.debug("could not write to events.jsonl", exc_info=True)
 

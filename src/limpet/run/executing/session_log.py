@@ -65,7 +65,7 @@ def begin_session(
     )
     run_file.sessions = [*run_file.sessions, session][-_MOST_SESSIONS:]
     run_file.write(journal)
-    journal.tell("began", pid=os.getpid(), plan=str(plan))
+    journal.log_event("began", pid=os.getpid(), plan=str(plan))
 
 
 def note_ended(
@@ -93,7 +93,7 @@ def close_session(journal: Journal, run_file: RunFile | None) -> None:
     try:
         if run_file is not None:
             run_file.change_session(ended=timestamp())
-            journal.tell("ended")
+            journal.log_event("ended")
             run_file.write(journal)
     except JournalError as error:  # the next session then checks what was in flight
         logger.warning("%s", error)

@@ -146,7 +146,7 @@ class StepRunner:
         fixed = f"at most {most}" if executor.enable_dynamic_concurrency else most
         pacer = executor.pacer
         if pacer is None:
-            self.journal.tell("pace", step=step, words=fixed)
+            self.journal.log_event("pace", step=step, words=fixed)
         else:
             endpoint = self._masking.ours.text(pacer.key)
             self._unsubscribe.append(_tell_pace(self.journal, step, endpoint, pacer))
@@ -231,7 +231,7 @@ def _tell_pace(journal: Journal, step: str, endpoint: str, pacer: Pacer) -> Call
         nonlocal later
         later = None
         state = pacer.state
-        journal.tell(
+        journal.log_event(
             "pace",
             step=step,
             endpoint=endpoint,

@@ -81,7 +81,7 @@ class Stopping:
         if self.reason is not None:
             return False
         self.reason = reason
-        self._journal.tell("stopping", reason=self._masking.certain.text(text_of(reason)))
+        self._journal.log_event("stopping", reason=self._masking.certain.text(text_of(reason)))
         if self._watcher is not None:
             self._watcher.stopping(reason)
         return True

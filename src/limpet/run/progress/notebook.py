@@ -73,23 +73,25 @@ def _progress_row(step: StepSnapshot) -> list[str]:
 
 def summary_html(summary: Mapping[str, Any]) -> str:
     """Return the summary of a run as a table."""
-    asked = summary["n"]
-    rows = [_summary_row("workflow", summary["workflow"], asked)]
+    asked, workflow = summary["n"], summary["workflow"]
+    rows = [_summary_row("workflow", workflow, asked)]
+    lost = sum(workflow["failed"].values())
     for name, numbers in summary["evaluators"].items():
-        rows.append(_summary_row(name, numbers, asked))
+        rows.append(_summary_row(name, numbers, asked, lost))
         for part, value in numbers.get("means", {}).items():
             rows.append(["&nbsp;&nbsp;" + escape(part), "", "", "", _mean(value)])
     return table_html(("step", "done", "failed", "not run", "mean"), rows)
 
 
-def _summary_row(name: str, numbers: Mapping[str, Any], asked: int) -> list[str]:
+def _summary_row(name: str, numbers: Mapping[str, Any], asked: int, lost: int = 0) -> list[str]:
+    """Return a step's counts; `lost` items have no answer, so they get no score."""
     failed = ", ".join(f"{kind} {count:,}" for kind, count in numbers["failed"].items())
-    not_run = f"{numbers['not_run']:,}" if numbers["not_run"] else ""
-    done = f"{numbers['completed']:,}/{asked:,}"
+    not_run = f"{left:,}" if (left := numbers["not_run"] - lost) else ""
+    done = f"{numbers['completed']:,}/{asked - lost:,}"
     mean = _mean(numbers.get("mean"))
     if "by_current_version" in numbers:
         of = f"{numbers['by_current_version']:,} of {numbers['completed']:,}"
-        mean = f"{mean} ({of} by the current version)".strip()
+        mean = f"{mean} ({of} answers are from the current version)".strip()
     return [escape(name), done, escape(failed), not_run, mean]
 
 

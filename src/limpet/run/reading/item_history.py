@@ -36,7 +36,7 @@ class WholeItem:
         item: The item with the results that count now.
         scores: The whole line of each score, with its time and attempts.
         failed_attempts: The failed attempts of all steps, oldest first: `step`, `attempt`, `class`,
-            `type`, `message`, and `at` where the story has it.
+            `type`, `message`, and `at` where the event log has it.
         earlier: Answers that do not count now, oldest first.
         in_flight: The steps that have a call in flight for it.
     """
@@ -56,7 +56,7 @@ def whole_items(
     Args:
         items: Reads the items.
         id_: The item's id.
-        events: The file of the story.
+        events: The event log.
         calls: The calls in flight.
     """
     cells = _cells(items.asked, id_)
@@ -116,11 +116,11 @@ def _earlier(items: ItemsReader, item: ItemResult, keys: Iterable[bytes]) -> Ite
 
 
 def _attempts(items: ItemsReader, item: ItemResult, events: Path) -> Iterator[Mapping[str, Any]]:
-    """Yield the failed attempts, from the story, which knows when, or else from the failures."""
+    """Yield the failed attempts, from the event log, which has times, or else from the failures."""
     known = failed_attempts(events, {item.id})
-    in_story = [event for event in known if event.get("trial") == item.trial]
-    if in_story:
-        yield from in_story
+    logged = [event for event in known if event.get("trial") == item.trial]
+    if logged:
+        yield from logged
         return
     for (step, _), failed in items.failures.latest.items():
         if (failed.facts.get("id"), failed.facts.get("trial")) == (item.id, item.trial):

@@ -14,14 +14,14 @@ A process that is alive may have released the lock; then `run.json` says that it
 import os
 import platform
 import time
-from calendar import timegm
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from limpet.journal.lock import holder as text_of_lock
-from limpet.journal.lock import is_held, is_of_this_system, shares_our_numbers
+from limpet.journal.lock import is_alive, is_held, is_of_this_system, shares_our_numbers
+from limpet.run.reading.progress import seconds_of
 
 _PROC = Path("/proc")
 _SLACK_S = 2.0  # the lock's text counts whole seconds, the system ticks
@@ -63,17 +63,9 @@ def holder_of(lock: Path) -> Holder | None:
 def _is_alive(pid: int, who: dict[str, Any], started: str) -> bool | None:
     if who.get("host") != platform.node():
         return None
-    boot_id = who.get("boot_id")
-    if boot_id is not None and boot_id != _read(_PROC / "sys/kernel/random/boot_id"):
+    if not is_of_this_system(who) or not is_alive(pid):
         return False
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        pass
-    except (OSError, OverflowError):
-        return False
-    born = _born_at(pid)
-    claimed = _seconds(started)
+    born, claimed = _born_at(pid), seconds_of(started)
     return born is None or claimed is None or born <= claimed + _SLACK_S
 
 
@@ -89,13 +81,6 @@ def _born_at(pid: int) -> float | None:
         up_s = float(_read(_PROC / "uptime").split()[0])
         return time.time() - up_s + ticks / os.sysconf("SC_CLK_TCK")
     return None
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        return float(timegm(time.strptime(text, "%Y-%m-%dT%H:%M:%SZ")))
-    except ValueError:
-        return None
 
 
 def _read(path: Path) -> str:

@@ -1,7 +1,7 @@
 """How far is a run, by its files alone?
 
 `run.json` says what was done when the session began and what it plans; the columns say what was
-added since. So only their indexes are read, the story of this session, and the beginnings of the
+added since. So only their indexes are read, the events of this session, and the beginnings of the
 last lines; never a trace, nor the items.
 """
 
@@ -49,7 +49,7 @@ class Progress:
         columns: The column of each step, the first step first.
         counting: Returns the keys of the answers that count, and of those by the current workflow.
         failures: The failures of all sessions.
-        story: The story of this session; None: not needed, or its numbers are in `session`.
+        event_log: The events of this session; None: not needed, or its numbers are in `session`.
         is_running: Whether the session is running.
         used: By step, the offset up to which its column was counted, and the usage so far.
         needed: Returns the generation that a step's record of a key must have.
@@ -59,7 +59,7 @@ class Progress:
     columns: Mapping[str, FactsReader]
     counting: Callable[[], tuple[Sequence[bytes], AbstractSet[bytes]]]
     failures: FailuresReader
-    story: EventLog | None
+    event_log: EventLog | None
     is_running: bool
     used: dict[str, tuple[int, dict[str, float]]]
     needed: Callable[[str, bytes], int]
@@ -100,8 +100,8 @@ class Progress:
         retries, tokens = 0, {}
         if began_with is not None:
             retries, tokens = began_with.retries or 0, began_with.tokens
-        if self.story is not None:
-            retries = self.story.retries[name]
+        if self.event_log is not None:
+            retries = self.event_log.retries[name]
             tokens = {} if began_with is None else self.tokens(name, began_with.bytes_at)
         return StepSnapshot(
             name,
@@ -134,7 +134,7 @@ class Progress:
 
     def unfinished(self) -> list[Started]:
         """Return the calls that started and have not ended, the oldest first."""
-        if self.story is None:
+        if self.event_log is None:
             return []
         failed_now = {
             (step, key)
@@ -142,12 +142,12 @@ class Progress:
             if failed.offset >= self.session.failures_at
         }
         # Ended calls are forgotten, so that each refresh of a long session stays short.
-        self.story.begun = {
+        self.event_log.begun = {
             place: call
-            for place, call in self.story.begun.items()
+            for place, call in self.event_log.begun.items()
             if place not in failed_now and not self._has_ended(call)
         }
-        return list(self.story.begun.values())
+        return list(self.event_log.begun.values())
 
     def _has_ended(self, call: Started) -> bool:
         column = self.columns.get(call.step)
@@ -179,9 +179,9 @@ class Progress:
         return ended / (now - since) if now > since else 0.0
 
     def _pace(self, name: str) -> str:
-        if self.story is None or not self.is_running:
+        if self.event_log is None or not self.is_running:
             return ""
-        return str(self.story.pace.get(name, {}).get("words", ""))
+        return str(self.event_log.pace.get(name, {}).get("words", ""))
 
     def tokens(self, name: str, bytes_at: int) -> dict[str, float]:
         """Return what the calls of this session used; records are read only once."""

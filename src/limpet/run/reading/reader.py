@@ -93,23 +93,23 @@ class RunReader(RunFiles):
 
     @cached_property
     def counts(self) -> Snapshot:
-        """The progress without the story: no retries, nothing in flight."""
+        """The progress without the event log: no retries, nothing in flight."""
         return Snapshot(self._progress(None).steps(), self._seconds)
 
     def snapshot(self) -> Snapshot:
         """Return the progress."""
         steps = self.session.steps.values()
         if steps and all(step.retries is not None for step in steps):
-            return self.counts  # it has ended, and the numbers of its story are in run.json
-        story = self._read_story()
-        stopping = self.is_running and story.is_stopping
-        return Snapshot(self._progress(story).steps(), self._seconds, stopping)
+            return self.counts  # it has ended, and the numbers of its events are in run.json
+        event_log = self._read_events()
+        stopping = self.is_running and event_log.is_stopping
+        return Snapshot(self._progress(event_log).steps(), self._seconds, stopping)
 
     def totals(self) -> dict[str, tuple[int, dict[str, float]]]:
         """Return the retries and the usage of this session, by step."""
-        story, progress = self._read_story(calls=False), self._progress(None)
+        event_log, progress = self._read_events(calls=False), self._progress(None)
         return {
-            name: (story.retries[name], progress.tokens(name, step.bytes_at))
+            name: (event_log.retries[name], progress.tokens(name, step.bytes_at))
             for name, step in self.session.steps.items()
         }
 
@@ -117,7 +117,7 @@ class RunReader(RunFiles):
         """Return the calls that were in flight when it was cut off: they may have been paid for."""
         if self.state != "cut off":
             return []
-        return self._progress(self._read_story()).unfinished()
+        return self._progress(self._read_events()).unfinished()
 
     @property
     def _seconds(self) -> float:
@@ -125,23 +125,23 @@ class RunReader(RunFiles):
         last = time.time() if self.is_running else seconds_of(self.last_at)
         return max(0.0, last - began) if began is not None and last is not None else 0.0
 
-    def _read_story(self, *, calls: bool = True) -> EventLog:
-        start, story = self.session.events_at or 0, self.story
-        if story is None or story.start != start or (calls and not story.calls):
-            self.story = story = EventLog(self.layout.events, start, calls=calls)
-            story.refresh()
-            for column in self.columns.values():  # they must not be older than the story
+    def _read_events(self, *, calls: bool = True) -> EventLog:
+        start, event_log = self.session.events_at or 0, self.event_log
+        if event_log is None or event_log.start != start or (calls and not event_log.calls):
+            self.event_log = event_log = EventLog(self.layout.events, start, calls=calls)
+            event_log.refresh()
+            for column in self.columns.values():  # they must not be older than the events
                 column.refresh()
-        return story
+        return event_log
 
-    def _progress(self, story: EventLog | None) -> Progress:
+    def _progress(self, event_log: EventLog | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
         return Progress(
             self.session,
             columns,
             lambda: self._counting,
             self.failures,
-            story,
+            event_log,
             self.is_running,
             self._used,
             self._needed,
@@ -221,7 +221,7 @@ class RunReader(RunFiles):
 
     def item(self, id_: str) -> list[WholeItem]:
         """Return everything about one item, once for each trial; empty if the id is unknown."""
-        calls = self._progress(self._read_story()).unfinished() if self.is_running else []
+        calls = self._progress(self._read_events()).unfinished() if self.is_running else []
         return whole_items(self._items, id_, self.layout.events, calls)
 
     def ids(self) -> Iterator[str]:

@@ -7,7 +7,7 @@ from typing import Self
 
 from limpet.errors import JournalError
 from limpet.journal.column import ColumnReader
-from limpet.journal.event_log import EventLog, last_told
+from limpet.journal.event_log import EventLog, last_event_at
 from limpet.run.planning.items_file import identity_of
 from limpet.run.planning.redo import Redos, read_outdated, read_redone
 from limpet.run.reading.facts_reader import FactsReader
@@ -38,7 +38,7 @@ class RunFiles:
         holder: Who took its lock last; None: it was never taken.
         columns: The column of each step of the last session, the first step first.
         failures: The failures of all sessions.
-        story: The story of the last session; None: not read yet.
+        event_log: The events of the last session; None: not read yet.
         redos: The forced redos that are still to do.
         outdated: By step and key, the generation of a record made from the files as they are now.
 
@@ -57,7 +57,7 @@ class RunFiles:
             for name, column in (columns or {}).items()
         }
         self.failures = FailuresReader(self.layout.failures)
-        self.story: EventLog | None = None
+        self.event_log: EventLog | None = None
         self._items_file: ItemsFile | None = None
         self.redos = Redos()
         self.outdated: Mapping[str, Mapping[str, int]] = {}
@@ -88,10 +88,10 @@ class RunFiles:
         for step, keys in self.outdated.items():
             needed[step] = {**needed.get(step, {}), **keys}
         self.redos = Redos(self.run_file.redo, needed)
-        # The story before the columns: a call in it may have its record by now, and a call with a
-        # record is not in flight.
-        if self.story is not None:
-            self.story.refresh()
+        # The events before the columns: a call that began may have its record by now, and then it
+        # is not in flight.
+        if self.event_log is not None:
+            self.event_log.refresh()
         for name in (self.step, *self.evaluators):
             if name in self.columns:
                 self.columns[name].refresh()
@@ -184,4 +184,4 @@ class RunFiles:
     @property
     def last_at(self) -> str:
         """When it was last worked on; empty: not known."""
-        return str(self.session.ended or last_told(self.layout.events) or self.began_at)
+        return str(self.session.ended or last_event_at(self.layout.events) or self.began_at)

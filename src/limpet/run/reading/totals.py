@@ -14,7 +14,7 @@ from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.scores import ScoresReader, outputs_of, score_only
 from limpet.run.record_fields import MASKED, OUTPUT
-from limpet.run.results.summary import Numbers, Standing
+from limpet.run.results.summary import Numbers, VersionCounts
 
 _Outputs = tuple[list[str], list[str]]
 """The digests of each cell's answer, alone and with its trace; empty: it has none."""
@@ -65,7 +65,7 @@ class _Totals:
             numbers.add_answer(facts)
             if MASKED in facts:
                 numbers.masked += bool(facts[MASKED])
-        self._add_standing(numbers.standing, step, column, cells, is_done)
+        self._add_versions(numbers.versions, step, column, cells, is_done)
         for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
             if failed is not None:
@@ -89,7 +89,7 @@ class _Totals:
                     scores.add_usage(facts)
                 scores.note_masked(facts)
                 self.numbers.masked += bool(facts.get(MASKED))
-        self._add_standing(scores.standing, name, column, cells, is_done)
+        self._add_versions(scores.versions, name, column, cells, is_done)
         for key in self._left(cells, is_done):
             failed = self._failures.get((name, key.hex()))
             if failed is not None and evaluator.counts(key, failed.generation):
@@ -115,9 +115,9 @@ class _Totals:
             return {}
         return {key: number for key, number in cells.items() if not is_done[number]}
 
-    def _add_standing(
+    def _add_versions(
         self,
-        standing: Standing,
+        versions: VersionCounts,
         step: str,
         column: FactsReader,
         cells: Mapping[bytes, int],
@@ -127,7 +127,7 @@ class _Totals:
         file, redos = self._asked.file, self._items.redos
         assert file is not None
         if not redos and not file.has_standing:
-            standing.add("", None, sum(is_done))
+            versions.add("", None, sum(is_done))
             return
         for key, number in cells.items():
             if is_done[number]:
@@ -138,4 +138,4 @@ class _Totals:
                 redo = None
                 if step != self._asked.step or not self._asked.is_outdated(key):
                     redo = self._items.pending_redo(step, column, id_, key, present)
-                standing.add(cell.version, redo)
+                versions.add(cell.version, redo)

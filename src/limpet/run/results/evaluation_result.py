@@ -160,7 +160,7 @@ class EvaluationResult:
 def _shown(evaluator: Mapping[str, Any]) -> str:
     mean, count = evaluator.get("mean"), f"n={evaluator['completed']:,}"
     if "by_current_version" in evaluator:
-        count += f", {evaluator['by_current_version']:,} by the current version"
+        count += f", {evaluator['by_current_version']:,} from the current version"
     return "–" if mean is None else f"{mean:.4g} ({count})"
 
 

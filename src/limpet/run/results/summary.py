@@ -20,7 +20,7 @@ from limpet.run.results.evaluation_result import ItemResult, values_of
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
 _MOST = sys.float_info.max
-Redo = Mapping[str, Mapping[str, Any] | None] | None
+PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
 
 
@@ -34,7 +34,7 @@ class Numbers:
         items: The number of items, counting each trial.
         failed: The number of failures of the workflow, by class.
         errors: The same, by exception.
-        standing: Which answers are not by the current version, or are to be made again.
+        versions: Which answers are not by the current version, or are to be made again.
         masked: The number of lines in which a secret is masked.
         scores: The numbers of each evaluator.
     """
@@ -44,7 +44,7 @@ class Numbers:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         self.scores = {name: ScoreNumbers(name) for name in evaluators}
-        self.standing = Standing("workflow")
+        self.versions = VersionCounts("workflow")
         self._seconds = array("d")
         self._used = _Used()
         self._latencies = array("d")
@@ -57,14 +57,14 @@ class Numbers:
             self.add_failure(item.error)
         if item.entry is not None:
             self.add_answer(item.entry.facts)
-            self.standing.add(item.version, item.redo)
+            self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
                 scores.add_failure(item.score_errors[name])
             scores.saw_masked += name in item.saw_masked
             if name in item.scores:
                 scores.add(item.scores[name])
-                scores.standing.add(item.version, item.redo)
+                scores.versions.add(item.version, item.redo)
             if name in item.score_usage:
                 scores.add_usage(item.score_usage[name])
 
@@ -92,7 +92,7 @@ class Numbers:
                 "failed": dict(self.failed),
                 "errors": dict(self.errors),
                 "not_run": self.items - completed - self.failed.total(),
-                **self.standing.summary(),
+                **self.versions.summary(),
                 "seconds": math.fsum(self._seconds),
                 **self._used.summary(),
                 **({"llm_latency_p95": latency} if (latency := self._latency()) else {}),
@@ -116,7 +116,7 @@ class ScoreNumbers:
     Attributes:
         failed: The number of failures, by class.
         errors: The same, by exception.
-        standing: Which scores are of an earlier answer, or are to be made again.
+        versions: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
     """
 
@@ -126,7 +126,7 @@ class ScoreNumbers:
         self.saw_masked = self._completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
-        self.standing = Standing(name)
+        self.versions = VersionCounts(name)
         self._used: _Used | None = None
 
     def add(self, score: Mapping[str, Any]) -> None:
@@ -163,7 +163,7 @@ class ScoreNumbers:
             "errors": dict(self.errors),
             "not_run": items - self._completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
-            **self.standing.summary(),
+            **self.versions.summary(),
         }
         means = {part: _mean(some) for part, some in self._values.items() if part is not None}
         if means:
@@ -223,7 +223,7 @@ class _Counts:
         return {name: total for name, total in totals.items() if is_bounded(total)}
 
 
-class Standing:
+class VersionCounts:
     """Counts the results of a step that are not by the current version, or are to be made again."""
 
     def __init__(self, step: str) -> None:
@@ -231,7 +231,7 @@ class Standing:
         self._present = self._earlier = 0
         self._redo: Counter[str] = Counter()
 
-    def add(self, by_version: str, redo: Redo, results: int = 1) -> None:
+    def add(self, by_version: str, redo: PendingRedo, results: int = 1) -> None:
         """Add results.
 
         Args:

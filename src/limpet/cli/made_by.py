@@ -51,18 +51,18 @@ class MadeBy(NamedTuple):
     trials: int | None = None
     settings: tuple[str, ...] = ()
 
-    def read(self, *, goes_on: bool = False) -> Config | NatConfig:
+    def read(self, *, continue_run: bool = False) -> Config | NatConfig:
         """Read the file.
 
         Args:
-            goes_on: Whether to continue the existing run, even if it is finished.
+            continue_run: Whether to continue the existing run, even if it is finished.
 
         Raises:
             ConfigError: The file is invalid.
             click.UsageError: A flag does not work with this file.
         """
         if is_nat_file(self.file):
-            return load_nat_config(self.file, self._flags(goes_on=goes_on))
+            return load_nat_config(self.file, self._flags(continue_run=continue_run))
         for name, (flag, instead) in _IN_EVAL_YML.items():
             if self.given.get(name):
                 raise click.UsageError(
@@ -72,13 +72,13 @@ class MadeBy(NamedTuple):
         trials = () if self.trials is None else (f"trials={self.trials}",)
         return load_config(self.file, (*self.settings, *trials))
 
-    def _flags(self, *, goes_on: bool) -> Flags:
+    def _flags(self, *, continue_run: bool) -> Flags:
         given = {name: value for name, value in self.given.items() if value is not None}
         if self.trials is not None:
             if given.get("reps", self.trials) != self.trials:
                 raise click.UsageError("--reps and --trials differ: use only one of them")
             given["reps"] = self.trials
-        flags = Flags(**given, keep=goes_on, settings=self.settings)
+        flags = Flags(**given, keep=continue_run, settings=self.settings)
         for name in ("endpoint", "result_json_path"):
             if flags.skip_workflow and name in given:
                 flag, _ = _IN_EVAL_YML[name]

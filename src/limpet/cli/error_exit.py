@@ -22,7 +22,7 @@ class ReaderGoneError(Exception):
     """The reader of our output is gone. Not an OSError: click would exit with 1 at once."""
 
 
-def end_of(error: BaseException) -> int:
+def report_error(error: BaseException) -> int:
     """Print what happened to stderr and return the exit code."""
     match error:
         case SystemExit(code=code):  # from click: commands catch the exits of user code

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from limpet.cli.endings import DONE, FAILED, STOPPED, say_error
+from limpet.cli.error_exit import DONE, FAILED, STOPPED, say_error
 from limpet.cli.shown_command import MASK, command_to_resume
 from limpet.errors import EarlyStopError, InterruptedRunError, JournalError
 from limpet.report.summary import remarks, summary_table
 from limpet.report.tables import put
-from limpet.report.terminal import say, talk
+from limpet.report.terminal import say, stderr_console
 from limpet.report.views import EventView, TalkingView, View, reason_words
 from limpet.report.words import mean
 from limpet.run.executing.guards import FIX_AND_RERUN
@@ -130,9 +130,9 @@ def say_ended(ended: Ended, view: View) -> None:
         return
     talks, unwritten = isinstance(view, TalkingView), None
     if talks:
-        talk().print()
+        stderr_console().print()
         unwritten = _put_summary(ended.result)
-        talk().print()
+        stderr_console().print()
         for line in remarks(ended.result.summary, ended.seconds):
             say(line, "dim")
     reason = ended.result.stop_reason

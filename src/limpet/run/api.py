@@ -184,7 +184,8 @@ def plan_prepared(prepared: Arguments) -> Plan:
 
 def why_prepared(prepared: Arguments, item: str | None = None) -> Why:
     """Explain what each step covers and how it differs from the run, and do nothing."""
-    return Planner(_request(prepared)).why(item)
+    # It explains the next session, which cancels a redo only if the user says so.
+    return Planner(_request(replace(prepared, resumes_redos=True))).why(item)
 
 
 @contextmanager

@@ -75,6 +75,8 @@ class World:
         selected = IDS[:limit]
         options = {"on_change": on_change, "version": str(self.version)}
         before = list(self.redos)
+        if on_change == "keep" and not redo:
+            self.redos = []  # it cancels what is not finished
         if redo:
             options["redo"] = limpet.Redo(list(redo), None if items is None else sorted(items))
             covered = items if items is not None or limit in (None, 5) else frozenset(selected)

@@ -118,7 +118,8 @@ class AskedCells:
 
     def is_outdated(self, key: bytes) -> bool:
         """Return whether an answer was made from files that have changed since."""
-        return self.column.generation(key) < self.outdated.get(key.hex(), 0)
+        needed = self.outdated.get(key.hex()) if self.outdated else None
+        return needed is not None and self.column.generation(key) < needed
 
     def _settled(self, cell: AskedCell, file: ItemsFile) -> AskedCell:
         """Return the cell with the answer that counts: an earlier one may stand in."""

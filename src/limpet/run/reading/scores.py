@@ -63,7 +63,9 @@ class ScoresReader:
 
     def counts(self, key: bytes, generation: int | None = None) -> bool:
         """Return whether a score, or a failure of this generation, is of the current version."""
-        needed = self.outdated.get(key.hex(), 0)
+        needed = self.outdated.get(key.hex()) if self.outdated else None
+        if needed is None:
+            return True
         return (self.column.generation(key) if generation is None else generation) >= needed
 
     def key(self, cell: AskedCell, id_: str, answer: Entry) -> bytes:

@@ -44,7 +44,9 @@ def line_of(path: Path) -> RunLine:
                 reader.last_at or None,
             )
     except (OSError, LimpetError, ValueError) as error:
-        return RunLine(str(path), "unreadable", why=text_of(error))
+        # Without the run's path, which is named beside it and would leave no room for the reason.
+        why = text_of(error).replace(f"{path.resolve()}/", "")
+        return RunLine(str(path), "unreadable", why=why)
 
 
 def _means(reader: RunReader) -> dict[str, float | None]:

@@ -364,7 +364,7 @@ def test_list_says_why_a_run_is_unreadable(home):
     done = command("list", cwd=home)
     assert done.returncode == 0
     assert "unreadable" in done.stdout
-    assert "this is a directory" in done.stdout
+    assert "workflow_output.jsonl: this is a" in done.stdout
     assert "this is a directory" in json.loads(command("list", "--json", cwd=home).stdout)["why"]
 
 

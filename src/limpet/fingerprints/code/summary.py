@@ -62,7 +62,7 @@ def documentation_of(node: ast.AST) -> Any:
         hints = [
             [parameter.arg, ast.unparse(parameter.annotation)]
             for parameter in _parameters(node)
-            if parameter.annotation
+            if parameter.annotation is not None
         ]
         hints += [["return", ast.unparse(node.returns)]] if node.returns else []
     text = docstring(node)

@@ -216,14 +216,14 @@ class _Reader(Writer):
             self.bind(node.name)
             (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
         self.enter("function")
-        kinds = {"/": args.posonlyargs, "": args.args, "*": [args.vararg]}
-        kinds |= {"=": args.kwonlyargs, "**": [args.kwarg]}
-        for kind, parameters in kinds.items():
+        kinds = [("/", args.posonlyargs), ("", args.args), ("*", [args.vararg])]
+        kinds += [("=", args.kwonlyargs), ("**", [args.kwarg])]
+        for kind, parameters in kinds:
             for parameter in parameters:
                 if parameter is not None:
                     self.tokens.append(f"({kind}{parameter.arg}")
-                    self.scope.bound.add(parameter.arg)
                     self.scope.fixed.add(parameter.arg)
+        self.scope.bound |= self.scope.fixed
         if type(node) is ast.Lambda:
             self.visit(node.body)
         else:

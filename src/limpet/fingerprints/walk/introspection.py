@@ -62,12 +62,14 @@ class Introspection:
         text = summary.documentation_of(node)
         if text is None:
             return
+        hints = summary.hints_of(node) if text[1] else []
         if counts:
             walk.result.forms[f"{label}.__doc__"] = text
-            _follow_hints(walk, summary.hints_of(node), scope)
+            _follow_hints(walk, hints, scope)
         else:
             self._documentation[f"{label}.__doc__"] = text
-            self._hinted.append((summary.hints_of(node), scope))
+            if hints:
+                self._hinted.append((hints, scope))
 
     def finish(self, walk: "Walk") -> None:
         """Add what the visited code inspects. New objects go to the queue of the walk."""

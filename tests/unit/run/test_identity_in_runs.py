@@ -126,20 +126,22 @@ def test_an_edit_while_another_run_goes_on_is_not_that_runs_state(tmp_path, modu
         MODEL, started, go_on = "a", None, None
         async def answer(q):
             model = MODEL
-            started.set()
+            started.put_nowait(q)
             await go_on.wait()
             return model
     """)
     first, second = tmp_path / "first", tmp_path / "second"
 
     async def two_at_once():
-        app.started, app.go_on = asyncio.Event(), asyncio.Event()
+        app.started, app.go_on = asyncio.Queue(), asyncio.Event()
         running = asyncio.create_task(limpet.aevaluate(ROWS, app.answer, (), first))
-        await app.started.wait()
+        for _ in ROWS:
+            await app.started.get()
         app.MODEL = "b"
+        other = asyncio.create_task(limpet.aevaluate(ROWS, app.answer, (), second))
+        await app.started.get()  # it is planned, and neither run can end before
         app.go_on.set()
-        await limpet.aevaluate(ROWS, app.answer, (), second)
-        await running
+        await asyncio.gather(running, other)
 
     asyncio.run(two_at_once())
     assert "MODEL" in changed(app.answer, first)

@@ -132,7 +132,7 @@ def main() -> None:
         figures = [
             ("`limpet status`, the whole process", min(status(run) for _ in range(3)), 0.5),
             ("`summary()` of a complete run: every byte is checked", summary, 1.0),
-            ("`summary()` of any other: all results are added up", added_up, 2.0),
+            ("`summary()` of any other: all results are added up", added_up, 1.0),
             ("all about one item", one, 0.3),
             ("refresh and counts after 1,000 new cells", refresh, 0.02),
             ("the same while the run runs", refresh_live(folder / "live", items), 0.02),

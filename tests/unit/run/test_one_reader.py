@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from zlib import crc32
 
 import pytest
 
@@ -372,3 +373,13 @@ def test_the_summary_of_a_complete_run_is_believed_only_if_every_byte_is_as_it_w
     summary = assert_the_items_add_up(tmp_path / "run")
     steps = {"workflow": summary["workflow"], **summary["evaluators"]}
     assert [step for step, numbers in steps.items() if numbers["completed"] < 5] == incomplete
+
+
+@pytest.mark.parametrize("content", [b"{}", b"[]", b"as I like it"])
+def test_a_summary_json_that_a_script_replaced_at_the_end_is_not_needed(tmp_path, content):
+    evaluate(tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        before = reader.summary()
+        (tmp_path / "run" / "summary.json").write_bytes(content)
+        reader.run_file.complete.files["summary.json"] = crc32(content)  # as recorded after it ran
+        assert reader.summary() == before

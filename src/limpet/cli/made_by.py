@@ -30,6 +30,7 @@ _IN_EVAL_YML = {
         "--skip-workflow",
         "leave it out: outputs on disk are scored without calling the workflow",
     ),
+    "user_id": ("--user-id", "pass the user in your own workflow"),
     "skip_completed": ("--skip-completed-entries", "run limpet import FILE first"),
 }
 """What replaces each flag of `nat eval` in an eval.yml."""

@@ -111,6 +111,8 @@ other_nat_flags = _flags(
           help="Time limit of a call.  [default: 300; in process: 600]"),
     _flag("--max-retries", type=at_least(0), metavar="N",
           help="Retries of a failed call.  [default: 3; after a timeout: 1]"),
+    _flag("--user-id", metavar="ID",
+          help="The user of the workflow's sessions, in process.  [default: one per item]"),
     _flag("--reps", type=at_least(1), metavar="N", help="Same as --trials."),
     _flag("--skip-workflow", is_flag=True,
           help="Do not call the workflow; score the existing outputs."),

@@ -32,6 +32,7 @@ class Extras:
 
     Attributes:
         trace_filter: Which types or kinds of events of a trace are kept; None: all.
+        written_events: Which of them `workflow_output.json` gets; None: those that are kept.
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
         on_end: Called at the end: see `OnEnd`.
         stop_grace_s: How long calls in flight may continue after an interrupt.
@@ -42,6 +43,7 @@ class Extras:
     """
 
     trace_filter: Sequence[str] | None = None
+    written_events: Sequence[str] | None = None
     bare_outputs: bool = False
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S

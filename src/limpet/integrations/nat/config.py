@@ -18,12 +18,15 @@ from limpet.errors import ConfigError
 from limpet.evaluators import as_evaluator
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Evaluation
+from limpet.integrations.nat.evaluators import ToolkitBlock
 from limpet.integrations.nat.existing_answers import RowAnswers
 from limpet.integrations.nat.finishing import rename_columns, run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
+from limpet.integrations.nat.toolkit import Toolkit
+from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
@@ -65,6 +68,7 @@ class NatConfig:
         self.original = original
         self.tree = tree
         self.flags = flags
+        self.toolkit = self._new_toolkit(evaluation)
         self._evaluation = evaluation
         self._prepared: Arguments | None = None
 
@@ -74,6 +78,25 @@ class NatConfig:
     @property
     def _has_jobs(self) -> bool:
         return self.general.output.job_management.append_job_id_to_output_dir
+
+    def _new_toolkit(self, evaluation: Evaluation) -> Toolkit:
+        flags, evaluators = self.flags, evaluation.evaluators
+        paths = [path for path, _ in flags.overrides]
+        paths += [text.partition("=")[0].strip() for text in flags.settings]
+        return Toolkit(
+            self.path,
+            tuple((path, _value_at(self.tree.data, path)) for path in paths),
+            general={
+                "max_concurrency": self.general.max_concurrency,
+                "output_dir": str(self.run),
+            },
+            evaluators={
+                name: evaluator.block
+                for name, evaluator in evaluators.items()
+                if isinstance(evaluator, ToolkitBlock)
+            },
+            runs_workflow=flags.endpoint is None and not flags.skip_workflow,
+        )
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -91,6 +114,8 @@ class NatConfig:
         findings.raise_any()
         dataset = read_dataset_rows(self.general.dataset, self._evaluation.filter, function)
         workflow = workflow_of(self, dataset)
+        if isinstance(workflow, ConfiguredWorkflow):
+            workflow.check()
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing
@@ -101,7 +126,7 @@ class NatConfig:
             self.run,
             self.trials,
             options,
-            trace_filter=self.general.output.steps,
+            written_events=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
             configuration=self.public,
         )
@@ -114,8 +139,13 @@ class NatConfig:
 
     def _evaluators(self, findings: Findings) -> Mapping[str, Any]:
         at = ("eval", "evaluators")
-        evaluators = prepared_evaluators(
-            self._evaluation.evaluators, self.path.parent, findings, at, "function"
+        evaluators = dict(
+            prepared_evaluators(
+                self._evaluation.evaluators, self.path.parent, findings, at, "function"
+            )
+        )
+        evaluators |= toolkit_evaluators(
+            self.toolkit, self.tree.data, self.path.parent, self.general.dataset, findings
         )
         key = "custom_pre_eval_process_function"
         function = self._imported(("output", key), getattr(self.general.output, key), findings)
@@ -299,3 +329,9 @@ async def _open_and_close(workflow: Workflow) -> None:
     """Fail now if the server is down."""
     await workflow.open()
     await workflow.close()
+
+
+def _value_at(data: Any, path: str) -> Any:
+    for part in path.split("."):
+        data = data[part.strip()]
+    return data

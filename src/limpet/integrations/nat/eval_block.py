@@ -170,7 +170,8 @@ class Evaluation:
     Attributes:
         general: Its keys but the evaluators.
         filter: Which rows to keep: `allow` and `deny`.
-        evaluators: Each evaluator by name: created, or a `PythonEvaluator` to import.
+        evaluators: Each evaluator by name: created, a `PythonEvaluator` to import, or a
+            `ToolkitBlock`.
         notes: What is ignored, each with its line.
     """
 

@@ -14,7 +14,7 @@ from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
-from limpet.integrations.nat.evaluators import read_evaluators
+from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
 from limpet.text import nearest_file, one_line
 
 _GENERAL: KeyPath = ("eval", "general")
@@ -53,9 +53,9 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
         ConfigError: The block is invalid. The message lists each problem with its line.
     """
     block = checked(EvalBlock, {} if data is None else data, ("eval",), findings)
-    _refuse_file_references(data, ("eval",), findings)
     data = {"eval": data}  # so that paths are those of the file
     evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings)
+    _refuse_file_references(data["eval"], ("eval",), findings, evaluators)
     keep = _check_dataset(data, findings, replaced=dataset is not None)
     _check_output(data, findings)
     findings.raise_any()
@@ -86,10 +86,14 @@ def _notes(data: Any, findings: Findings) -> list[str]:
     ]
 
 
-def _refuse_file_references(value: Any, path: KeyPath, findings: Findings) -> None:
+def _refuse_file_references(
+    value: Any, path: KeyPath, findings: Findings, evaluators: Mapping[str, Any]
+) -> None:
+    if path[1:2] == ("evaluators",) and isinstance(evaluators.get(str(path[-1])), ToolkitBlock):
+        return  # the toolkit reads them
     if isinstance(value, Mapping):
         for key, below in value.items():
-            _refuse_file_references(below, (*path, key), findings)
+            _refuse_file_references(below, (*path, key), findings, evaluators)
     elif isinstance(value, str) and value.startswith("file://"):
         findings.add(path, "file:// is not read inside eval", "write the content of the file here")
 

@@ -1,10 +1,12 @@
 """Which evaluators does the `eval:` block ask for?
 
-Built-in evaluators are created here, so that a wrong argument is reported with its line. For an
-evaluator of the toolkit that Limpet does not have, the closest of ours is named.
+Built-in evaluators are created here, so that a wrong argument is reported with its line. All others
+are the toolkit's, and run through it: `toolkit_evaluators`. Where it is not installed, the closest
+of ours is named.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from limpet.config.checking import checked
@@ -13,6 +15,7 @@ from limpet.config.errors import Findings
 from limpet.config.evaluators import BUILT_INS, built_in, check_name
 from limpet.config.yaml_file import KeyPath
 from limpet.integrations.nat.eval_block import OwnEvaluator
+from limpet.integrations.nat.toolkit import is_installed
 from limpet.text import hint_near
 
 _JUDGE = "similarity for the wording; a judge of your own for the meaning"
@@ -37,8 +40,15 @@ _OWN = "{_type: python, function: module:name}"
 _LISTED = f"built in: {', '.join(BUILT_INS)}; your own: {_OWN}"
 
 
+@dataclass(frozen=True, slots=True)
+class ToolkitBlock:
+    """The block of an evaluator that only the toolkit has. The toolkit checks it."""
+
+    block: Mapping[str, Any]
+
+
 def read_evaluators(section: Any, findings: Findings) -> Mapping[str, Any]:
-    """Return each evaluator by name: created, or a `PythonEvaluator` to import."""
+    """Return each evaluator by name: created, a `PythonEvaluator` to import, a `ToolkitBlock`."""
     folded: dict[str, str] = {}
     evaluators = {}
     for name, value in section.items() if isinstance(section, dict) else ():
@@ -59,6 +69,8 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     is_theirs = kind == "trajectory" and "llm_name" in value
     if isinstance(kind, str) and kind in BUILT_INS and not is_theirs:
         return built_in(kind, value, path, findings, "_type")
+    if isinstance(kind, str) and is_installed():
+        return ToolkitBlock(value)
     if isinstance(kind, str) and kind in _NEAREST:
         text = f"{shown(kind)} is an evaluator of the toolkit, which Limpet does not have"
         hint = f"closest built-in: {_NEAREST[kind]}; or write your own: {_OWN}"

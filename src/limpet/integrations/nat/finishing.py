@@ -56,6 +56,7 @@ def write_config_files(run: Path, config: Path, original: str, data: Any, flags:
         "endpoint_timeout": flags.endpoint_timeout_s,
         "endpoint_path": flags.endpoint_path,
         "input_key": flags.input_key,
+        "user_id": flags.user_id or "nat_eval_user_id",
         "endpoint_headers": None,  # set below: the names of headers are not secret
         "timestamp": timestamp(),
     }

@@ -22,6 +22,7 @@ class Flags:
         skip_completed: Import the answers of an earlier `workflow_output.json`.
         keep: Continue the existing run, even if it is finished.
         max_retries: Retries of a failed call; None for the default.
+        user_id: The user of the workflow's sessions; None: the toolkit's.
         settings: The values of `--set`, each as "path=value".
     """
 
@@ -38,6 +39,7 @@ class Flags:
     skip_completed: bool = False
     keep: bool = False
     max_retries: int | None = None
+    user_id: str | None = None
     settings: tuple[str, ...] = ()
 
     @property

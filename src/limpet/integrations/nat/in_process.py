@@ -1,54 +1,40 @@
 """How does the configuration's own workflow run in this process, through the installed toolkit?
 
 As in `nat eval`, the workflow is built from the configuration once, and each item has its own
-session. The `eval:` block is removed first: it may name evaluators that the toolkit does not know.
+session.
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+import json
+import logging
+from contextlib import AsyncExitStack
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import signature
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from pydantic import BaseModel
 
-from limpet.errors import ConfigError, LimpetError, PermanentError
-from limpet.text import one_line, text_of
+from limpet.errors import LimpetError, PermanentError
+from limpet.integrations.nat.toolkit import Built, Toolkit
 from limpet.types import Item, Output
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.usage import usage_of_trace
 
+_USER = "nat_eval_user"
+_EXPORT_S = 60.0  # the toolkit's own limit
 
-def is_installed() -> bool:
-    """Return whether the toolkit is installed."""
-    try:
-        return find_spec("nat.runtime.loader") is not None
-    except (ImportError, ValueError):
-        return False
-
-
-def check_installed(shown: str) -> None:
-    """Raise a `ConfigError` if the toolkit is not installed."""
-    if not is_installed():
-        raise ConfigError(
-            f"{shown}: its workflow runs in the NeMo Agent Toolkit, which is not installed here",
-            hint="install it: pip install nvidia-nat   or serve the workflow: nat serve "
-            f"--config_file {shown}   and give its address: --endpoint http://localhost:8000",
-        )
+logger = logging.getLogger("limpet.integrations.nat")
 
 
 class InProcessWorkflow(Workflow):
     """The workflow of a configuration.
 
     Args:
-        file: The configuration.
-        overrides: Paths and the values that replace those of the file.
+        toolkit: Reads and builds the configuration.
         name: The name of the workflow.
+        user_id: The user of every session; None: the toolkit's users for an evaluation.
         per_input_user_id: Whether each item gets its own user.
     """
 
@@ -56,16 +42,16 @@ class InProcessWorkflow(Workflow):
 
     def __init__(
         self,
-        file: Path,
-        overrides: tuple[tuple[str, Any], ...],
+        toolkit: Toolkit,
         *,
         name: str,
+        user_id: str | None = None,
         per_input_user_id: bool = True,
     ) -> None:
         self.name = name
         self.fingerprint = {}  # `ConfiguredWorkflow` adds the configuration's blocks
-        self._file = file
-        self._overrides = overrides
+        self._toolkit = toolkit
+        self._user_id = user_id
         self._per_input = per_input_user_id
         self._stack = AsyncExitStack()
         self._sessions: Any = None
@@ -80,45 +66,20 @@ class InProcessWorkflow(Workflow):
         Raises:
             LimpetError: The toolkit cannot be imported, or rejects the configuration.
         """
-        with self._reported():
-            self._read()
+        self._toolkit.read()
 
     async def open(self) -> None:
-        with self._reported():
-            try:
-                await self._build()
-            except (Exception, SystemExit):
-                await self._stack.aclose()
-                raise
-
-    @contextmanager
-    def _reported(self) -> Iterator[None]:
+        built = await self._toolkit.acquire()
+        self._stack.push_async_callback(self._toolkit.release)
         try:
-            yield
-        except (Exception, SystemExit) as error:
-            raise LimpetError(
-                f"{self._file.name}: the toolkit cannot build its workflow: "
-                f"{type(error).__name__}: {one_line(text_of(error))}",
-                hint="nat run --config_file shows more",
-            ) from error
+            await self._start_sessions(built)
+        except BaseException:
+            await self._stack.aclose()
+            raise
 
-    def _read(self) -> Any:
-        loader = import_module("nat.runtime.loader")
-        loader.discover_and_register_plugins(loader.PluginTypes.CONFIG_OBJECT)
-        data = import_module("nat.utils.io.yaml_tools").yaml_load(self._file)
-        for path, value in self._overrides:
-            _put(data, path.split("."), value)
-        data.pop("eval", None)
-        config_of = import_module("nat.data_models.config").Config
-        validate = import_module("nat.utils.data_models.schema_validator").validate_schema
-        return validate(data, config_of)
-
-    async def _build(self) -> None:
-        config = self._read()
-        builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
-        builder = await self._stack.enter_async_context(builder_class.from_config(config=config))
+    async def _start_sessions(self, built: Built) -> None:
         create = import_module("nat.runtime.session").SessionManager.create
-        arguments: dict[str, Any] = {"config": config, "shared_builder": builder}
+        arguments: dict[str, Any] = {"config": built.config, "shared_builder": built.builder}
         if "max_concurrency" in signature(create).parameters:
             arguments["max_concurrency"] = 0  # no limit, instead of 8: our pacer decides
         self._sessions = await create(**arguments)
@@ -128,13 +89,14 @@ class InProcessWorkflow(Workflow):
         self._pull = _pull_function()
 
     async def close(self) -> None:
+        if self._sessions is not None:
+            await _wait_for_exports(self._sessions)
         await self._stack.aclose()
         self._sessions = None
 
     async def call(self, item: Item) -> Output:
-        user = f"nat_eval_user-{uuid4()}" if self._per_input else "nat_eval_user"
         async with (
-            self._sessions.session(user_id=user) as session,
+            self._sessions.session(user_id=self._user()) as session,
             session.run(item.input) as runner,
         ):
             if not session.workflow.has_single_output:
@@ -148,6 +110,30 @@ class InProcessWorkflow(Workflow):
             finally:
                 steps_task.cancel()
             return _output(runner, value, steps)
+
+    def _user(self) -> str:
+        if self._user_id is not None:
+            return self._user_id
+        name = f"{_USER}-{uuid4()}" if self._per_input else _USER
+        try:
+            users = import_module("nat.data_models.user_info")
+        except ImportError:  # before 1.6 a name was enough
+            return name
+        user = users.BasicUserInfo(username=name, password=_USER)
+        return str(users.UserInfo(basic_user=user).get_user_id())
+
+
+async def _wait_for_exports(sessions: Any) -> None:
+    """Wait until the exporters of traces have sent what they hold."""
+    try:
+        exporters = await sessions.workflow.get_all_exporters()
+    except (AttributeError, ValueError):
+        return  # a workflow for each user, closed with its user
+    for name, exporter in exporters.items():
+        try:
+            await exporter.wait_for_tasks(timeout=_EXPORT_S)
+        except Exception:
+            logger.exception("the exporter %s did not send all traces", name)
 
 
 def _pull_function() -> Any:
@@ -165,11 +151,20 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
     except ValueError:
         if isinstance(value, BaseModel):
             value = value.model_dump_json(indent=2)  # what `nat eval` scores
+    value, metadata = _plain(value)
     trace = trace_of(steps)
-    return Output(value, usage_of_trace(trace), trace)
+    return Output(value, usage_of_trace(trace), trace, metadata)
 
 
-def _put(data: Any, path: list[str], value: Any) -> None:
-    for part in path[:-1]:
-        data = data.setdefault(part, {})
-    data[path[-1]] = value
+def _plain(value: Any) -> tuple[Any, Any]:
+    """Return a value as the toolkit writes it, and its class if it has no JSON form."""
+    try:
+        json.dumps(value)
+    except (TypeError, ValueError):
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    else:
+        return value, None
+    try:
+        return json.loads(json.dumps(value, default=str)), {"class": kind}
+    except (TypeError, ValueError):  # its keys have none either
+        return str(value), {"class": kind}

@@ -19,7 +19,8 @@ from limpet.fingerprints.steps import CodeStep, code_of, declared_of, described_
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.in_process import InProcessWorkflow, check_installed
+from limpet.integrations.nat.in_process import InProcessWorkflow
+from limpet.integrations.nat.toolkit import check_installed
 from limpet.secrets.in_configs import without_secrets
 from limpet.text import one_line
 from limpet.transport.parsing import parse_json
@@ -80,20 +81,12 @@ def _own(config: "NatConfig") -> Workflow:
             f"{one_line(config.tree.shown)}: has no workflow block, and --endpoint is not given",
             hint="serve the workflow and give its address: --endpoint http://localhost:8000",
         )
-    paths = [path for path, _ in config.flags.overrides]
-    paths += [text.partition("=")[0].strip() for text in config.flags.settings]
     return InProcessWorkflow(
-        config.path,
-        tuple((path, _value_at(data, path)) for path in paths),
+        config.toolkit,
         name=config.name,
+        user_id=config.flags.user_id,
         per_input_user_id=config.general.per_input_user_id,
     )
-
-
-def _value_at(data: Any, path: str) -> Any:
-    for part in path.split("."):
-        data = data[part.strip()]
-    return data
 
 
 def _existing_answers(config: "NatConfig", items: Iterable[Item]) -> Workflow:
@@ -116,9 +109,13 @@ def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         data: The whole configuration.
         folder: Its folder, where `file://` paths start.
     """
-    counted = {key: value for key, value in data.items() if key not in _NOT_COUNTED}
-    blocks = substitute(without_secrets(counted), lambda *_: None)
-    return {key: _with_files(value, folder) for key, value in blocks.items()}
+    return counted({key: value for key, value in data.items() if key not in _NOT_COUNTED}, folder)
+
+
+def counted(blocks: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return blocks as they count: without secrets, with the environment and with files read."""
+    filled = substitute(without_secrets(blocks), lambda *_: None)
+    return {key: _with_files(value, folder) for key, value in filled.items()}
 
 
 def _with_files(value: Any, folder: Path) -> Any:

@@ -88,7 +88,7 @@ class SessionResults:
                 self._request.trials,
                 summarise,
                 bare=self._request.bare_outputs,
-                trace_filter=self._request.trace_filter,
+                trace_filter=self._request.written_events or self._request.trace_filter,
             )
         except OSError as error:
             kind = DiskFullError if error.errno in NO_SPACE else JournalError

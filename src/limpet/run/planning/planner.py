@@ -141,7 +141,8 @@ class Planner:
         if len(reported) < len(items):
             items = [items[place] for place in reported]
         # The configuration may say what the files look like.
-        shape = [request.trace_filter, request.bare_outputs, digest(request.configuration)]
+        events = [request.trace_filter, request.written_events]
+        shape = [events, request.bare_outputs, digest(request.configuration)]
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
         versions = list(self.identities.versions.items())
         return digest(versions, request.trials, shape, items_digest(items))

@@ -1,0 +1,268 @@
+"""What does the installed toolkit make of a configuration, and who keeps it open?
+
+As in `nat eval`, models, tools and evaluators are built from the configuration once, whoever needs
+them first: the workflow or an evaluator. A task of its own builds and closes them: some of them
+hold task groups, which must be left in the task that entered them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from limpet.errors import ConfigError, LimpetError
+from limpet.text import one_line, text_of
+
+_NO_RETRIES: Mapping[str, Any] = {
+    "do_auto_retry": False,
+    "max_retries": 0,
+    "llm_retry_control_params": {
+        "stop_after_attempt": 1,
+        "initial_backoff_delay_seconds": 1,
+        "has_exponential_jitter": False,
+    },
+}
+
+
+def is_installed() -> bool:
+    """Return whether the toolkit is installed."""
+    try:
+        return find_spec("nat.runtime.loader") is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def check_installed(shown: str) -> None:
+    """Raise a `ConfigError` if the toolkit is not installed."""
+    if not is_installed():
+        raise ConfigError(
+            f"{shown}: its workflow runs in the NeMo Agent Toolkit, which is not installed here",
+            hint="install it: pip install nvidia-nat   or serve the workflow: nat serve "
+            f"--config_file {shown}   and give its address: --endpoint http://localhost:8000",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What the toolkit built.
+
+    Attributes:
+        config: The configuration as the toolkit read it.
+        builder: The toolkit's builder.
+        evaluators: The toolkit's evaluators, by name.
+    """
+
+    config: Any
+    builder: Any
+    evaluators: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Opened:
+    """Something that is open, or is being opened."""
+
+    ready: asyncio.Future[Built]
+    close: asyncio.Event = field(default_factory=asyncio.Event)
+    task: asyncio.Task[None] | None = None
+    users: int = 0
+
+
+class Toolkit:
+    """The toolkit's view of a configuration. Nothing is imported before `read`.
+
+    Args:
+        file: The configuration.
+        overrides: Paths and the values that replace those of the file.
+        general: What evaluators may ask of `eval.general`: `max_concurrency`, `output_dir`.
+        evaluators: The blocks of the toolkit's evaluators, by name.
+        runs_workflow: Whether the workflow runs in this process.
+
+    Attributes:
+        evaluators: As given.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        overrides: tuple[tuple[str, Any], ...] = (),
+        *,
+        general: Mapping[str, Any] | None = None,
+        evaluators: Mapping[str, Any] | None = None,
+        runs_workflow: bool = True,
+    ) -> None:
+        self._file = file
+        self._overrides = overrides
+        self._general = dict(general or {})
+        self.evaluators = dict(evaluators or {})
+        self._runs_workflow = runs_workflow
+        self._config: Any = None
+        self._opened: _Opened | None = None
+
+    # ---- the configuration ----------------------------------------------------------------------
+
+    def read(self) -> Any:
+        """Let the toolkit read the configuration, without building anything. It is read once.
+
+        The `eval:` block is reduced first: Limpet reads it, and it may name evaluators that only
+        Limpet has.
+
+        Raises:
+            LimpetError: The toolkit cannot be imported, or rejects the configuration.
+        """
+        if self._config is None:
+            with self._reported():
+                self._config = self._read()
+        return self._config
+
+    @contextmanager
+    def _reported(self) -> Iterator[None]:
+        try:
+            yield
+        except (Exception, SystemExit) as error:
+            raise LimpetError(
+                f"{self._file.name}: the toolkit cannot build its workflow: "
+                f"{type(error).__name__}: {one_line(text_of(error))}",
+                hint="nat run --config_file shows more",
+            ) from error
+
+    def _read(self) -> Any:
+        discover_plugins()
+        data = import_module("nat.utils.io.yaml_tools").yaml_load(self._file)
+        for path, value in self._overrides:
+            _put(data, path.split("."), value)
+        theirs = (data.pop("eval", None) or {}).get("evaluators") or {}
+        if self.evaluators:
+            evaluators = {name: theirs[name] for name in self.evaluators}
+            data["eval"] = {"general": self._general, "evaluators": evaluators}
+        config_of = import_module("nat.data_models.config").Config
+        validate = import_module("nat.utils.data_models.schema_validator").validate_schema
+        return validate(data, config_of)
+
+    # ---- what is built from it ------------------------------------------------------------------
+
+    async def acquire(self) -> Built:
+        """Build everything, unless it is built already. Each `acquire` needs a `release`.
+
+        Raises:
+            LimpetError: The toolkit cannot build it.
+        """
+        opened = self._opened
+        if opened is None:
+            opened = self._opened = _Opened(asyncio.get_running_loop().create_future())
+            opened.task = asyncio.create_task(self._own(opened))
+        opened.users += 1
+        try:
+            return await asyncio.shield(opened.ready)
+        except BaseException:
+            await self.release()
+            raise
+
+    async def release(self) -> None:
+        """Close everything, if nobody else needs it."""
+        opened = self._opened
+        assert opened is not None
+        opened.users -= 1
+        if opened.users == 0:
+            self._opened = None
+            opened.close.set()
+            assert opened.task is not None
+            await opened.task
+
+    async def _own(self, opened: _Opened) -> None:
+        try:
+            with self._reported():
+                config = self.read()
+                stack = AsyncExitStack()
+                try:
+                    built = await self._build(config, stack)
+                except (Exception, SystemExit):
+                    await stack.aclose()
+                    raise
+        except LimpetError as error:
+            opened.ready.set_exception(error)
+            return
+        opened.ready.set_result(built)
+        await opened.close.wait()
+        await stack.aclose()
+
+    async def _build(self, config: Any, stack: AsyncExitStack) -> Built:
+        if not self.evaluators:
+            builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
+            builder = await stack.enter_async_context(builder_class.from_config(config=config))
+            return Built(config, builder, {})
+        builder = await stack.enter_async_context(_eval_builder(config))
+        blocks, config.eval.evaluators = config.eval.evaluators, {}  # they are built below
+        try:
+            await builder.populate_builder(config, skip_workflow=not self._runs_workflow)
+        finally:
+            config.eval.evaluators = blocks
+        impatient = _ImpatientBuilder(builder)
+        evaluators = {}
+        for name, block in blocks.items():
+            build = registry().get_evaluator(type(block)).build_fn
+            context = build(without_retries(block), impatient)
+            evaluators[name] = await stack.enter_async_context(context)
+        return Built(config, builder, evaluators)
+
+
+@asynccontextmanager
+async def _eval_builder(config: Any) -> AsyncIterator[Any]:
+    builder_class = import_module("nat.plugins.eval.runtime.builder").WorkflowEvalBuilder
+    async with builder_class(config.general, config.eval.general) as builder:
+        yield builder
+
+
+class _ImpatientBuilder:
+    """The toolkit's builder, as evaluators see it: its models do not retry by themselves.
+
+    Limpet retries, and a refusal that a model hides would not slow it down.
+    """
+
+    def __init__(self, builder: Any) -> None:
+        self._builder = builder
+        self._models: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._builder, name)
+
+    async def get_llm(self, llm_name: str, wrapper_type: Any) -> Any:
+        name = f"{llm_name} without retries"
+        if name not in self._models:
+            self._models.add(name)
+            config = without_retries(self._builder.get_llm_config(llm_name))
+            await self._builder.add_llm(name, config)
+        return await self._builder.get_llm(name, wrapper_type)
+
+
+def without_retries(config: Any) -> Any:
+    """Return a copy of a block of the toolkit's that makes no retries."""
+    fields = type(config).model_fields
+    update = {name: value for name, value in _NO_RETRIES.items() if name in fields}
+    return config.model_copy(update=update)
+
+
+def discover_plugins() -> None:
+    """Let the toolkit import its plug-ins, the user's among them."""
+    loader = import_module("nat.runtime.loader")
+    loader.discover_and_register_plugins(loader.PluginTypes.CONFIG_OBJECT)
+
+
+def registry() -> Any:
+    """Return the toolkit's registry of plug-ins."""
+    return import_module("nat.cli.type_registry").GlobalTypeRegistry.get()
+
+
+def toolkit_version() -> str:
+    """Return the version of the installed toolkit."""
+    return version("nvidia-nat-core")
+
+
+def _put(data: Any, path: list[str], value: Any) -> None:
+    for part in path[:-1]:
+        data = data.setdefault(part, {})
+    data[path[-1]] = value

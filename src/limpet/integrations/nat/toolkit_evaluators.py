@@ -1,0 +1,341 @@
+"""How do the toolkit's evaluators, and a user's registered ones, score one answer?
+
+Each is a step of the run like any other: its function for a single item is called, never the one
+for a whole dataset, so that each score is on disk as soon as there is one, and a failure is a
+failure. The toolkit writes a score of 0 for many failures; they are recognised by their reasoning.
+"""
+
+import math
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from functools import wraps
+from importlib import import_module
+from inspect import unwrap
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from limpet.config.environment import typed
+from limpet.config.errors import Findings
+from limpet.config.evaluators import BUILT_INS
+from limpet.errors import PermanentError, RateLimitError, TransientError
+from limpet.evaluators.protocol import Evaluator, Scored, Scores
+from limpet.evaluators.score_values import as_scores
+from limpet.fingerprints.keys import digest
+from limpet.fingerprints.steps import CodeStep
+from limpet.integrations.nat.eval_block import DatasetBlock, Structure
+from limpet.integrations.nat.toolkit import (
+    Toolkit,
+    discover_plugins,
+    registry,
+    toolkit_version,
+)
+from limpet.integrations.nat.workflow import counted
+from limpet.text import hint_near, one_line, quoted
+from limpet.types import Output, Score
+from limpet.workflows.nat_trace import nat_steps
+
+_REFUSED = re.compile(r"\b429\b|RateLimit|Too Many Requests", re.IGNORECASE)
+_RAISED = "Evaluator error: "
+_UNREADABLE = "Error in evaluator from parsing judge LLM response"
+
+_Scoring = Callable[[Any], Awaitable[Any]]
+
+
+class ToolkitEvaluator(CodeStep, Evaluator):
+    """An evaluator that the toolkit builds.
+
+    Args:
+        name: Its name.
+        toolkit: Builds it.
+        config: Its block, as the toolkit read it.
+        blocks: What it is made of, without secrets: its own block, and those of its models.
+        endpoint: The endpoint its calls are paced with.
+        structure: The names of the dataset's columns.
+        id_key: The column of the ids.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        toolkit: Toolkit,
+        config: Any,
+        blocks: Mapping[str, Any],
+        endpoint: str,
+        structure: Structure,
+        id_key: str,
+    ) -> None:
+        self.name = name
+        self.endpoint = endpoint
+        self._toolkit = toolkit
+        self._config = config
+        self._blocks = dict(blocks)
+        self._structure = structure
+        self._id_key = id_key
+        self._score: _Scoring | None = None
+
+    def __repr__(self) -> str:
+        return f"<evaluator {self.name}: {type(self._config).__name__} of the toolkit>"
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return {"": unwrap(registry().get_evaluator(type(self._config)).build_fn)}
+
+    @property
+    def stated(self) -> Mapping[str, str]:
+        blocks = {name: digest(block) for name, block in self._blocks.items()}
+        return {**blocks, "toolkit": toolkit_version()}
+
+    @property
+    def described(self) -> Mapping[str, Any]:
+        return self._blocks
+
+    async def open(self) -> None:
+        built = await self._toolkit.acquire()
+        self._score = item_function(built.evaluators[self.name])
+
+    async def close(self) -> None:
+        if self._score is not None:
+            self._score = None
+            await self._toolkit.release()
+
+    async def call(self, scored: Scored) -> Scores | Output:
+        assert self._score is not None
+        return as_scores(_score_of(await self._score(self._item(scored)), self.name), self.name)
+
+    def _item(self, scored: Scored) -> Any:
+        """Return an item of the toolkit's, as `nat eval` would make it."""
+        assert scored.item is not None
+        models = import_module("nat.data_models.evaluator")
+        row = dict(scored.item.row)
+        is_structured = not self._structure.disable
+        expected_steps = row.get(self._structure.expected_trajectory_key) if is_structured else None
+        return models.EvalInputItem(
+            id=row.get(self._id_key, scored.item.id),
+            input_obj=scored.input,
+            expected_output_obj="" if scored.expected is None else scored.expected,
+            output_obj=scored.output,
+            trajectory=nat_steps(scored.trace),
+            expected_trajectory=expected_steps or [],
+            full_dataset_entry=row,
+        )
+
+
+# ---- from the configuration ------------------------------------------------------------------
+
+
+def toolkit_evaluators(
+    toolkit: Toolkit,
+    data: Mapping[str, Any],
+    folder: Path,
+    dataset: DatasetBlock,
+    findings: Findings,
+) -> dict[str, ToolkitEvaluator]:
+    """Return the toolkit's evaluators of a configuration, by name.
+
+    Args:
+        toolkit: Reads and builds them.
+        data: The whole configuration.
+        folder: Its folder, where `file://` paths start.
+        dataset: The dataset's block.
+        findings: Collects the problems.
+
+    Raises:
+        LimpetError: The toolkit cannot be imported, or rejects the configuration.
+    """
+    blocks = toolkit.evaluators
+    if not blocks or not _check_blocks(blocks, findings):
+        return {}
+    configs = toolkit.read().eval.evaluators
+    evaluators = {}
+    for name in blocks:
+        made_of, models = _made_of(data, data["eval"]["evaluators"][name], folder)
+        endpoint = f"llm {models[0]}" if models else name
+        evaluators[name] = ToolkitEvaluator(
+            name, toolkit, configs[name], made_of, endpoint, dataset.structure, dataset.id_key
+        )
+    return evaluators
+
+
+def _check_blocks(blocks: Mapping[str, Any], findings: Findings) -> bool:
+    """Report what the toolkit does not know or rejects; return whether all is well."""
+    discover_plugins()
+    known = {info.local_name: info.config_type for info in registry().get_registered_evaluators()}
+    is_well = True
+    for name, block in blocks.items():
+        path, kind = ("eval", "evaluators", name), str(block["_type"])
+        if kind not in known:
+            near = hint_near(kind, (*BUILT_INS, *known))
+            where = "install the plug-in that registers it"
+            text = f"unknown evaluator {quoted(kind)}: Limpet and the toolkit's plug-ins have none"
+            findings.add((*path, "_type"), text, f"{near}, or {where}" if near else where)
+            is_well = False
+            continue
+        try:
+            known[kind].model_validate(_plain(block))
+        except ValidationError as error:
+            is_well = False
+            for wrong in error.errors(include_url=False, include_input=False):
+                place = (*path, *(part for part in wrong["loc"] if part != "type"))
+                findings.add(place, f"the toolkit rejects it: {one_line(wrong['msg'])}")
+    return is_well
+
+
+def _plain(block: Any) -> Any:
+    """Return a block with the values of the environment as the toolkit would read them."""
+    if isinstance(block, Mapping):
+        return {key: _plain(value) for key, value in block.items()}
+    return [_plain(value) for value in block] if isinstance(block, list) else typed(block)
+
+
+def _made_of(data: Mapping[str, Any], block: Any, folder: Path) -> tuple[dict[str, Any], list[str]]:
+    """Return what an evaluator is made of, without secrets, and the names of its models.
+
+    That is its own block, and each block of a model, a tool or anything else that it names.
+    """
+    found: dict[str, Any] = {"evaluator": block}
+    models: list[str] = []
+    waiting = [block]
+    while waiting:
+        named = set(_strings(waiting.pop()))
+        for section, parts in data.items():
+            if section in ("eval", "general") or not isinstance(parts, Mapping):
+                continue
+            for name in named & parts.keys():
+                key = f"{section}.{name}"
+                if key not in found:
+                    found[key] = parts[name]
+                    waiting.append(parts[name])
+                    models += [name] if section == "llms" else []
+    return counted(found, folder), models
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for below in value.values() if isinstance(value, Mapping) else value:
+            yield from _strings(below)
+
+
+# ---- a function for one item ------------------------------------------------------------------
+
+
+def item_function(info: Any) -> _Scoring:
+    """Return the function that scores one item.
+
+    An evaluator registers a function over a whole dataset, usually a method of an object that also
+    scores one item. Where there is no such object, the function gets a dataset of one item.
+    """
+    over_samples = getattr(info, "evaluate_atif_fn", None)
+    if callable(over_samples):  # the toolkit prefers it, too
+        return _over_samples(over_samples)
+    evaluator = _owner(info.evaluate_fn, "evaluate_item")
+    if evaluator is not None:
+        _refuse_missing_values(evaluator)
+        scoring: _Scoring = evaluator.evaluate_item
+        return scoring
+
+    async def score(item: Any) -> Any:
+        return _only(await info.evaluate_fn(_dataset_of(item)))
+
+    return score
+
+
+def _over_samples(evaluate: Callable[[Any], Awaitable[Any]]) -> _Scoring:
+    adapter = import_module("nat.plugins.eval.runtime.atif_adapter").EvalAtifAdapter
+    evaluator = _owner(evaluate, "evaluate_atif_item")
+    if evaluator is not None:
+        _refuse_missing_values(evaluator)
+
+    async def score(item: Any) -> Any:
+        samples = adapter().build_samples(_dataset_of(item))  # it caches by id: a new one each time
+        if evaluator is not None:
+            return await evaluator.evaluate_atif_item(samples[0])
+        return _only(await evaluate(samples))
+
+    return score
+
+
+def _dataset_of(item: Any) -> Any:
+    return import_module("nat.data_models.evaluator").EvalInput(eval_input_items=[item])
+
+
+def _only(output: Any) -> Any:
+    items = list(output.eval_output_items)
+    if len(items) != 1:
+        raise PermanentError(
+            f"it returned {len(items)} scores for one item",
+            hint="Limpet calls an evaluator for each item alone",
+        )
+    return items[0]
+
+
+def _owner(function: Any, method: str) -> Any:
+    """Return the object with this method that a function belongs to, or closes over."""
+    around = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    candidates = [getattr(function, "__self__", None), *around]
+    owners = [candidate for candidate in candidates if callable(getattr(candidate, method, None))]
+    return owners[0] if len(owners) == 1 else None
+
+
+def _refuse_missing_values(evaluator: Any) -> None:
+    """Let a metric of ragas fail if it has no value: the toolkit would make it a score of 0."""
+    metric = getattr(evaluator, "metric", None)
+    scoring = getattr(metric, "ascore", None)
+    if scoring is None or hasattr(scoring, "__wrapped__"):
+        return
+
+    @wraps(scoring)
+    async def ascore(*args: Any, **kwargs: Any) -> Any:
+        result = await scoring(*args, **kwargs)
+        value = getattr(result, "value", None)
+        if value is None or (isinstance(value, float) and math.isnan(value)):
+            reason = getattr(result, "reason", None) or "the judge's reply could not be read"
+            raise TransientError(f"ragas has no score: {one_line(reason)}")
+        return result
+
+    object.__setattr__(metric, "ascore", ascore)
+
+
+# ---- what came back ---------------------------------------------------------------------------
+
+
+def _score_of(item: Any, name: str) -> Any:
+    """Return the score of an item of the toolkit's.
+
+    Raises:
+        TransientError: It stands for a failure.
+        PermanentError: There is no score.
+    """
+    score, reasoning = item.score, item.reasoning
+    failure = _failure_in(getattr(item, "error", None), reasoning)
+    if failure is not None:
+        if _REFUSED.search(failure):
+            raise RateLimitError(failure)
+        raise TransientError(failure)
+    if isinstance(score, Mapping):
+        return {part: Score(value, explanation=reasoning) for part, value in score.items()}
+    if isinstance(score, str):
+        return Score(None, label=score, explanation=reasoning)
+    if score is None:
+        raise PermanentError(f"{name} returned no score: {one_line(reasoning)}")
+    return Score(score, explanation=reasoning)
+
+
+def _failure_in(error: Any, reasoning: Any) -> str | None:
+    """Return the failure that a score of 0 stands for; None if it is a score."""
+    if error:
+        return one_line(error)
+    if not isinstance(reasoning, Mapping):
+        reasoning = {"reasoning": reasoning}
+    raised = reasoning.get("error")
+    if isinstance(raised, str) and raised.startswith(_RAISED):
+        return one_line(raised.removeprefix(_RAISED))
+    if "error_type" in reasoning and not reasoning.get("recovered_from_output_parser_error"):
+        return f"the judge failed: {one_line(reasoning['error_type'])}"
+    text = reasoning.get("reasoning")
+    if isinstance(text, str) and text.startswith(_UNREADABLE):
+        return "the judge's reply could not be read"
+    return None

@@ -26,7 +26,10 @@ def test_the_files_are_what_a_nat_reader_expects_with_our_facts_beside(tmp_path,
     ]  # fmt: skip
     [step] = answered[0]["intermediate_steps"]  # unset, the filter keeps LLM_END and TOOL_END
     assert step["payload"] == STEP
-    [event] = column(tmp_path)[0]["intermediate_steps"]  # in the column, as a trace of ours
+    # In the column, as a trace of ours, and whole: evaluators see all of it.
+    events = column(tmp_path)[0]["intermediate_steps"]
+    assert len(events) > 1
+    (event,) = [event for event in events if event["type"] == "TOOL_END"]
     assert (event["kind"], event["name"], event["output"]) == ("tool", "repeat", "y")
     assert failed["generated_answer"] is None
     assert failed["_limpet"]["status"] == "failed"

@@ -230,7 +230,7 @@ def _run(
         def finish(result: EvaluationResult) -> bool:
             nonlocal well
             view.end()  # do not draw over the output of scripts
-            well = config.finish(_warn, stopped=ending_of(result, floors)[0] >= STOPPED)
+            well = config.finish(result, _warn, stopped=ending_of(result, floors)[0] >= STOPPED)
             return well
 
         prepared = replace(prepared, on_end=finish)

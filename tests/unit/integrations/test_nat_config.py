@@ -78,7 +78,7 @@ def test_the_usual_keys_become_what_evaluate_takes(folder):
         ("1e5", "2 + 2", "4"),
     ]
     assert ready.options["pace"] == limpet.Pace("auto", max_concurrency=3)
-    assert ready.trace_filter == ("LLM_END", "TOOL_END")
+    assert (ready.trace_filter, ready.written_events) == (None, ("LLM_END", "TOOL_END"))
     assert ready.options["timeout"] == 300
 
 
@@ -287,7 +287,11 @@ def test_what_is_wrong_is_said_with_its_line(more, said, hint):
         ("{file_path: dat.json}", "dat.json does not exist", "did you mean data.json?"),
         ("{_type: csv, file_path: data.json}", "data.json is not a .csv file", "write _type: json"),
         ("{_type: jsn, file_path: data.json}", "xls or custom, not 'jsn'", "did you mean 'json'?"),
-        ("{file_path: data.json, s3: {bucket: b}}", "datasets are not downloaded", "download"),
+        (
+            "{file_path: data.json, remote_file_path: far/data.json, s3: {bucket: b}}",
+            "the toolkit downloads datasets, and is not installed here",
+            "download",
+        ),
         ("{file_path: data.json, function: a.b}", "function: is only read with", None),
         ("{file_path: data.json, strcture: {}}", "unknown key 'strcture'", "did you mean"),
         ("{_type: custom}", "needs function", None),
@@ -309,10 +313,10 @@ def test_what_is_left_out_without_harm_is_a_note_with_its_line():
         + "      write_atif_workflow_output: true\n      job_management: {max_jobs: 3}\n"
     )
     assert [note.partition(",")[0] for note in config.notes] == [
-        "config.yml:7: eval.general.profiler: not supported",
+        "config.yml:7: eval.general.profiler: needs the toolkit",
         "config.yml:8: eval.general.validate_llm_endpoints: not supported",
-        "config.yml:11: eval.general.output.s3: not supported",
-        "config.yml:12: eval.general.output.write_atif_workflow_output: not supported",
+        "config.yml:11: eval.general.output.s3: needs the toolkit",
+        "config.yml:12: eval.general.output.write_atif_workflow_output: needs the toolkit",
         "config.yml:13: eval.general.output.job_management.max_jobs: not supported",
     ]
     assert "abcdefgh" not in json.dumps(config.public)
@@ -356,7 +360,7 @@ def test_a_key_of_an_eval_yml_is_not_sent_to_the_top_of_this_file():
 
 
 def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):
-    monkeypatch.setattr("limpet.integrations.nat.in_process.is_installed", lambda: False)
+    monkeypatch.setattr("limpet.integrations.nat.toolkit.is_installed", lambda: False)
     with pytest.raises(ConfigError, match="which is not installed here") as caught:
         loaded(START, Flags()).prepare()
     assert "pip install nvidia-nat" in caught.value.hint

@@ -13,11 +13,13 @@ import limpet
 from limpet import ConfigError, PermanentError
 from limpet.evaluators import as_evaluator
 from limpet.evaluators.protocol import Scored
-from limpet.integrations.nat import Flags, in_process, load_nat_config, run_directory
+from limpet.integrations.nat import Flags, load_nat_config, run_directory
+from limpet.integrations.nat import toolkit as toolkit_module
 from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.existing_answers import RecordedAnswers, RowAnswers
 from limpet.integrations.nat.in_process import InProcessWorkflow
 from limpet.integrations.nat.pre_processing import PreProcessed
+from limpet.integrations.nat.toolkit import Toolkit
 from limpet.run.api import aevaluate
 from limpet.secrets.in_configs import masked, without_secrets
 from limpet.secrets.in_yaml import masked_text
@@ -238,7 +240,9 @@ def toolkit(monkeypatch):
             "discover_and_register_plugins": lambda kinds: None,
             "PluginTypes": SimpleNamespace(CONFIG_OBJECT=1),
         },
-        "nat.utils.io.yaml_tools": {"yaml_load": lambda path: {"eval": 1, "llms": {"a": {"t": 0}}}},
+        "nat.utils.io.yaml_tools": {
+            "yaml_load": lambda path: {"eval": {}, "llms": {"a": {"t": 0}}}
+        },
         "nat.data_models.config": {"Config": dict},
         "nat.utils.data_models.schema_validator": {"validate_schema": lambda data, kind: data},
         "nat.builder.workflow_builder": {"WorkflowBuilder": Builder},
@@ -257,7 +261,7 @@ def toolkit(monkeypatch):
 
 def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_path):
     overrides = (("llms.a.t", 0.5),)
-    workflow = InProcessWorkflow(Path("config.yml"), overrides, name="bot")
+    workflow = InProcessWorkflow(Toolkit(Path("config.yml"), overrides), name="bot")
     rows = [{"id": n, "question": f"q{n}"} for n in range(2)]
     result = run(aevaluate(rows, workflow, (), tmp_path / "run"))
     assert sorted(toolkit.asked) == ["q0", "q1"]
@@ -269,7 +273,7 @@ def test_the_workflow_runs_in_the_toolkit_without_the_eval_block(toolkit, tmp_pa
 
 
 def test_the_toolkit_sets_no_limit_of_its_own(toolkit):
-    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
+    workflow = InProcessWorkflow(Toolkit(Path("config.yml")), name="bot")
     run(workflow.open())
     assert toolkit.limits == [0]
 
@@ -281,14 +285,18 @@ def test_a_toolkit_that_knows_no_such_limit_is_not_told_one(toolkit, monkeypatch
         return sessions()
 
     monkeypatch.setattr(sessions, "create", create)
-    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
-    run(workflow.open())
-    run(workflow.close())
+    workflow = InProcessWorkflow(Toolkit(Path("config.yml")), name="bot")
+
+    async def open_and_close():
+        await workflow.open()
+        await workflow.close()
+
+    run(open_and_close())
     assert toolkit.closed == [True]
 
 
 def test_a_failure_in_the_toolkit_is_a_failure(toolkit, tmp_path):
-    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
+    workflow = InProcessWorkflow(Toolkit(Path("config.yml")), name="bot")
     rows = [{"id": 1, "question": "bad"}]
     result = run(aevaluate(rows, workflow, (), tmp_path / "run", retry=0))
     assert result.items[0].status == "failed"
@@ -300,7 +308,7 @@ def test_a_toolkit_that_cannot_build_it_says_why(toolkit, tmp_path, monkeypatch)
 
     module = sys.modules["nat.utils.data_models.schema_validator"]
     monkeypatch.setattr(module, "validate_schema", fail)
-    workflow = InProcessWorkflow(Path("config.yml"), (), name="bot")
+    workflow = InProcessWorkflow(Toolkit(Path("config.yml")), name="bot")
     with pytest.raises(limpet.LimpetError, match="KeyError: 'no such tool'"):
         run(workflow.open())
 
@@ -312,7 +320,7 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
         raise ValueError("Invalid configuration: llms: no such kind")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(in_process, "is_installed", lambda: True)
+    monkeypatch.setattr(toolkit_module, "is_installed", lambda: True)
     (tmp_path / "data.json").write_text('[{"id": "a", "question": "Q", "answer": "Q"}]')
     (tmp_path / "config.yml").write_text(
         "workflow: {_type: bot}\neval: {general: {output: {dir: out, cleanup: true}, "
@@ -331,8 +339,8 @@ def test_what_the_toolkit_refuses_is_said_before_a_finished_run_is_moved(
 
 
 def test_where_the_toolkit_is_there_nothing_is_said(toolkit, monkeypatch):
-    monkeypatch.setattr(in_process, "is_installed", lambda: True)
-    in_process.check_installed("config.yml")
+    monkeypatch.setattr(toolkit_module, "is_installed", lambda: True)
+    toolkit_module.check_installed("config.yml")
 
 
 # ---- what the run writes ------------------------------------------------------------------------
@@ -344,7 +352,7 @@ def test_the_file_of_what_was_asked_holds_no_secret(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", "very-secret-token")
     data = {"llms": {"a": {"api_key": "nvapi-literal", "note": "very-secret-token"}}}
     config = tmp_path / "config.yml"
-    write_config_files(tmp_path, config, json.dumps(data), data, Flags(endpoint="http://x"))
+    write_config_files(tmp_path, config, json.dumps(data), data, data, Flags(endpoint="http://x"))
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert "nvapi-literal" not in text

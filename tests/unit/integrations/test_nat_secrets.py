@@ -151,7 +151,7 @@ def test_what_was_overridden_is_told_without_its_secrets(tmp_path):
     data = {"llms": {"nim": {"api_key": "SECRET-5"}}}
     text = "# SECRET-5 is in the base\nbase: other.yml\nllms: {nim: {api_key: &k SECRET-6}}\n"
     data["other"] = "SECRET-6"  # *k
-    write_config_files(tmp_path, tmp_path / "config.yml", text, data, flags)
+    write_config_files(tmp_path, tmp_path / "config.yml", text, data, data, flags)
     for name in ("config_original.yml", "config_effective.yml", "config_metadata.json"):
         assert "SECRET" not in (tmp_path / name).read_text(encoding="utf-8")
     told = json.loads((tmp_path / "config_metadata.json").read_bytes())
@@ -179,7 +179,7 @@ def test_the_file_is_kept_as_it_was_read_whatever_becomes_of_it(tmp_path, monkey
     config.run.mkdir()
     (config.run / "workflow_output.json").write_text("[\n]\n", encoding="utf-8")
     said = []
-    assert config.finish(said.append, stopped=True), said
+    assert config.finish(None, said.append, stopped=True), said
     assert (config.run / "config_original.yml").read_text(encoding="utf-8") == text
 
 

@@ -27,9 +27,16 @@ from limpet.integrations.nat.pre_processing import PreProcessed
 from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.toolkit import Toolkit
 from limpet.integrations.nat.toolkit_evaluators import toolkit_evaluators
+from limpet.integrations.nat.toolkit_files import (
+    download,
+    upload,
+    with_defaults,
+    write_toolkit_files,
+)
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
+from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.in_configs import Literals, masked
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
@@ -112,6 +119,8 @@ class NatConfig:
         function = self._imported(("dataset", "function"), self.general.dataset.function, findings)
         evaluators = self._evaluators(findings)
         findings.raise_any()
+        if self.general.dataset.remote_file_path and self.flags.dataset is None:
+            download(self.general.dataset)
         dataset = read_dataset_rows(self.general.dataset, self._evaluation.filter, function)
         workflow = workflow_of(self, dataset)
         if isinstance(workflow, ConfiguredWorkflow):
@@ -305,24 +314,36 @@ class NatConfig:
 
     # ---- after ----------------------------------------------------------------------------------
 
-    def finish(self, say: Callable[[str], None], *, stopped: bool) -> bool:
+    def finish(
+        self, result: EvaluationResult, say: Callable[[str], None], *, stopped: bool
+    ) -> bool:
         """Write what readers of the toolkit's files expect, and run the user's scripts.
 
         Args:
+            result: The result of the run.
             say: Called with a line for each script and each failure.
             stopped: The run was stopped before its end, so no script runs.
 
         Returns:
             Whether all of it succeeded.
         """
-        dataset = self.general.dataset
+        dataset, output, data = self.general.dataset, self.general.output, self.tree.data
         try:
             rename_columns(self.run, dataset.structure, dataset.id_key)
-            write_config_files(self.run, self.path, self.original, self.tree.data, self.flags)
+            effective = with_defaults(data, self.toolkit)
+            write_config_files(self.run, self.path, self.original, data, effective, self.flags)
         except OSError as error:
             say(f"{one_line(str(self.run))}: some files could not be written: {error.strerror}")
             return False
-        return stopped or run_scripts(self.general.output.custom_scripts, self.run, say)
+        if stopped:
+            return True
+        profiler, items = self.general.profiler, lambda: result.items
+        done = [
+            write_toolkit_files(self.run, profiler, output, items, say),
+            run_scripts(output.custom_scripts, self.run, say),
+            upload(self.run, output, say),
+        ]
+        return all(done)
 
 
 async def _open_and_close(workflow: Workflow) -> None:

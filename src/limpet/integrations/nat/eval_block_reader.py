@@ -15,6 +15,7 @@ from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
 from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
 from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
+from limpet.integrations.nat.toolkit import is_installed
 from limpet.text import nearest_file, one_line
 
 _GENERAL: KeyPath = ("eval", "general")
@@ -23,14 +24,16 @@ _OUTPUT: KeyPath = (*_GENERAL, "output")
 _JOBS: KeyPath = (*_OUTPUT, "job_management")
 # Keys that change no result, and what ignoring them means.
 _IGNORED: Mapping[KeyPath, str] = {
-    (*_GENERAL, "profiler"): ": no profile is written",
     (*_GENERAL, "validate_llm_endpoints"): "",
     (*_GENERAL, "verbose"): "",
-    (*_OUTPUT, "s3"): ": nothing is uploaded",
-    (*_OUTPUT, "remote_dir"): ": nothing is uploaded",
-    (*_OUTPUT, "write_atif_workflow_output"): "",
     (*_JOBS, "max_jobs"): ": results are never deleted",
     (*_JOBS, "eviction_policy"): ": results are never deleted",
+}
+_NEEDS_TOOLKIT: Mapping[KeyPath, str] = {
+    (*_GENERAL, "profiler"): "no profile is written",
+    (*_OUTPUT, "s3"): "nothing is uploaded",
+    (*_OUTPUT, "remote_dir"): "nothing is uploaded",
+    (*_OUTPUT, "write_atif_workflow_output"): "it is not written",
 }
 _SUFFIXES_OF: Mapping[str, tuple[str, ...]] = {
     "json": (".json",),
@@ -75,13 +78,17 @@ def _value(data: Any, *path: str | int) -> Any:
 
 
 def _notes(data: Any, findings: Findings) -> list[str]:
+    notes = {path: f"not supported, ignored{effect}" for path, effect in _IGNORED.items()}
+    if not is_installed():
+        needs = "needs the toolkit, which is not installed here: "
+        notes |= {path: f"{needs}{effect}" for path, effect in _NEEDS_TOOLKIT.items()}
     places = {
         path: findings.tree.key_place(path)
-        for path in _IGNORED
+        for path in notes
         if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
     return [
-        f"{places[path]}: {named(path)}not supported, ignored{_IGNORED[path]}"
+        f"{places[path]}: {named(path)}{notes[path]}"
         for path in sorted(places, key=lambda path: places[path].line or 0)
     ]
 
@@ -116,11 +123,11 @@ def _check_output(data: Any, findings: Findings) -> None:
 
 def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str, Any] | None:
     """Report what is wrong with the dataset, and return its filter in our form."""
-    fetch = "download the file, and name it in file_path"
-    if typed(_value(data, *_DATASET, "s3")):
-        findings.add((*_DATASET, "s3"), "datasets are not downloaded from S3", fetch)
-    if typed(_value(data, *_DATASET, "remote_file_path")):
-        findings.add((*_DATASET, "remote_file_path"), "datasets are not downloaded", fetch)
+    remote = (*_DATASET, "remote_file_path")
+    is_remote = bool(typed(_value(data, *remote))) and not replaced
+    if is_remote and not is_installed():
+        text = "the toolkit downloads datasets, and is not installed here"
+        findings.add(remote, text, "download the file, and give it with --dataset FILE")
     if _value(data, *_DATASET, "_type") == "custom":
         if not _value(data, *_DATASET, "function"):
             findings.add(_DATASET, "needs function: module.name, which returns the rows")
@@ -129,7 +136,7 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
             if _value(data, *_DATASET, key) is not None:
                 findings.add((*_DATASET, key), "is only read with _type: custom")
         if not replaced:
-            _check_file(data, findings)
+            _check_file(data, findings, is_remote=is_remote)
     sides = {}
     for ours, theirs in (("allow", "allowlist"), ("deny", "denylist")):
         path = (*_DATASET, "filter", theirs, "field")
@@ -139,7 +146,7 @@ def _check_dataset(data: Any, findings: Findings, *, replaced: bool) -> dict[str
     return sides or None
 
 
-def _check_file(data: Any, findings: Findings) -> None:
+def _check_file(data: Any, findings: Findings, *, is_remote: bool) -> None:
     block, path = _value(data, *_DATASET), (*_DATASET, "file_path")
     if block is None:
         hint = "write eval.general.dataset, or give --dataset FILE"
@@ -150,7 +157,7 @@ def _check_file(data: Any, findings: Findings) -> None:
     if not isinstance(text, str) or not text.strip():
         return None  # reported elsewhere
     shown, file = one_line(written_as(text)), located(text.strip(), Path.cwd())
-    if not file.exists():
+    if not file.exists() and not is_remote:
         return findings.add(path, f"{shown} does not exist", _hint_of_missing(text, file, findings))
     expected = _SUFFIXES_OF.get(kind, ()) if isinstance(kind, str) else ()
     if expected and file.suffix.lower() not in expected:

@@ -28,7 +28,9 @@ from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line
 
 
-def write_config_files(run: Path, config: Path, original: str, data: Any, flags: Flags) -> None:
+def write_config_files(
+    run: Path, config: Path, original: str, data: Any, effective: Any, flags: Flags
+) -> None:
     """Write `config_original.yml`, `config_effective.yml` and `config_metadata.json`.
 
     Args:
@@ -36,12 +38,13 @@ def write_config_files(run: Path, config: Path, original: str, data: Any, flags:
         config: The configuration file.
         original: Its text when it was read.
         data: Its content, with the command line applied.
+        effective: The same, with the toolkit's defaults.
         flags: The flags of the command line.
     """
     replace_file(run / "config_original.yml", [masked_text(original, data).encode()])
     before = words_of(original)  # an overridden secret may still be behind an alias
-    effective = yaml.safe_dump(masked(data, before), sort_keys=False, allow_unicode=True)
-    replace_file(run / "config_effective.yml", [effective.encode()])
+    text = yaml.safe_dump(masked(effective, data, before), sort_keys=False, allow_unicode=True)
+    replace_file(run / "config_effective.yml", [text.encode()])
     metadata = {
         "config_file": str(config),
         "overrides": [

@@ -30,11 +30,13 @@ _NO_RETRIES: Mapping[str, Any] = {
 
 
 def is_installed() -> bool:
-    """Return whether the toolkit is installed."""
+    """Return whether the toolkit is installed, without importing it."""
     try:
-        return find_spec("nat.runtime.loader") is not None
+        found = find_spec("nat")
     except (ImportError, ValueError):
         return False
+    folders = [] if found is None else found.submodule_search_locations or []
+    return any(Path(folder, "runtime", "loader.py").exists() for folder in folders)
 
 
 def check_installed(shown: str) -> None:

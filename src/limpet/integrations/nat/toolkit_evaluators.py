@@ -173,7 +173,7 @@ def _check_blocks(blocks: Mapping[str, Any], findings: Findings) -> bool:
             is_well = False
             continue
         try:
-            known[kind].model_validate(_plain(block))
+            known[kind].model_validate(plain(block))
         except ValidationError as error:
             is_well = False
             for wrong in error.errors(include_url=False, include_input=False):
@@ -182,11 +182,11 @@ def _check_blocks(blocks: Mapping[str, Any], findings: Findings) -> bool:
     return is_well
 
 
-def _plain(block: Any) -> Any:
+def plain(block: Any) -> Any:
     """Return a block with the values of the environment as the toolkit would read them."""
     if isinstance(block, Mapping):
-        return {key: _plain(value) for key, value in block.items()}
-    return [_plain(value) for value in block] if isinstance(block, list) else typed(block)
+        return {key: plain(value) for key, value in block.items()}
+    return [plain(value) for value in block] if isinstance(block, list) else typed(block)
 
 
 def _made_of(data: Mapping[str, Any], block: Any, folder: Path) -> tuple[dict[str, Any], list[str]]:

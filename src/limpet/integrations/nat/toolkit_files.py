@@ -1,0 +1,179 @@
+"""What is read and written through the toolkit's own code, where it is installed?
+
+Datasets are downloaded, and at the end of a run a profile and traces in the ATIF format are
+written, and the directory is uploaded to S3. `config_effective.yml` gets the toolkit's defaults.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from limpet.config.environment import substitute
+from limpet.errors import DatasetError
+from limpet.integrations.nat.eval_block import DatasetBlock, OutputBlock
+from limpet.integrations.nat.toolkit import Toolkit, is_installed
+from limpet.integrations.nat.toolkit_evaluators import plain
+from limpet.journal.files import replace_file
+from limpet.run.results.evaluation_result import ItemResult
+from limpet.text import one_line, text_of
+from limpet.workflows.nat_trace import nat_steps
+
+_ATIF = "workflow_output_atif.json"
+
+
+def download(block: DatasetBlock) -> None:
+    """Download the dataset to its `file_path`, from S3 or a signed URL.
+
+    Raises:
+        DatasetError: It cannot be downloaded.
+    """
+    try:
+        downloads = import_module("nat.plugins.eval.dataset_handler.dataset_downloader")
+        bucket = None if block.s3 is None else _s3(block.s3)
+        source = SimpleNamespace(
+            remote_file_path=str(block.remote_file_path), file_path=str(block.file_path), s3=bucket
+        )
+        downloads.DatasetDownloader(source).download_dataset()
+    except Exception as error:
+        shown = one_line(str(block.remote_file_path).partition("?")[0])  # the rest may be a key
+        raise DatasetError(
+            f"{shown}: cannot be downloaded: {type(error).__name__}: {one_line(text_of(error))}",
+            hint="or download it yourself: with --dataset FILE, Limpet reads that file",
+        ) from error
+
+
+def _s3(block: Any) -> Any:
+    return import_module("nat.data_models.dataset_handler").EvalS3Config.model_validate(
+        plain(block)
+    )
+
+
+# ---- after a run ------------------------------------------------------------------------------
+
+
+def write_toolkit_files(
+    run: Path,
+    profiler: Any,
+    output: OutputBlock,
+    items: Callable[[], Iterable[ItemResult]],
+    say: Callable[[str], None],
+) -> bool:
+    """Write what the configuration asks of the toolkit.
+
+    Args:
+        run: The run's directory.
+        profiler: The profiler's block; None: no profile.
+        output: The block of the output.
+        items: Returns the results. They are only read if they are needed.
+        say: Called with a line for each failure.
+
+    Returns:
+        Whether all of it succeeded.
+    """
+    if not is_installed():
+        return True  # reported when the file was read
+    wanted: dict[str, Callable[[], None]] = {}
+    if profiler:
+        wanted["profiler"] = lambda: _profile(run, profiler, items())
+    if output.write_atif_workflow_output:
+        wanted[_ATIF] = lambda: _write_atif(run, items())
+    done = [_done(name, write, say) for name, write in wanted.items()]  # all of them
+    return all(done)
+
+
+def upload(run: Path, output: OutputBlock, say: Callable[[str], None]) -> bool:
+    """Upload the run's directory to S3, if the configuration asks for it.
+
+    Returns:
+        Whether it succeeded, or was not asked for.
+    """
+    if not output.s3 or not is_installed():
+        return True
+
+    def send() -> None:
+        uploads = import_module("nat.plugins.eval.utils.output_uploader")
+        remote = None if output.remote_dir is None else str(output.remote_dir)
+        target = SimpleNamespace(dir=run, s3=_s3(output.s3), remote_dir=remote)
+        _run(uploads.OutputUploader(target).upload_directory())
+
+    return _done("upload to S3", send, say)
+
+
+def _done(name: str, write: Callable[[], None], say: Callable[[str], None]) -> bool:
+    try:
+        write()
+    except Exception as error:  # noqa: BLE001 - the results are on disk: the run must not fail
+        said = f"{type(error).__name__}: {one_line(text_of(error))}"
+        say(f"{name}: failed: {said}; the results are on disk")
+        return False
+    return True
+
+
+def _run(work: Coroutine[Any, Any, Any]) -> None:
+    """Wait for a coroutine in a thread of its own: this one may have an event loop."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, work).result()
+
+
+def _profile(run: Path, block: Any, items: Iterable[ItemResult]) -> None:
+    config = import_module("nat.data_models.profiler").ProfilerConfig.model_validate(plain(block))
+    runner = import_module("nat.plugins.profiler.profile_runner").ProfilerRunner(config, run)
+    _run(runner.run([_trajectory(item) for item in items if item.is_completed]))
+
+
+def _write_atif(run: Path, items: Iterable[ItemResult]) -> None:
+    models = import_module("nat.data_models.evaluator")
+    adapter = import_module("nat.plugins.eval.runtime.atif_adapter").EvalAtifAdapter()
+    found = [
+        models.EvalInputItem(
+            id=item.id if item.trial == 0 else f"{item.id}_rep{item.trial}",
+            input_obj=item.input,
+            expected_output_obj=item.expected,
+            output_obj=item.output,
+            trajectory=_trajectory(item),
+            full_dataset_entry=dict(item.row),
+        )
+        for item in items
+        if item.is_completed
+    ]
+    samples = adapter.build_samples(models.EvalInput(eval_input_items=found))
+    content = json.dumps([sample.model_dump(mode="json") for sample in samples], indent=2)
+    replace_file(run / _ATIF, [content.encode()])
+
+
+def _trajectory(item: ItemResult) -> list[Any]:
+    step = import_module("nat.data_models.intermediate_step").IntermediateStep
+    return [step.model_validate(entry) for entry in nat_steps(item.trace)]
+
+
+# ---- the effective configuration ----------------------------------------------------------------
+
+
+def with_defaults(data: Mapping[str, Any], toolkit: Toolkit) -> Any:
+    """Return a configuration with the toolkit's defaults for what it does not say.
+
+    What it says stays as written: the toolkit would put in the values of the environment.
+    """
+    if not is_installed():
+        return data
+    config = toolkit.read().model_dump(mode="json")
+    general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
+    written = {**data.get("eval", {}).get("general", {}), "dataset": None}
+    known = general.model_validate(plain(substitute(written, lambda *_: None)))
+    config["eval"] = {**config.get("eval", {}), "general": known.model_dump(mode="json")}
+    return _filled(data, config)
+
+
+def _filled(written: Any, known: Any) -> Any:
+    if not isinstance(written, Mapping) or not isinstance(known, Mapping):
+        return written
+    names = [*written, *(name for name in known if name not in written)]
+    return {
+        name: _filled(written[name], known.get(name)) if name in written else known[name]
+        for name in names
+    }

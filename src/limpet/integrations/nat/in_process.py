@@ -54,6 +54,7 @@ class InProcessWorkflow(Workflow):
         self._user_id = user_id
         self._per_input = per_input_user_id
         self._stack = AsyncExitStack()
+        self._built: Built | None = None
         self._sessions: Any = None
         self._pull: Any = None
 
@@ -69,10 +70,10 @@ class InProcessWorkflow(Workflow):
         self._toolkit.read()
 
     async def open(self) -> None:
-        built = await self._toolkit.acquire()
+        self._built = await self._toolkit.acquire()
         self._stack.push_async_callback(self._toolkit.release)
         try:
-            await self._start_sessions(built)
+            await self._start_sessions(self._built)
         except BaseException:
             await self._stack.aclose()
             raise
@@ -95,6 +96,11 @@ class InProcessWorkflow(Workflow):
         self._sessions = None
 
     async def call(self, item: Item) -> Output:
+        assert self._built is not None
+        with self._built.context():
+            return await self._answer(item)
+
+    async def _answer(self, item: Item) -> Output:
         async with (
             self._sessions.session(user_id=self._user()) as session,
             session.run(item.input) as runner,

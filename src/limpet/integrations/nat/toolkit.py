@@ -6,20 +6,26 @@ hold task groups, which must be left in the task that entered them.
 """
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
+from functools import wraps
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from limpet.errors import ConfigError, LimpetError
+from limpet.pacing.signals import recognised
 from limpet.text import one_line, text_of
 
 _NO_RETRIES: Mapping[str, Any] = {
     "do_auto_retry": False,
+    "num_retries": 1,  # attempts, with the first one
     "max_retries": 0,
     "llm_retry_control_params": {
         "stop_after_attempt": 1,
@@ -57,11 +63,26 @@ class Built:
         config: The configuration as the toolkit read it.
         builder: The toolkit's builder.
         evaluators: The toolkit's evaluators, by name.
+        variables: The context variables that were set meanwhile.
     """
 
     config: Any
     builder: Any
     evaluators: Mapping[str, Any]
+    variables: Mapping[ContextVar[Any], Any]
+
+    @contextmanager
+    def context(self) -> Iterator[None]:
+        """Set the context variables that were set while it was built.
+
+        Tracing is one: without it, models and tools would leave no trace.
+        """
+        tokens = [(variable, variable.set(value)) for variable, value in self.variables.items()]
+        try:
+            yield
+        finally:
+            for variable, token in tokens:
+                variable.reset(token)
 
 
 @dataclass(slots=True)
@@ -103,6 +124,7 @@ class Toolkit:
         self.evaluators = dict(evaluators or {})
         self._runs_workflow = runs_workflow
         self._config: Any = None
+        self._defaults: Any = None
         self._opened: _Opened | None = None
 
     # ---- the configuration ----------------------------------------------------------------------
@@ -119,7 +141,18 @@ class Toolkit:
         if self._config is None:
             with self._reported():
                 self._config = self._read()
+            # At once: evaluators put objects of theirs into it.
+            self._defaults = self._config.model_dump(mode="json")
         return self._config
+
+    def with_defaults(self) -> Any:
+        """Return the configuration as plain data, with the toolkit's defaults and with secrets.
+
+        Raises:
+            LimpetError: As `read`.
+        """
+        self.read()
+        return self._defaults
 
     @contextmanager
     def _reported(self) -> Iterator[None]:
@@ -180,23 +213,26 @@ class Toolkit:
             with self._reported():
                 config = self.read()
                 stack = AsyncExitStack()
+                before = dict(copy_context())
                 try:
-                    built = await self._build(config, stack)
+                    builder, evaluators = await self._build(config, stack)
                 except (Exception, SystemExit):
                     await stack.aclose()
                     raise
         except LimpetError as error:
             opened.ready.set_exception(error)
             return
-        opened.ready.set_result(built)
+        after = copy_context()
+        variables = {name: after[name] for name in after if after[name] is not before.get(name)}
+        opened.ready.set_result(Built(config, builder, evaluators, variables))
         await opened.close.wait()
         await stack.aclose()
 
-    async def _build(self, config: Any, stack: AsyncExitStack) -> Built:
+    async def _build(self, config: Any, stack: AsyncExitStack) -> tuple[Any, dict[str, Any]]:
         if not self.evaluators:
             builder_class = import_module("nat.builder.workflow_builder").WorkflowBuilder
             builder = await stack.enter_async_context(builder_class.from_config(config=config))
-            return Built(config, builder, {})
+            return builder, {}
         builder = await stack.enter_async_context(_eval_builder(config))
         blocks, config.eval.evaluators = config.eval.evaluators, {}  # they are built below
         try:
@@ -209,7 +245,7 @@ class Toolkit:
             build = registry().get_evaluator(type(block)).build_fn
             context = build(without_retries(block), impatient)
             evaluators[name] = await stack.enter_async_context(context)
-        return Built(config, builder, evaluators)
+        return builder, evaluators
 
 
 @asynccontextmanager
@@ -222,7 +258,7 @@ async def _eval_builder(config: Any) -> AsyncIterator[Any]:
 class _ImpatientBuilder:
     """The toolkit's builder, as evaluators see it: its models do not retry by themselves.
 
-    Limpet retries, and a refusal that a model hides would not slow it down.
+    Limpet retries, and a refusal that somebody hides would not slow it down.
     """
 
     def __init__(self, builder: Any) -> None:
@@ -238,7 +274,44 @@ class _ImpatientBuilder:
             self._models.add(name)
             config = without_retries(self._builder.get_llm_config(llm_name))
             await self._builder.add_llm(name, config)
-        return await self._builder.get_llm(name, wrapper_type)
+        return outspoken(await self._builder.get_llm(name, wrapper_type))
+
+
+class RefusedCallError(BaseException):
+    """A model's server refused a call, or is down.
+
+    No `Exception`: evaluators and their libraries catch those, try again at once, and in the end
+    return a score of 0.
+
+    Args:
+        error: What the model's client raised.
+    """
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def outspoken(model: Any) -> Any:
+    """Let the client of a model raise a `RefusedCallError` that no evaluator can catch."""
+    for name, method in inspect.getmembers(type(model), inspect.iscoroutinefunction):
+        if not name.startswith("_"):
+            object.__setattr__(model, name, MethodType(_outspoken(method), model))
+    return model
+
+
+def _outspoken(method: Any) -> Any:
+    @wraps(method)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await method(*args, **kwargs)
+        except Exception as error:
+            signal = recognised(error)
+            if signal is not None and (signal.pushback or signal.outage):
+                raise RefusedCallError(error) from error
+            raise
+
+    return call
 
 
 def without_retries(config: Any) -> Any:

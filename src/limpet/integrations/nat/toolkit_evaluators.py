@@ -26,6 +26,8 @@ from limpet.fingerprints.keys import digest
 from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.toolkit import (
+    Built,
+    RefusedCallError,
     Toolkit,
     discover_plugins,
     registry,
@@ -73,6 +75,7 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         self._blocks = dict(blocks)
         self._structure = structure
         self._id_key = id_key
+        self._built: Built | None = None
         self._score: _Scoring | None = None
 
     def __repr__(self) -> str:
@@ -92,17 +95,23 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         return self._blocks
 
     async def open(self) -> None:
-        built = await self._toolkit.acquire()
-        self._score = item_function(built.evaluators[self.name])
+        self._built = await self._toolkit.acquire()
+        self._score = item_function(self._built.evaluators[self.name])
 
     async def close(self) -> None:
-        if self._score is not None:
-            self._score = None
+        if self._built is not None:
+            self._built = self._score = None
             await self._toolkit.release()
 
     async def call(self, scored: Scored) -> Scores | Output:
+        assert self._built is not None
         assert self._score is not None
-        return as_scores(_score_of(await self._score(self._item(scored)), self.name), self.name)
+        try:
+            with self._built.context():
+                returned = await self._score(self._item(scored))
+        except RefusedCallError as refused:
+            raise refused.error from None
+        return as_scores(_score_of(returned, self.name), self.name)
 
     def _item(self, scored: Scored) -> Any:
         """Return an item of the toolkit's, as `nat eval` would make it."""

@@ -161,7 +161,7 @@ def with_defaults(data: Mapping[str, Any], toolkit: Toolkit) -> Any:
     """
     if not is_installed():
         return data
-    config = toolkit.read().model_dump(mode="json")
+    config = dict(toolkit.with_defaults())
     general = import_module("nat.data_models.evaluate_config").EvalGeneralConfig
     written = {**data.get("eval", {}).get("general", {}), "dataset": None}
     known = general.model_validate(plain(substitute(written, lambda *_: None)))

@@ -158,7 +158,8 @@ class RunFile:
         sessions: The sessions, oldest first.
         selections: The items that sessions selected: the run reports on all of these.
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
-        decided: By fingerprint of the workflow, what to do with the answers of other versions.
+        decided: By fingerprint of the workflow, the other versions whose answers the user kept
+            for it; empty: the user decided to make all of them again.
         evaluators: The parts of each evaluator's fingerprint.
         steps: The identity of each step.
         state: By step, the names of what changed by itself during the run.
@@ -178,7 +179,7 @@ class RunFile:
     sessions: list[Session] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
     functions: dict[str, dict[str, str]] = field(default_factory=dict)
-    decided: dict[str, OnChange] = field(default_factory=dict)
+    decided: dict[str, list[str]] = field(default_factory=dict)
     evaluators: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: dict[str, StepIdentity] = field(default_factory=dict)
     state: dict[str, list[str]] = field(default_factory=dict)

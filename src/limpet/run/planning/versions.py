@@ -4,7 +4,7 @@ The user keeps the results of some versions for another: those of A for B. Resul
 version makes later are not part of that: they do not count for B until the user keeps them, too.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from limpet.journal.column import ColumnReader
@@ -44,10 +44,14 @@ def choice_about(run_file: RunFile, now: str, other: str) -> OnChange | None:
     return "keep" if kept and other in kept else None
 
 
-def note_choice(run_file: RunFile, now: str, others: Iterable[str], choice: OnChange) -> None:
+def note_choice(run_file: RunFile, now: str, others: Collection[str], choice: OnChange) -> None:
     """Record what the user decided for `now` about results of other versions."""
-    kept = run_file.decided.get(now, []) if choice == "keep" else []
-    run_file.decided[now] = [*dict.fromkeys((*kept, *(others if choice == "keep" else ())))]
+    if choice == "redo":
+        run_file.decided[now] = []
+        return
+    kept = {*run_file.decided.get(now, ()), *others}
+    # In this order: where two of them have a result, the one that counts now still does later.
+    run_file.decided[now] = [other for other in other_versions(run_file, now) if other in kept]
 
 
 def forget_redos(run_file: RunFile) -> None:

@@ -20,16 +20,6 @@ from limpet.fingerprints.keys import digest, with_types
 from limpet.json_values import to_plain
 
 NAMES = ["~type", "~value", "~~type", "type", "a", "", "builtins.tuple", "~float:nan", "~bytes:YQ"]
-    "~type",
-    "~value",
-    "~~type",
-    "type",
-    "a",
-    "",
-    "builtins.tuple",
-    "~float:nan",
-    "~bytes:YQ==",
-]
 
 
 @dataclass

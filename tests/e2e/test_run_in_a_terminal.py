@@ -1,5 +1,6 @@
 """`limpet run` as a person sees it: in a real terminal, watched, stopped, killed, resumed."""
 
+import json
 import os
 import re
 import signal
@@ -87,6 +88,7 @@ def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, te
     assert screen.wait() == 130
     assert len(calls(tmp_path)) == asked == 9
     assert len(answered(tmp_path)) == 9
+    assert "gave up" not in screen.said
     assert re.search(r"^workflow +9/20 +11", screen.said, re.M)
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     again = terminal()
@@ -104,7 +106,12 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
+    assert "gave up 4 calls in flight, not recorded and perhaps paid for" in screen.said
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
+    [run] = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "summary.json").read_text())["given_up"] == 4
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert (events[-1]["event"], events[-1]["given_up"]) == ("ended", 4)
 
 
 def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):

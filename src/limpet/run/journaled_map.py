@@ -162,6 +162,8 @@ class JournaledMap(MapRun):
         # The outputs are read back, so that a finished run and a resumed one return the same.
         assert self._journal is not None
         self._end_watch()
+        if self._run_file is not None:
+            self._run_file.change_session(given_up=self._recorder.given_up)
         self._journal.drain()  # records that wait for the disk count too
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()

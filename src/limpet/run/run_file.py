@@ -84,6 +84,7 @@ class Session:
         of: How many items the dataset has; None: all are selected.
         steps: Each step, the workflow first.
         ended: When it ended properly; empty: it is running, or was cut off.
+        given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
     """
 
     began: str = ""
@@ -96,6 +97,7 @@ class Session:
     of: int | None = None
     steps: dict[str, StepBegan] = field(default_factory=dict)
     ended: str = ""
+    given_up: int = 0
 
 
 @dataclass(frozen=True, slots=True)

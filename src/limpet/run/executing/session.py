@@ -22,7 +22,7 @@ from limpet.run.executing.session_log import (
     note_ended,
     say_unfinished,
 )
-from limpet.run.executing.session_results import SessionResults
+from limpet.run.executing.session_results import GIVEN_UP, SessionResults
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
@@ -175,7 +175,10 @@ class EvaluationSession:
         """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
-        results = SessionResults(self._request, self.plan, self._layout, self._masking, run)
+        given_up = 0 if self._pipeline is None else self._pipeline.given_up
+        results = SessionResults(
+            self._request, self.plan, self._layout, self._masking, run, given_up
+        )
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
             self._is_done = True
@@ -220,7 +223,7 @@ class EvaluationSession:
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
         end_redo(self._run_file, pending)
-        note_ended(self._run_file, steps, reader.totals())
+        note_ended(self._run_file, steps, reader.totals(), summary.get(GIVEN_UP, 0))
         cells = len(reader)
         done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
         self._is_done = done and lookup.answers.is_settled and not self._is_stale

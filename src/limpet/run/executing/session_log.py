@@ -72,10 +72,11 @@ def note_ended(
     run_file: RunFile,
     steps: Mapping[str, Mapping[str, Any]],
     totals: Mapping[str, tuple[int, dict[str, float]]],
+    given_up: int,
 ) -> None:
     """Record how many cells of each step are done, from the summary of the run.
 
-    Also record the session's totals: retries and usage.
+    Also record the session's totals: retries, usage, and calls that were given up.
 
     A new answer that equals the earlier one keeps its scores, and no line in any file says so:
     readers cannot count it themselves.
@@ -85,7 +86,7 @@ def note_ended(
         have = numbers["completed"] - sum(numbers.get("redo", {}).values())
         retries, tokens = totals[name]
         known[name] = replace(known[name], have=have, retries=retries, tokens=tokens)
-    run_file.change_session(steps=known)
+    run_file.change_session(steps=known, given_up=given_up)
 
 
 def close_session(journal: Journal, run_file: RunFile | None) -> None:
@@ -93,7 +94,8 @@ def close_session(journal: Journal, run_file: RunFile | None) -> None:
     try:
         if run_file is not None:
             run_file.change_session(ended=timestamp())
-            journal.log_event("ended")
+            given_up = run_file.sessions[-1].given_up
+            journal.log_event("ended", **({"given_up": given_up} if given_up else {}))
             run_file.write(journal)
     except JournalError as error:  # the next session then checks what was in flight
         logger.warning("%s", error)

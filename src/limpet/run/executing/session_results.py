@@ -20,22 +20,37 @@ from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
+GIVEN_UP = "given_up"
+"""In a summary: how many calls in flight were given up when the last session stopped."""
 
 
 class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
-    `run` is the run's directory, or None if it is temporary.
+    Args:
+        request: What is asked.
+        plan: The session's plan.
+        layout: The run's layout.
+        masking: Masks secrets.
+        run: The run's directory; None: it is temporary.
+        given_up: How many calls in flight the session gave up.
     """
 
     def __init__(
-        self, request: Request, plan: Plan, layout: Layout, masking: Masking, run: str | None
+        self,
+        request: Request,
+        plan: Plan,
+        layout: Layout,
+        masking: Masking,
+        run: str | None,
+        given_up: int,
     ) -> None:
         self._request = request
         self._plan = plan
         self._layout = layout
         self._masking = masking
         self._run = run
+        self._given_up = given_up
         self._evaluators = [evaluator.name for evaluator in request.evaluators]
 
     def as_before(self) -> EvaluationResult:
@@ -128,6 +143,8 @@ class SessionResults:
         summary = numbers.summary()
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
+        if self._given_up:
+            summary[GIVEN_UP] = self._given_up
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         asked, whole = numbers.items // self._request.trials, len(self._request.items)
         if asked < whole:

@@ -258,15 +258,19 @@ def test_no_color_is_respected(tmp_path, terminal):
 def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took(
     tmp_path, terminal
 ):
-    make(tmp_path, rows=101)
+    make(tmp_path, rows=103)
     assert terminal().wait() == 0
     app = (tmp_path / "app.py").read_text(encoding="utf-8")
     (tmp_path / "app.py").write_text(app.replace("sleep(0.01)", "sleep(0.02)"), encoding="utf-8")
-    for answer, code, made in (("stop", 2, 101), ("keep", 0, 101)):
+    assert terminal([*RUN, "--limit", "2"]).wait() == 0
+    for answer, code, made in (("stop", 2, 105), ("redo", 0, 206)):
         screen = terminal()
         screen.wait_for(r"redo, keep or stop\?")
-        assert "the workflow changed since the answers of 101 of 101 items were made" in screen.said
+        assert "the workflow changed since the answers of 101 of 103 items were made" in screen.said
+        assert "redo runs the workflow again: 101 calls of workflow" in screen.said
         assert re.search(r"the existing results took [\d.]+ s of calls", screen.said)
         screen.press(answer + "\r")
         assert screen.wait() == code
         assert len(calls(tmp_path)) == made
+        if answer == "stop":  # the flag runs all of them
+            assert "hint: --redo runs the workflow again: 103 calls of workflow" in screen.said

@@ -156,7 +156,7 @@ class Settled(NamedTuple):
     Attributes:
         fingerprints: For each input, the fingerprint of the function whose result counts.
         made_again: The answers made again without asking; None: there are none.
-        changed: The names of what changed since they were made.
+        changed: The names of what changed since the results that are made again were made.
     """
 
     fingerprints: list[str]
@@ -221,7 +221,8 @@ def settle_change(
     }
     undecided = {place: other for place, other in in_question.items() if choices[other] is None}
     is_other = bool(undecided)
-    before = run_file.functions[next(reversed(undecided.values()))] if is_other else now.parts
+    made_by = [other for other in in_question.values() if choices[other] != "keep"]
+    before = run_file.functions[made_by[-1]] if made_by else now.parts
     files: set[str] = set()
     if on_change is None and stale.of_asked:
         counting = dict.fromkeys(here.difference(exempt), now.whole)
@@ -235,7 +236,8 @@ def settle_change(
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
     made_again = small(undecided) if undecided else None
     if undecided and made_again is None:
-        error = _question(is_other, changed, len(undecided), inputs - len(exempt), what)
+        named = changed if is_other else sorted(files)
+        error = _question(is_other, named, len(undecided), inputs - len(exempt), what)
         error.files, error.before = sorted(files), before
         raise error
     if in_question and (on_change is not None or is_other):

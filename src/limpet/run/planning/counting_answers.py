@@ -82,7 +82,8 @@ class CountingAnswers:
             self._settle(now)
         except FunctionChangedError as error:
             self._question = error
-            self.changed = tuple(dict.fromkeys((*self.changed, *error.files)))
+            parts = changed_parts(error.before, now.parts) if error.before else ()
+            self.changed = tuple(dict.fromkeys((*(self.changed or parts), *error.files)))
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
     def _keys_under(self, fingerprint: str) -> Keys:
@@ -174,10 +175,10 @@ class CountingAnswers:
         )
         if settled.made_again is not None and settled.made_again.answers:
             self.made_again = settled.made_again
-            self.changed = self.changed or tuple(settled.changed)
+        self.changed = self.changed or tuple(settled.changed)
         chosen = enumerate(settled.fingerprints)
         others = {place: whole for place, whole in chosen if whole != now.whole}
-        if others.keys() - exempt and self.made_again is None:
+        if others.keys() - exempt and not settled.changed:
             self.changed = ()  # kept
         self.standing = {
             self.keys[place]: (self._keys_under(whole)[place], whole)

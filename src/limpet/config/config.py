@@ -76,7 +76,7 @@ class Config:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
-        dataset = prepared_dataset(self._content.dataset, self._keep, folder, findings)
+        dataset = prepared_dataset(self._content, self._keep, folder, findings)
         workflow = prepared_workflow(self._content.workflow, folder, findings)
         evaluators = prepared_evaluators(self._evaluators, folder, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
@@ -85,10 +85,8 @@ class Config:
         if declared is not None:
             options["depends_on"] = declared
         secrets, output = self._content.secrets, self._content.output
-        if secrets is False:
-            options["secrets"] = False
-        elif secrets or self._secrets:
-            options["secrets"] = [*map(str, secrets or ()), *self._secrets]
+        if secrets is not None:
+            options["secrets"] = secrets
         return Arguments(
             dataset,
             workflow,

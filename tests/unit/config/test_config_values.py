@@ -10,6 +10,41 @@ TIME = "or a time like 90s, 2m or 1h"
 # What the file holds, what is said, and the hint.
 FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
 REFUSED = {
+    "a secret too short to be masked": (
+        GOOD + "secrets: [long-enough, hunter2]\n",
+        "eval.yml:3: secrets.1: must have at least 8 characters to be masked",
+        None,
+    ),
+    "a variable's name for a secret": (
+        GOOD + "secrets: [MY_API_KEY]\n",
+        (
+            "eval.yml:3: secrets.0: is the name of a variable, not its value "
+            "(in a file: ${MY_API_KEY})"
+        ),
+        None,
+    ),
+    "a variable with its value": (
+        (
+            "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n"
+            "  depends_on: {env: [HOME, 'A=B']}\n"
+        ),
+        (
+            "eval.yml:4: workflow.depends_on.env.1: must be the name of a variable, like MODEL, "
+            "without $ or =, not 'A=B'"
+        ),
+        None,
+    ),
+    "a variable's value for its name": (
+        (
+            "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n"
+            "  depends_on: {env: ['${HOME}']}\n"
+        ),
+        (
+            "eval.yml:4: workflow.depends_on.env.0: must be the name of a variable, like MODEL, "
+            "without $ or =, not the value of ${HOME}"
+        ),
+        None,
+    ),
     # Values
     "a word for a number": (
         GOOD + "trials: three\n",

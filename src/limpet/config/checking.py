@@ -52,7 +52,24 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
-    return checked(EvalFile, data, (), findings)
+    content = checked(EvalFile, data, (), findings)
+    if content is not None:
+        _check_together(content, findings)
+    return content
+
+
+def _check_together(content: EvalFile, findings: Findings) -> None:
+    """Report values that are valid alone, and contradict each other."""
+    pace, backoff = content.pace, content.retry.backoff
+    least, most = pace.concurrency, pace.max_concurrency
+    if isinstance(least, int) and most is not None and most < least:
+        text = f"must be at least concurrency, {least}, not {most}"
+        findings.add(("pace", "max_concurrency"), text, "it is the limit of concurrency: auto")
+    if backoff is None or backoff.base is None or backoff.cap is None:
+        return
+    if backoff.cap < backoff.base:
+        text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
+        findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
@@ -179,6 +196,8 @@ def _named_argument(message: str, arguments: Mapping[str, Any]) -> tuple[str, bo
 def _text_about(value: Any, text: str) -> str:
     """Return a message with its value; one from the environment is not shown."""
     text = text.replace("True or False", "true or false")
+    if value and isinstance(value, (dict, list)):
+        return text
     if isinstance(value, Substituted):
         text = text.partition(": ")[0]  # what follows may quote it
     return f"{text}, not {shown(value)}" if text.startswith("must") else f"{shown(value)} {text}"

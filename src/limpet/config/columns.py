@@ -4,7 +4,9 @@ That is known when the dataset has been read, after the file was checked. A miss
 reported with the line that names it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from limpet.config.errors import Findings
 from limpet.config.model import WorkflowSection
@@ -46,6 +48,16 @@ class ConfiguredDataset(Dataset):
                 findings.add(path, no_column(quoted(column), loaded.columns), hint)
         findings.raise_any()
         return loaded
+
+
+def columns_of_evaluators(evaluators: Mapping[str, Any]) -> tuple[tuple[KeyPath, str], ...]:
+    """Return the columns that evaluators name, each with its path."""
+    named = [
+        (("evaluators", name, "expected_column"), evaluator.get("expected_column"))
+        for name, evaluator in evaluators.items()
+        if isinstance(evaluator, dict)
+    ]
+    return tuple((path, str(column)) for path, column in named if column is not None)
 
 
 def columns_of_placeholders(section: WorkflowSection) -> tuple[tuple[KeyPath, str], ...]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from limpet import workflows
 from limpet.config.checking import report_argument
-from limpet.config.columns import ConfiguredDataset, columns_of_placeholders
+from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
 from limpet.config.dataset_checks import located
 from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
@@ -51,6 +51,7 @@ def prepared_dataset(
     options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
     columns = columns_of_placeholders(content.workflow)
+    columns += columns_of_evaluators(content.evaluators or {})
     return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
 
 

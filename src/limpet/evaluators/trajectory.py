@@ -53,7 +53,7 @@ def trajectory(
     check_choice(("exact", "in_order", "any_order"), mode=mode)
     counted = None if kinds is None else set_of_strings(kinds=kinds)
     if counted == ():
-        raise ValueError("kinds=(): no event would count; use None for all kinds")
+        raise ValueError(f"kinds={kinds!r}: must name at least one kind, or be None for all")
     if unknown := [kind for kind in counted or () if kind not in KINDS]:
         raise ValueError(
             f"kinds: unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}"

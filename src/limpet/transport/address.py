@@ -11,7 +11,9 @@ from limpet.secrets.names import may_be_secret
 
 _PORTS = {"http": 80, "https": 443}
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
-_HOST = re.compile(r"[\w.-]+|[0-9A-Fa-f:.]+(?:%\w+)?")  # a name in any script, or IPv6
+_HOST = re.compile(
+    r"\w[\w.-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?"
+)  # a name in any script, or IPv6
 
 
 class Address:

@@ -291,6 +291,11 @@ MISSING = {
         "2: dataset.filter",
     ),
     "url": ("questions.jsonl", "\n  http: 'http://x/{{question}}/{{nocol}}'", "3: workflow.http"),
+    "evaluator": (
+        "questions.jsonl",
+        "app:answer\nevaluators:\n  a:\n    {type: trajectory,\n    expected_column: nocol}",
+        "6: evaluators.a.expected_column",
+    ),
     "body": (
         "questions.jsonl",
         "\n  http:\n    url: http://x\n    body:\n      a: ['{{input}}', 'x {{ nocol }}']",

@@ -45,6 +45,31 @@ REFUSED = {
         ),
         None,
     ),
+    "an address for a function": (
+        "dataset: questions.jsonl\nworkflow: http://localhost:8000\n",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 'http://localhost:8000'",
+        "for a server, write workflow: {http: …}, or {nat: …} for one of nat serve",
+    ),
+    "a filter that no value passes": (
+        FILTER + "{lang: []}\n",
+        "eval.yml:4: dataset.filter.lang: must not be an empty list: no value would match",
+        None,
+    ),
+    "a sheet of a function": (
+        "workflow: app:answer\ndataset: {python: 'app:rows', sheet: one}\n",
+        "eval.yml:2: dataset.sheet: only an .xlsx file has sheets",
+        None,
+    ),
+    "a limit of a fixed number": (
+        GOOD + "pace: {concurrency: 5, max_concurrency: 2}\n",
+        "eval.yml:3: pace.max_concurrency: must be at least concurrency, 5, not 2",
+        "it is the limit of concurrency: auto",
+    ),
+    "a longest wait below the first": (
+        GOOD + "retry: {backoff: {base: 10s, cap: 1}}\n",
+        "eval.yml:3: retry.backoff.cap: must be at least base, 10, not 1",
+        "cap is the longest wait",
+    ),
     # Values
     "a word for a number": (
         GOOD + "trials: three\n",

@@ -20,6 +20,27 @@ REFUSED = {
         ),
         "did you mean 'model'?",
     ),
+    "no kind of event": (
+        GOOD + "evaluators:\n  calls: {type: trajectory, kinds: []}\n",
+        (
+            "eval.yml:4: evaluators.calls.kinds: must name at least one kind, or be None for all, "
+            "not an empty list"
+        ),
+        None,
+    ),
+    "a word for a list": (
+        GOOD + "evaluators:\n  calls: {type: trajectory, kinds: tool}\n",
+        (
+            "eval.yml:4: evaluators.calls.kinds: must be a list of strings, for example ['tool'], "
+            "not 'tool'"
+        ),
+        None,
+    ),
+    "flags that no pattern has": (
+        GOOD + "evaluators:\n  has: {type: regex, pattern: a, flags: 4}\n",
+        "eval.yml:4: evaluators.has.flags: 4 cannot use LOCALE flag with a str pattern",
+        None,
+    ),
     "a number for a column": (
         GOOD + "evaluators:\n  calls:\n    type: trajectory\n    expected_column: 3\n",
         "eval.yml:6: evaluators.calls.expected_column: must be a string, not 3",

@@ -89,6 +89,7 @@ def test_a_set_goes_below_the_short_form():
             None,
         ),
         ("{nat: 'http://a b'}", ".nat: must be the address of a server", "for example http"),
+        ("{nat: 'http://..'}", ".nat: must be the address of a server", "for example http"),
         ("{nat: 'http://a:0'}", ".nat: must be the address of a server", "for example http"),
         ("{http: 'http://x/{{question'}", ".http: '{{question' has no '}}'", "write {{column}}"),
         ("{http: 'http://x/{{}}'}", ".http: '{{' is not a placeholder", "write {{column}}"),

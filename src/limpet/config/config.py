@@ -28,6 +28,7 @@ from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
+from limpet.secrets.known import maskable
 from limpet.text import one_line
 
 
@@ -84,8 +85,11 @@ class Config:
         options = options_of(self._content)
         if declared is not None:
             options["depends_on"] = declared
-        secrets, output = self._content.secrets, self._content.output
-        if secrets is not None:
+        output = self._content.output
+        given: Any = self._content.secrets  # a list, or False
+        if given is False:
+            options["secrets"] = False
+        elif secrets := [*(given or ()), *maskable(self._secrets)]:
             options["secrets"] = secrets
         return Arguments(
             dataset,

@@ -123,3 +123,8 @@ def flaw_of_declared(value: str) -> str | None:
     if _VARIABLE.fullmatch(value) and (value in os.environ or is_secret_variable(value)):
         return f"is the name of a variable, not its value (in a file: ${{{value}}})"
     return None
+
+
+def maskable(keys: Iterable[str]) -> list[str]:
+    """Return the keys of a configuration that may be declared as secrets."""
+    return [str(key) for key in keys if flaw_of_declared(key) is None]

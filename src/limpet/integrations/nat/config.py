@@ -28,6 +28,7 @@ from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.secrets.in_configs import Literals, masked
+from limpet.secrets.known import maskable
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
 
@@ -96,6 +97,8 @@ class NatConfig:
             options["on_change"] = "redo"  # reading other rows costs nothing
         # Of models and tools only: a column of the dataset may be called `token`.
         blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        keys = Literals(substitute(blocks, lambda *_: None)).keys
+        options["secrets"] = maskable(keys)
         self._prepared = Arguments(
             dataset,
             workflow,
@@ -103,7 +106,7 @@ class NatConfig:
             self.run,
             self.trials,
             options,
-            known_secrets=Literals(substitute(blocks, lambda *_: None)).keys,
+            known_secrets=keys,
             trace_filter=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
             configuration=self.public,

@@ -43,8 +43,8 @@ _CACHED = (
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
 _NEWER = (
-    "a session was cut off as it began: items.jsonl is newer than run.json, and the counts are of "
-    "its items"
+    "items.jsonl is not the one that run.json describes: a session was cut off as it began, or the "
+    "file was changed; the counts are of its items"
 )
 
 

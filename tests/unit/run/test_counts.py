@@ -242,6 +242,7 @@ def test_what_is_damaged_is_not_counted(tmp_path, runs, make, step, damage):
     if damage is not repeat_a_line:
         assert counted(run)[step][0] < before[step][0]
         assert state(run) == "stopped"
+        assert f"{step}_output.jsonl changed after the last session" in status(run)["remarks"][0]
 
 
 def test_list_does_not_show_means_of_what_is_damaged(tmp_path, runs):
@@ -385,11 +386,11 @@ def test_without_the_items_a_score_that_failed_and_then_succeeded_has_not_failed
 
 
 def break_the_json(path):
-    path.write_text(path.read_text().replace('"row":{"id":"q3"', '"row":{"id";"q3"'))
+    path.write_text(path.read_text().replace('"row":{"id":"q5"', '"row":{"id";"q5"'))
 
 
 def break_the_shape(path):
-    path.write_text(path.read_text().replace('"row":{"id":"q3"', '"raw":{"id":"q3"'))
+    path.write_text(path.read_text().replace('"row":{"id":"q5"', '"raw":{"id":"q5"'))
 
 
 @pytest.mark.parametrize("damage", [cut_off_the_end, break_the_json, break_the_shape])
@@ -401,7 +402,9 @@ def test_items_that_are_damaged_and_without_their_checksum_are_said_to_be(tmp_pa
     with RunReader(run) as reader:
         assert sorted(item.output for item in reader.items()) == ["0", "1", "2", "3", "4", "5"]
         (remark,) = reader.remarks
-    assert "items.jsonl: damaged" in remark
+    assert remark.endswith(
+        "items.jsonl: damaged: line 6 is not an item, so some details are missing"
+    )
     assert counted(run)["picky"] == (5, {"evaluator": 1})
 
 

@@ -91,8 +91,10 @@ class FactsReader(ColumnReader):
         for line in file:
             at += len(line)
             # A field of the record may have the same name: only what our facts say counts.
-            if _USAGE in line and is_whole(line) and "usage" in (facts := facts_to_add(line)):
-                yield facts["usage"]
+            if _USAGE in line and line.startswith(PREFIX):
+                usage = facts_to_add(line).get("usage")
+                if usage is not None:
+                    yield usage
             if at >= self.state.end:
                 return
 

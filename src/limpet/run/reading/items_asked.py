@@ -79,9 +79,9 @@ class ItemsFile:
             self._offsets.extend(ends)
             for place, line in enumerate(lines, begin):
                 if line[_AFTER_KEY] != _ID:
-                    self._more[place] = self._decoded(line)
+                    self._more[place] = self._decoded(line, place)
                 if not known:  # without a checksum, each line is checked
-                    self._item_in(line)
+                    self._item_in(line, place)
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
@@ -122,7 +122,7 @@ class ItemsFile:
             hint="run the same command again: the file is rewritten, and results are kept",
         )
 
-    def _decoded(self, line: bytes) -> dict[str, Any]:
+    def _decoded(self, line: bytes, place: int) -> dict[str, Any]:
         try:
             try:
                 fields = orjson.loads(line)
@@ -131,7 +131,7 @@ class ItemsFile:
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
         except (ValueError, AttributeError, TypeError, KeyError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged(f"line {place + 1} is not an item") from error
         return cast("dict[str, Any]", fields)
 
     @cached_property
@@ -162,10 +162,10 @@ class ItemsFile:
             file.seek(self._offsets[place])
         line = file.readline()
         self._at = self._offsets[place] + len(line)
-        return self._item_in(line)
+        return self._item_in(line, place)
 
-    def _item_in(self, line: bytes) -> Item:
-        fields = self._decoded(line)
+    def _item_in(self, line: bytes, place: int) -> Item:
+        fields = self._decoded(line, place)
         try:
             row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
             if "input_field" in fields:
@@ -174,7 +174,7 @@ class ItemsFile:
                 expected = row.get(fields["expected_field"])
             return Item(fields["id"], given, expected, row)
         except (KeyError, AttributeError, TypeError) as error:
-            raise self._damaged(f"a line lacks {error}") from error
+            raise self._damaged(f"line {place + 1} is not an item") from error
 
     def find(self, id_: str) -> int | None:
         """Return the place of the item with an id; None: no item has it."""

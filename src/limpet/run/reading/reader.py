@@ -27,7 +27,7 @@ from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.progress import Progress, seconds_of
-from limpet.run.reading.recorded import has_newer_items, has_same_columns, may_lack_failures
+from limpet.run.reading.recorded import changed_columns, has_newer_items, may_lack_failures
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
@@ -117,7 +117,11 @@ class RunReader(RunFiles):
         """Whether `run.json` describes the files; else all results are counted."""
         if self.is_running or not self.run_file.sessions:
             return True
-        return not self.has_newer_items and has_same_columns(self)
+        changed = changed_columns(self)
+        if changed:
+            names = ", ".join(changed)
+            self.remarks.append(f"{names} changed after the last session: what is whole is counted")
+        return not (changed or self.has_newer_items)
 
     @cached_property
     def _numbers(self) -> Numbers | None:

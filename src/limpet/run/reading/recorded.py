@@ -21,18 +21,19 @@ def has_newer_items(run: RunFiles) -> bool:
     return run.items_file is not None  # else it is damaged
 
 
-def has_same_columns(run: RunFiles) -> bool:
-    """Return whether the columns are as recorded: nobody cut or changed them since."""
+def changed_columns(run: RunFiles) -> list[str]:
+    """Return the names of the columns that are not as recorded: they were cut or changed since."""
     names = (run.step, *run.evaluators)
-    with suppress(OSError, JournalError):
-        return all(_is_same(run, name, run.columns[name]) for name in names)
-    return False
+    columns = ((name, run.columns[name]) for name in names)
+    return [column.path.name for name, column in columns if not _is_same(run, name, column)]
 
 
 def _is_same(run: RunFiles, name: str, column: FactsReader) -> bool:
     known, began = run.session.columns.get(name), run.session.steps.get(name)
     if known is not None:
-        return size_and_crc(column.path) == known
+        with suppress(OSError, JournalError):
+            return size_and_crc(column.path) == known
+        return False
     is_cut = began is not None and column.end < began.bytes_at
     return not (is_cut or column.state.bad_lines)
 

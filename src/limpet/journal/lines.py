@@ -9,6 +9,7 @@ line without `_limpet`, written by another program, counts if it parses.
 
 import json
 import re
+import sys
 import time
 from binascii import unhexlify
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ KEY = slice(len(PREFIX), len(PREFIX) + 32)
 _TAIL = b',"_crc":"%08x"}\n'
 _TAIL_BYTES = len(_TAIL % 0)
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
+_MOST_CHECKED = 2**28
 _OURS = ("_limpet", "_crc")
 _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # JSON escapes quotes inside strings, so the first match is our fact and nothing else.
@@ -106,18 +108,28 @@ def _tail(crc: int) -> bytes:
     return _TAIL % crc
 
 
-def checksum(path: Path) -> int:
-    """Return the CRC32 of a whole file.
+def checksum(path: Path, most: int = sys.maxsize) -> int:
+    """Return the CRC32 of a file, or of its first `most` bytes.
 
     Raises:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    crc = 0
+    crc = at = 0
     with open_to_read(path, buffering=0) as file:
-        while piece := file.read(CHUNK_BYTES):
-            crc = crc32(piece, crc)
+        while piece := file.read(min(CHUNK_BYTES, most - at)):
+            crc, at = crc32(piece, crc), at + len(piece)
     return crc
+
+
+def size_and_crc(path: Path) -> list[int]:
+    """Return the size of a file and the CRC32 of its beginning: 256 MiB take a twentieth second.
+
+    Raises:
+        JournalError: It is not a regular file.
+        OSError: It cannot be read.
+    """
+    return [path.stat().st_size, checksum(path, _MOST_CHECKED)]
 
 
 def is_whole(line: bytes) -> bool:

@@ -46,6 +46,8 @@ class StepBegan:
         have: How many cells were done at the end; None: the session has not ended.
         retries: How many attempts were retried; None: the session has not ended.
         tokens: The usage of its calls.
+        failed: How many cells had failed at the end, in this session or before, by class.
+        errors: The same, by exception.
     """
 
     kept: int
@@ -54,6 +56,8 @@ class StepBegan:
     have: int | None = None
     retries: int | None = None
     tokens: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,9 @@ class Session:
         steps: Each step, the workflow first.
         ended: When it ended properly; empty: it is running, or was cut off.
         given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
+        items_file: The size and the checksum of `items.jsonl`; empty: unknown.
+        columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
+        did_all: Whether it did everything that was asked of it; some of it may have failed.
     """
 
     began: str = ""
@@ -98,6 +105,9 @@ class Session:
     steps: dict[str, StepBegan] = field(default_factory=dict)
     ended: str = ""
     given_up: int = 0
+    items_file: list[int] = field(default_factory=list)
+    columns: dict[str, list[int]] = field(default_factory=dict)
+    did_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class SessionResults:
 
     def write(
         self, reader: RunReader, reason: Exception | None
-    ) -> tuple[dict[str, Any], list[tuple[str, Mapping[str, Any]]], JournalError | None]:
+    ) -> tuple[Numbers, list[tuple[str, Mapping[str, Any]]], JournalError | None]:
         """Write the output files.
 
         Args:
@@ -73,7 +73,7 @@ class SessionResults:
             reason: Why the session stopped early; None if it did not.
 
         Returns:
-            The summary; the ids of items with steps still to run again, and by step the error, if
+            The numbers; the ids of items with steps still to run again, and by step the error, if
             any; and the error if the files could not be written.
         """
         numbers = Numbers(self._evaluators)
@@ -87,10 +87,10 @@ class SessionResults:
                 yield item
 
         items = counted()
-        failure = self._write_files(items, lambda: self._summary(numbers, reason))
+        failure = self._write_files(items, lambda: self.summary(numbers, reason))
         for _ in items:  # items that could not be written count too
             pass
-        return self._summary(numbers, reason), pending, failure
+        return numbers, pending, failure
 
     def _write_files(
         self, items: Iterator[ItemResult], summarise: Callable[[], dict[str, Any]]
@@ -132,14 +132,20 @@ class SessionResults:
             numbers = Numbers(self._evaluators)
             for item in reader.items(places):
                 numbers.add(item)
-            summary = self._summary(numbers, reason)
+            summary = self.summary(numbers, reason)
         read = functools.partial(_read_items, reader, places)
         if self._run is None:  # its files are temporary
             read = functools.partial(list, read())
         reader.close()
         return EvaluationResult(read, summary, self._plan, self._run, reason)
 
-    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+    def summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+        """Return the content of `summary.json`.
+
+        Args:
+            numbers: The numbers of the run, or of the items that this session selected.
+            reason: Why the session stopped early; None if it did not.
+        """
         summary = numbers.summary()
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))

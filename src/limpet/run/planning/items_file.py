@@ -254,6 +254,15 @@ def is_whole(layout: Layout) -> bool:
         return False
 
 
+def items_mark(layout: Layout) -> list[int]:
+    """Return the size and the checksum of `items.jsonl`; empty if it is missing."""
+    with suppress(OSError, JournalError):
+        size, known = layout.items.stat().st_size, noted_of(layout)
+        crc = known.get("crc") if known.get("bytes") == size else None
+        return [size, checksum(layout.items) if crc is None else int(crc)]
+    return []
+
+
 def has_standing(layout: Layout) -> bool:
     """Return whether an earlier answer counts for some item, or that is not known."""
     return noted_of(layout).get("standing") != 0

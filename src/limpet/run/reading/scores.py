@@ -2,7 +2,7 @@
 
 The digest of the answer, what an evaluator reads of the item and the evaluator's fingerprint give
 the key of its score. Only where the items or the evaluator's fingerprint are not known, the latest
-score of the answer counts.
+score or failure of the answer counts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from limpet.journal.lines import KEY, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import FailuresReader
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
@@ -31,6 +32,7 @@ class ScoresReader:
         column: Its column.
         by: What it is now; None: not known.
         file: `items.jsonl`; None: it is missing or damaged.
+        failures: The failures of all steps.
         outdated: By key, the generation of a score made from the files as they are now. Scores of
             earlier files do not count: they are of another version of the evaluator.
     """
@@ -41,11 +43,13 @@ class ScoresReader:
         column: FactsReader,
         by: StepIdentity | None,
         file: ItemsFile | None,
+        failures: FailuresReader,
         outdated: Mapping[str, int],
     ) -> None:
         self.name = name
         self.column = column
         self._file = file
+        self._failures = failures
         self._by = by
         self.outdated = outdated
         self._reads = frozenset[str]() if by is None else frozenset(by.reads)
@@ -96,10 +100,19 @@ class ScoresReader:
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:
-            facts = ((key, self.column.facts(key) or {}) for key in self.column.keys())  # noqa: SIM118
-            self._latest = {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in facts}
+            self._latest = self._latest_keys()
         keys = (self._latest.get((id_, trial, output)) for output in outputs)
         return next((key for key in keys if key is not None), b"")
+
+    def _latest_keys(self) -> dict[tuple[Any, ...], bytes]:
+        """Return the key of the last score of each answer, or of its failure if that is later."""
+        known: dict[bytes, Mapping[str, Any]] = {
+            bytes.fromhex(key): failed.facts for key, failed in self._failures.of(self.name)
+        }
+        for key in self.column.keys():  # noqa: SIM118 - not a dict
+            known[key] = self.column.facts(key) or {}
+        in_time = sorted(known.items(), key=lambda each: str(each[1].get("at", "")))
+        return {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in in_time}
 
     def latest(self, id_: str, trial: int, answer: Entry) -> Entry | None:
         """Return the last score of an answer, by any evaluator of this name."""

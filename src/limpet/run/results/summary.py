@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import is_bounded
@@ -19,9 +19,24 @@ from limpet.run.results.evaluation_result import ItemResult, values_of
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
+_PENDING = "pending"
 _MOST = sys.float_info.max
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
+
+
+class StepNumbers(NamedTuple):
+    """How far a step is.
+
+    Attributes:
+        done: The number of cells that are done; those to be made again are not.
+        failed: The number of cells that failed, also when made again, by class.
+        errors: The same, by exception.
+    """
+
+    done: int
+    failed: dict[str, int]
+    errors: dict[str, int]
 
 
 class Numbers:
@@ -82,6 +97,13 @@ class Numbers:
             if isinstance(latency, (int, float)) and is_bounded(latency):
                 self._latencies.append(latency)
 
+    def of_step(self, step: str) -> StepNumbers:
+        """Return the numbers of a step that say how far it is."""
+        if step in self.scores:
+            scores = self.scores[step]
+            return _step_numbers(scores.completed, scores.failed, scores.errors, scores.versions)
+        return _step_numbers(len(self._seconds), self.failed, self.errors, self.versions)
+
     def summary(self) -> dict[str, Any]:
         """Return all numbers, in the shape of `summary.json`."""
         completed = len(self._seconds)
@@ -116,6 +138,7 @@ class ScoreNumbers:
     Attributes:
         failed: The number of failures, by class.
         errors: The same, by exception.
+        completed: The number of scores.
         versions: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
     """
@@ -123,7 +146,7 @@ class ScoreNumbers:
     def __init__(self, name: str) -> None:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
-        self.saw_masked = self._completed = 0
+        self.saw_masked = self.completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
         self.versions = VersionCounts(name)
@@ -131,7 +154,7 @@ class ScoreNumbers:
 
     def add(self, score: Mapping[str, Any]) -> None:
         """Add a score by its record."""
-        self._completed += 1
+        self.completed += 1
         if "scores" not in score:  # most have one value
             if score["score"] is not None:
                 self._values[None].append(float(score["score"]))
@@ -158,10 +181,10 @@ class ScoreNumbers:
     def summary(self, items: int) -> dict[str, Any]:
         """Return the numbers, of so many items."""
         summary: dict[str, Any] = {
-            "completed": self._completed,
+            "completed": self.completed,
             "failed": dict(self.failed),
             "errors": dict(self.errors),
-            "not_run": items - self._completed - self.failed.total(),
+            "not_run": items - self.completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
             **self.versions.summary(),
         }
@@ -224,12 +247,18 @@ class _Counts:
 
 
 class VersionCounts:
-    """Counts the results of a step that are not by the current version, or are to be made again."""
+    """Counts the results of a step that are not by the current version, or are to be made again.
+
+    Attributes:
+        redo: How many are to be made again, by why that failed; "pending" where it did not.
+        errors: How many failed when made again, by exception.
+    """
 
     def __init__(self, step: str) -> None:
         self._step = step
         self._present = self._earlier = 0
-        self._redo: Counter[str] = Counter()
+        self.redo: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
 
     def add(self, by_version: str, redo: PendingRedo, results: int = 1) -> None:
         """Add results.
@@ -245,7 +274,10 @@ class VersionCounts:
             self._present += results
         if redo and self._step in redo:
             error = redo[self._step]
-            self._redo["pending" if error is None else str(error.get("class"))] += 1
+            if error is None:
+                self.redo[_PENDING] += 1
+            else:
+                _count_failure(self.redo, self.errors, error)
 
     def summary(self) -> dict[str, Any]:
         """Return the counts that differ from the usual.
@@ -254,7 +286,15 @@ class VersionCounts:
         `redo`: how many are to be made again, by why that failed; "pending" where it did not.
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
-        return found | ({"redo": dict(self._redo)} if self._redo else {})
+        return found | ({"redo": dict(self.redo)} if self.redo else {})
+
+
+def _step_numbers(
+    completed: int, failed: Counter[str], errors: Counter[str], versions: VersionCounts
+) -> StepNumbers:
+    again = Counter({kind: number for kind, number in versions.redo.items() if kind != _PENDING})
+    done = completed - versions.redo.total()
+    return StepNumbers(done, dict(failed + again), dict(errors + versions.errors))
 
 
 def _count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from limpet.run.executing.session_log import (
     note_ended,
     say_unfinished,
 )
-from limpet.run.executing.session_results import GIVEN_UP, SessionResults
+from limpet.run.executing.session_results import SessionResults
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import write_items
@@ -176,9 +176,8 @@ class EvaluationSession:
         """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
-        given_up = 0 if self._pipeline is None else self._pipeline.given_up
         results = SessionResults(
-            self._request, self.plan, self._layout, self._masking, run, given_up
+            self._request, self.plan, self._layout, self._masking, run, self._given_up
         )
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
@@ -197,6 +196,10 @@ class EvaluationSession:
             self._run_file.change_session(did_all=reason is None)
         self._is_done &= failure is None
         return results.read(reader, reason or failure, results.summary(numbers, reason))
+
+    @property
+    def _given_up(self) -> int:
+        return 0 if self._pipeline is None else self._pipeline.given_up
 
     def _note_stale(self, lookup: Lookup) -> None:
         """Record what was made from files that have changed since, for readers."""
@@ -226,7 +229,7 @@ class EvaluationSession:
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
         end_redo(self._run_file, pending)
-        note_ended(self._run_file, steps, reader.totals(), summary.get(GIVEN_UP, 0))
+        note_ended(self._run_file, steps, reader.totals(), self._given_up)
         cells = len(reader)
         done = all(step.done == cells for step in steps.values())
         self._is_done = done and lookup.answers.is_settled and not self._is_stale

@@ -8,6 +8,7 @@ import bisect
 import functools
 import operator
 import re
+import sys
 from dataclasses import dataclass, field
 
 # A statement in the first column, with everything below it that is indented. A closing bracket in
@@ -20,6 +21,9 @@ _STATEMENT = re.compile(
     r"|'(?:[^'\\\n]+|\\.)*+')++",
     re.DOTALL,
 )
+_LINE = re.compile(r"\n(?=[^\s#)\]}])")
+_QUOTES = '"""'
+_NO_STRING = (sys.maxsize, sys.maxsize)
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
@@ -125,14 +129,59 @@ def cut(text: str) -> Cut:
         found.pieces.append(Piece(header[1], first, text[begin:end], is_class, line))
         rest.append("\n" * (line - first))
         done, at = end, at + 1
+    if line > _MOST_LINES:
+        return whole
     found.rest = "".join([*rest, text[done:]])
     return found
 
 
 def _begins(text: str) -> list[int] | None:
     """Return where statements begin in the first column; None if that is uncertain."""
-    if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
+    if "\f" in text or "\r" in text:
         return None
+    strings = _long_strings(text)
+    return _begins_by_tokens(text) if strings is None else _begins_outside(text, strings)
+
+
+def _begins_outside(text: str, strings: list[tuple[int, int]]) -> list[int]:
+    begins = [0] if text[:1] not in ("", "\n") else [1] if text[1:] else []
+    inside = iter(strings)
+    begin, end = next(inside, _NO_STRING)
+    for line in _LINE.finditer(text, 1):
+        at = line.end()
+        while end <= at:
+            begin, end = next(inside, _NO_STRING)
+        if at <= begin:
+            begins.append(at)
+    return begins
+
+
+def _long_strings(text: str) -> list[tuple[int, int]] | None:
+    """Return where the strings in triple quotes begin and end; None if that takes a closer look.
+
+    Three quotes begin a string if the line before them has no other quotes and no comment. Other
+    strings end on their line, unless a backslash continues it.
+    """
+    if "'''" in text:
+        return None
+    found = []
+    end, begin = 0, text.find(_QUOTES)
+    while begin >= 0:
+        if text.find("\\\n", end, begin) >= 0:
+            return None
+        before = text[max(end, text.rfind("\n", end, begin)) : begin]
+        if '"' in before or "'" in before or "#" in before:
+            return None
+        close = text.find(_QUOTES, begin + 3)
+        if close < 0 or text[close - 1] == "\\":
+            return None
+        end = close + 3
+        found.append((begin, end))
+        begin = text.find(_QUOTES, end)
+    return found if text.find("\\\n", end) < 0 else None
+
+
+def _begins_by_tokens(text: str) -> list[int] | None:
     begins: list[int] = []
     start = int(text.startswith("\n"))
     end = start - 1

@@ -197,7 +197,10 @@ class Writer(Names):
 
     def _assign(self, node: ast.Assign) -> None:
         self.tokens.append("Assign:")
-        self.write_all(node.targets)
+        if len(node.targets) == 1:
+            self.visit(node.targets[0])
+        else:
+            self.write_all(node.targets)
         self.visit(node.value)
 
     def _augmented(self, node: ast.AugAssign) -> None:
@@ -241,10 +244,10 @@ class Writer(Names):
 
     def _formatted(self, node: ast.FormattedValue) -> None:
         self.tokens.append(f"FormattedValue: {node.conversion}")
-        self.visit(node.value)
         if node.format_spec is not None:
             self.tokens.append("format_spec:")
             self.visit(node.format_spec)
+        self.visit(node.value)
 
     def _joined(self, node: ast.JoinedStr) -> None:
         """Write an f-string; versions of Python cut its text in different places."""

@@ -101,7 +101,7 @@ class Parsed:
             return
         statement = self._opened.pop(piece.first, None)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            del self._lines[lines_of(statement)[0]]
+            del self._lines[piece.first]
             named = self._functions[statement.name]
             self._functions[statement.name] = [
                 function for function in named if function is not statement
@@ -152,6 +152,8 @@ class Parsed:
             if not isinstance(statement, ast.Assign):
                 continue
             for target in statement.targets:
+                if type(target) is ast.Name:  # most are
+                    continue
                 match target:
                     case (
                         ast.Attribute(value=ast.Name(id=name), attr=place)

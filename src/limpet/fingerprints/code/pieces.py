@@ -8,7 +8,6 @@ import bisect
 import functools
 import operator
 import re
-import sys
 from dataclasses import dataclass, field
 
 # A statement in the first column, with everything below it that is indented. A closing bracket in
@@ -22,8 +21,6 @@ _STATEMENT = re.compile(
     re.DOTALL,
 )
 _LINE = re.compile(r"\n(?=[^\s#)\]}])")
-_QUOTES = '"""'
-_NO_STRING = (sys.maxsize, sys.maxsize)
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
@@ -63,6 +60,9 @@ class Piece:
         if self.text.startswith("@"):
             return True
         if not self.is_class:
+            line = self.text[: self.text.find("\n") + 1]
+            if line[-3:] == "):\n" and line.find("(", line.find("=") + 1 or len(line)) < 0:
+                return False  # a signature without calls
             signature = _SIGNATURE.match(self.text)
             return signature is None or _CALLS.search(signature[0]) is not None
         header = _PLAIN_CLASS.match(self.text)
@@ -139,46 +139,31 @@ def _begins(text: str) -> list[int] | None:
     """Return where statements begin in the first column; None if that is uncertain."""
     if "\f" in text or "\r" in text:
         return None
-    strings = _long_strings(text)
-    return _begins_by_tokens(text) if strings is None else _begins_outside(text, strings)
+    code = _without_long_strings(text)
+    if code is None:
+        return _begins_by_tokens(text)
+    first = int(code.startswith("\n"))
+    return [first, *[line.end() for line in _LINE.finditer(code, 1)]] if code[first:] else []
 
 
-def _begins_outside(text: str, strings: list[tuple[int, int]]) -> list[int]:
-    begins = [0] if text[:1] not in ("", "\n") else [1] if text[1:] else []
-    inside = iter(strings)
-    begin, end = next(inside, _NO_STRING)
-    for line in _LINE.finditer(text, 1):
-        at = line.end()
-        while end <= at:
-            begin, end = next(inside, _NO_STRING)
-        if at <= begin:
-            begins.append(at)
-    return begins
-
-
-def _long_strings(text: str) -> list[tuple[int, int]] | None:
-    """Return where the strings in triple quotes begin and end; None if that takes a closer look.
+def _without_long_strings(text: str) -> str | None:
+    """Return a text with spaces in place of what is in triple quotes; None if that is uncertain.
 
     Three quotes begin a string if the line before them has no other quotes and no comment. Other
     strings end on their line, unless a backslash continues it.
     """
-    if "'''" in text:
+    parts = text.split('"""')
+    outside = parts[::2]
+    if len(parts) % 2 == 0 or "'''" in text or '\\"""' in text:
         return None
-    found = []
-    end, begin = 0, text.find(_QUOTES)
-    while begin >= 0:
-        if text.find("\\\n", end, begin) >= 0:
+    if "\\\n" in text and any("\\\n" in code for code in outside):
+        return None
+    for code in outside[:-1]:
+        before = code[code.rfind("\n") + 1 :]
+        if before.strip() and ('"' in before or "'" in before or "#" in before):
             return None
-        before = text[max(end, text.rfind("\n", end, begin)) : begin]
-        if '"' in before or "'" in before or "#" in before:
-            return None
-        close = text.find(_QUOTES, begin + 3)
-        if close < 0 or text[close - 1] == "\\":
-            return None
-        end = close + 3
-        found.append((begin, end))
-        begin = text.find(_QUOTES, end)
-    return found if text.find("\\\n", end) < 0 else None
+    parts[1::2] = [" " * len(string) for string in parts[1::2]]
+    return '"""'.join(parts)
 
 
 def _begins_by_tokens(text: str) -> list[int] | None:

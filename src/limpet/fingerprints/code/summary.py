@@ -1,7 +1,6 @@
 """What one pass over code finds out: a text for its digest, and the names it uses."""
 
 import ast
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -23,7 +22,6 @@ NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvar
 """Names that show what code inspects."""
 
 
-@dataclass(slots=True)
 class CodeSummary:
     """What one pass over code finds out.
 
@@ -39,15 +37,19 @@ class CodeSummary:
         free: The variables it closes over, numbered by first use.
     """
 
-    text: str = ""
-    chains: set[Chain] = field(default_factory=set)
-    handed: set[Chain] = field(default_factory=set)
-    imports: list[ast.AST] = field(default_factory=list)
-    looked_up: list[tuple[Chain, ast.expr]] = field(default_factory=list)
-    computes_names: bool = False
-    notices: set[str] = field(default_factory=set)
-    environment: int = 0
-    free: dict[str, int] = field(default_factory=dict)
+    __slots__ = ("chains", "computes_names", "environment", "free", "handed", "imports")
+    __slots__ += ("looked_up", "notices", "text")
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.chains: set[Chain] = set()
+        self.handed: set[Chain] = set()
+        self.imports: list[ast.AST] = []
+        self.looked_up: list[tuple[Chain, ast.expr]] = []
+        self.computes_names = False
+        self.notices: set[str] = set()
+        self.environment = 0
+        self.free: dict[str, int] = {}
 
     @property
     def digest(self) -> str:

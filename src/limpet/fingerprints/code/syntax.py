@@ -126,10 +126,11 @@ class _Reader(Writer):
     def _compare(self, node: ast.Compare) -> None:
         if type(node.ops[0]) in (ast.In, ast.NotIn):
             self._looked_up(node.comparators[0], node.left)
-        self.tokens.append("Compare:")
+        # The number of operators comes first: `a < (b < c)` is not `a < b < c`.
+        self.tokens.append(f"Compare {' '.join([type(op).__name__ for op in node.ops])}:")
         self.visit(node.left)
-        self.write_all(node.ops)
-        self.write_all(node.comparators)
+        for right in node.comparators:
+            self.visit(right)
 
     def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
         chain = chain_of(where)
@@ -146,6 +147,7 @@ class _Reader(Writer):
                 self.scope.bound.add(name)
                 self.scope.fixed.add(name)  # the name of the imported module
             else:
+                self.tokens.append("as:")
                 self.bind(alias.asname)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
@@ -157,9 +159,8 @@ class _Reader(Writer):
             if node.value is not None:
                 self.visit(node.value)
         elif node.value is not None:
-            self.tokens += ("Assign:", "[")
+            self.tokens.append("Assign:")
             self.visit(node.target)
-            self.tokens.append("]")
             self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
@@ -200,11 +201,13 @@ class _Reader(Writer):
             self.visit(node.value)
 
     def _global(self, node: ast.Global) -> None:
+        self.tokens.append("Global:")
         self.scope.of_module |= {*node.names}
         for name in node.names:
             self.use(name, (name,), called=True)
 
     def _nonlocal(self, node: ast.Nonlocal) -> None:
+        self.tokens.append("Nonlocal:")
         self.scope.outer |= {*node.names}
         for name in node.names:
             self.use(name, None)

@@ -90,7 +90,7 @@ def _parameters(node: Function) -> list[ast.arg]:
 def docstring(node: ast.AST) -> str | None:
     """Return the docstring of a node; None if there is none."""
     body = getattr(node, "body", None)
-    if isinstance(body, list) and body and type(body[0]) is ast.Expr:
+    if type(body) is list and body and type(body[0]) is ast.Expr:
         value = body[0].value
         if type(value) is ast.Constant and type(value.value) is str:
             return value.value

@@ -14,6 +14,7 @@ from limpet.fingerprints.code.summary import (
     ENVIRONMENT,
     FUNCTIONS,
     NOTICED,
+    Chain,
     CodeSummary,
     chain_of,
     docstring,
@@ -78,7 +79,7 @@ class _Reader(Writer):
         # `x.y = 1` reads x, but does not pass it on.
         self._chain(node, called=type(node.ctx) is not _LOAD)
 
-    def _chain(self, node: ast.Attribute, *, called: bool) -> None:
+    def _chain(self, node: ast.Attribute, *, called: bool) -> Chain | None:
         chain = chain_of(node)
         if chain is None:
             self._notice(node.attr)
@@ -88,6 +89,7 @@ class _Reader(Writer):
             self._notice(*chain[1:])
             self.tokens.append("." + ".".join(chain[1:]))
             self.use(chain[0], chain, called=called)
+        return chain
 
     def _notice(self, *names: str) -> None:
         for name in names:
@@ -98,20 +100,22 @@ class _Reader(Writer):
     def _call(self, node: ast.Call) -> None:
         self.tokens.append("Call:")
         function, last = node.func, ""
+        chain: Chain | None = None
         if type(function) is ast.Name:
             last = function.id
+            chain = (last,)
             if last in NOTICED:
                 self._notice(last)
-            self.use(last, (last,), called=True)
+            self.use(last, chain, called=True)
         elif type(function) is ast.Attribute:
             last = function.attr
-            self._chain(function, called=True)
+            chain = self._chain(function, called=True)
         else:
             self.visit(function)
         if last in _IMPORTING:
             self.found.imports.append(node)
-        if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
-            self._looked_up(function, node.args[0])
+        if chain and node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
+            self.found.looked_up.append((chain, node.args[0]))
         self.write_all(node.args)
         if node.keywords:  # each begins with its name
             self.write_all(node.keywords)
@@ -127,7 +131,8 @@ class _Reader(Writer):
         if type(node.ops[0]) in (ast.In, ast.NotIn):
             self._looked_up(node.comparators[0], node.left)
         # The number of operators comes first: `a < (b < c)` is not `a < b < c`.
-        self.tokens.append(f"Compare {' '.join([type(op).__name__ for op in node.ops])}:")
+        names = [type(op).__name__ for op in node.ops]
+        self.tokens.append(f"Compare {' '.join(names)}:")
         self.visit(node.left)
         for right in node.comparators:
             self.visit(right)

@@ -42,6 +42,7 @@ _ID = re.compile(
     r"(?i)[\w.:-]{0,20}?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{8,})"
 )
+_A_CONSTANT = {ast.Constant}
 _STARTED = time.time() - 60
 _DATE = len("2026-11-15")
 _MOST = 1_000
@@ -59,6 +60,8 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     if parsed is None:
         return False
     values = parsed.assignments.get(name, [])
+    if name not in parsed.places and {type(expression) for expression in values} == _A_CONSTANT:
+        return False  # most are
     _note_places(walk, value, parsed, name, scope)
     if any(isinstance(expression, ast.Dict) for expression in values):
         return False  # each element is checked separately

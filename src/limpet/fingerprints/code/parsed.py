@@ -101,7 +101,7 @@ class Parsed:
             return
         statement = self._opened.pop(piece.first, None)
         if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            del self._lines[piece.first]
+            del self._lines[lines_of(statement)[0]]
             named = self._functions[statement.name]
             self._functions[statement.name] = [
                 function for function in named if function is not statement

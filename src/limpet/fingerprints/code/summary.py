@@ -37,8 +37,17 @@ class CodeSummary:
         free: The variables it closes over, numbered by first use.
     """
 
-    __slots__ = ("chains", "computes_names", "environment", "free", "handed", "imports")
-    __slots__ += ("looked_up", "notices", "text")
+    __slots__ = (
+        "chains",
+        "computes_names",
+        "environment",
+        "free",
+        "handed",
+        "imports",
+        "looked_up",
+        "notices",
+        "text",
+    )
 
     def __init__(self) -> None:
         self.text = ""

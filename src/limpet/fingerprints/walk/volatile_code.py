@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.statements import LEAVES, assignments, names_in, nodes_in, statements_in
+from limpet.fingerprints.code.statements import (
+    LEAVES,
+    assignments,
+    names_in,
+    nodes_in,
+    statements_in,
+)
 from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at

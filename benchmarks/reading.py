@@ -128,12 +128,12 @@ def main() -> None:
         with RunReader(run) as reader:
             summary = cpu(reader.summary)
             one = cpu(lambda: reader.item(f"q{items // 2}"))
-        (run / "summary.json").unlink()  # as after a kill
+        (run / "index" / "summary").unlink()  # as after a kill
         with RunReader(run) as reader:
             added_up = cpu(reader.summary)
         figures = [
             ("`limpet status`, the whole process", min(status(run) for _ in range(3)), 0.5),
-            ("`summary()` of a complete run: every byte is checked", summary, 1.0),
+            ("`summary()` of a run that ended: every byte is checked", summary, 1.0),
             ("`summary()` of any other: all results are added up", added_up, 1.0),
             ("all about one item", one, 0.3),
             ("refresh and counts after 1,000 new cells", refresh, 0.02),

@@ -9,6 +9,7 @@ line without `_limpet`, written by another program, counts if it parses.
 
 import json
 import re
+import sys
 import time
 from binascii import unhexlify
 from collections.abc import Mapping, Sequence
@@ -106,17 +107,22 @@ def _tail(crc: int) -> bytes:
     return _TAIL % crc
 
 
-def checksum(path: Path) -> int:
-    """Return the CRC32 of a whole file.
+def checksum(path: Path, size: int | None = None) -> int:
+    """Return the CRC32 of a file.
+
+    Args:
+        path: The file.
+        size: How many of its bytes count; None: all.
 
     Raises:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    crc = 0
+    crc, left = 0, sys.maxsize if size is None else size
     with open_to_read(path, buffering=0) as file:
-        while piece := file.read(CHUNK_BYTES):
+        while piece := file.read(min(CHUNK_BYTES, left)):
             crc = crc32(piece, crc)
+            left -= len(piece)
     return crc
 
 

@@ -188,6 +188,22 @@ def labels_usage_and_costs(run):
     return evaluate(run, workflow=workflow, evaluators=[judged, length])
 
 
+def texts_like_our_lines(run):
+    """Lines are added up without decoding all of them: no text may look like their parts."""
+    texts = ['"},"id":"', '},"', '"seconds":1},"', '","score":0', '{"}', "},", "\\", '\\"},"id":']
+
+    def workflow(question):
+        text = texts[int(last_word(question))]
+        models = {text: {"prompt_tokens": 2}, "m{": {text: 1}, "m}": {"prompt_tokens": True}}
+        return limpet.Output(text, limpet.Usage(3, 4, models=models), [{"type": text}])
+
+    def judged(output):
+        return limpet.Score(len(output), output, output)
+
+    rows = [{"id": text, "question": f"Say {n}"} for n, text in enumerate(texts)]
+    return evaluate(run, rows, workflow, evaluators=[judged])
+
+
 def another_order_on_disk(run):
     """Costs are floats: their sum must not depend on the order of the lines."""
 
@@ -224,9 +240,9 @@ def no_evaluators(run):
 
 KINDS = [
     failed_then_completed, two_selections, another_evaluator, labels_usage_and_costs,
-    another_order_on_disk, redone_scores, redo_that_was_stopped, no_evaluators,
-    evaluate, failing, failed_scores, stopped, redone, redo_that_failed, kept_by_decision, masked,
-    trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
+    texts_like_our_lines, another_order_on_disk, redone_scores, redo_that_was_stopped,
+    no_evaluators, evaluate, failing, failed_scores, stopped, redone, redo_that_failed, masked,
+    kept_by_decision, trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
 ]  # fmt: skip
 
 

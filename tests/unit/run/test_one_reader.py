@@ -242,7 +242,8 @@ KINDS = [
     failed_then_completed, two_selections, another_evaluator, labels_usage_and_costs,
     texts_like_our_lines, another_order_on_disk, redone_scores, redo_that_was_stopped,
     no_evaluators, evaluate, failing, failed_scores, stopped, redone, redo_that_failed, masked,
-    kept_by_decision, trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
+    kept_by_decision, trials, edited_expected, edited_note, reordered, equal_rows, odd_values,
+    damaged_items,
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ secrets change no result, so no key contains them.
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from enum import Enum
@@ -62,9 +62,11 @@ class OutputKeys:
         Args:
             item: The item's identity.
         """
-        whole = self._prefix.copy()
-        whole.update(item)
-        return whole.digest()
+        return self.keys([item])[0]
+
+    def keys(self, items: Iterable[bytes]) -> list[bytes]:
+        """Return the keys of many cells; a call for each takes twice the time."""
+        return _digests(self._prefix, items)
 
 
 def seen_digest(item: Item, reads: Collection[str]) -> str:
@@ -100,15 +102,29 @@ class ScoreKeys:
             output: The digest of the output, with its trace if the evaluator reads traces. A score
                 never outlives its answer.
         """
-        whole = self._prefix.copy()
-        whole.update(item + seen + output.encode())  # the first two have a fixed length
-        return whole.digest()
+        return self.keys([item], [seen], [output])[0]
+
+    def keys(
+        self, items: Iterable[bytes], seen: Iterable[bytes], outputs: Iterable[str]
+    ) -> list[bytes]:
+        """Return the keys of many cells."""
+        parts = zip(items, seen, outputs, strict=True)  # the first two have a fixed length
+        return _digests(self._prefix, [item + saw + output.encode() for item, saw, output in parts])
 
 
 def _prefix_hash(kind: str, fingerprint: str, trial: int) -> "blake2b":
     """Return the hash of what the keys of a step have in common, to be copied for each key."""
     person = f"limpet {kind} {KEY_VERSION}".encode()
     return blake2b(f"{trial} {fingerprint}\0".encode(), digest_size=16, person=person)
+
+
+def _digests(prefix: "blake2b", texts: Iterable[bytes]) -> list[bytes]:
+    copy, digests = prefix.copy, list[bytes]()
+    for text in texts:
+        whole = copy()
+        whole.update(text)
+        digests.append(whole.digest())
+    return digests
 
 
 def output_key(seen: str, workflow: str, trial: int, occurrence: int = 0) -> str:

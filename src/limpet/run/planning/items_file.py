@@ -105,9 +105,9 @@ class Contents:
             return [self.identity(place) for place in places]
         return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
 
-    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> Iterator[bytes]:
-        """Yield the keys of items' cells, if the workflow has this fingerprint."""
-        return map(OutputKeys(fingerprint, trial).key, self.identities(places))
+    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> list[bytes]:
+        """Return the keys of items' cells, if the workflow has this fingerprint."""
+        return OutputKeys(fingerprint, trial).keys(self.identities(places))
 
 
 Standings = Mapping[int, Mapping[int, EarlierAnswer]]

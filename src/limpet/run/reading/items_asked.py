@@ -3,7 +3,7 @@
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, cast
@@ -105,6 +105,13 @@ class ItemsFile:
             return digest or bytes.fromhex(seen_digest(self.item(place), reads))
 
         return seen
+
+    def all_seen_by(self, reads: frozenset[str], places: Sequence[int]) -> list[bytes]:
+        """Return the digests of what is read of the items at these places."""
+        known = self._seen_by.get(reads, b"")
+        if len(known) < KEY_BYTES * len(self):
+            return list(map(self.seen_by(reads), places))
+        return [known[KEY_BYTES * place : KEY_BYTES * (place + 1)] for place in places]
 
     def _opened(self) -> BinaryIO:
         if self._file is None:

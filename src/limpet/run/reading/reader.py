@@ -18,21 +18,22 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
-from limpet.journal.lines import checksum
-from limpet.run.planning.items_file import has_standing, identity_of, is_whole
+from limpet.run.planning.items_file import has_standing, identity_of
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
 from limpet.run.reading.recorded import changed_columns, has_newer_items, may_lack_failures
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult, values_of
-from limpet.run.results.summary import NUMBERS, Numbers
+from limpet.run.results.summary import Numbers
+from limpet.run.run_file import RunFile
 from limpet.types import Item
 
 State = Literal["running", "finished", "limited", "stopped", "cut off"]
@@ -287,23 +288,30 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
-        written = self.summary_written() if self._is_as_completed() else {}
-        if written.keys() >= {*NUMBERS}:  # a script that ran at the end may have replaced it
-            return {name: written[name] for name in NUMBERS}
-        return add_up(self._items).summary()
+        noted = None
+        if identity_of(self.layout) == self.items_identity:  # else it is of a later session
+            inputs = digest_of_inputs(self.layout, self.run_file, self._ends())
+            noted = None if inputs is None else noted_summary(self.layout, inputs)
+        return add_up(self._items).summary() if noted is None else noted
 
-    def _is_as_completed(self) -> bool:
-        """Return whether the run is complete and every byte is as it was then."""
-        known = self.run_file.complete
-        if known is None or self.is_running or self.has_newer_items or not is_whole(self.layout):
-            return False
-        names = [name for name in known.files if name.endswith(".jsonl")]
-        with suppress(OSError, JournalError):
-            return all(
-                checksum(self.layout.home / name) == known.files.get(name)
-                for name in ("summary.json", *names)
-            )
-        return False
+    def note_summary(self, run_file: RunFile, summary: Mapping[str, Any]) -> None:
+        """Note the summary for later readers, while the run is locked.
+
+        Args:
+            run_file: The content of `run.json` when the session will have ended.
+            summary: The summary of everything that was read.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        inputs = digest_of_inputs(self.layout, run_file, self._ends())
+        if inputs is not None:
+            note_summary(self.layout, inputs, summary)
+
+    def _ends(self) -> dict[Path, int]:
+        steps = (self.columns[name] for name in (self.step, *self.evaluators))
+        ends = {column.path: column.end for column in steps}
+        return {**ends, self.layout.failures: self.failures.end}
 
     def summary_written(self) -> dict[str, Any]:
         """Return `summary.json` as the last session wrote it; empty if it is missing."""

@@ -5,13 +5,14 @@ the key of its score. Only where the items or the evaluator's fingerprint are no
 score or failure of the answer counts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orjson import loads
 
 from limpet.fingerprints.keys import ScoreKeys
-from limpet.journal.lines import KEY, Entry, decode_line
+from limpet.journal.lines import KEY, TAIL_BYTES, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.facts_reader import FactsReader
@@ -21,7 +22,6 @@ from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
 
 _SAW = f'"{SAW}":"'.encode()
-_SAW_BYTES = len(_SAW) + 32
 
 
 class ScoresReader:
@@ -83,8 +83,8 @@ class ScoresReader:
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
-    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> Iterator[bytes]:
-        """Yield the keys of the scores of many answers.
+    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
+        """Return the keys of the scores of many answers.
 
         Args:
             trial: The trial.
@@ -95,8 +95,8 @@ class ScoresReader:
         assert self._file is not None
         places = list(places)
         items = self._file.contents.identities(places)
-        seen = map(self._file.seen_by(self._reads), places)
-        return map(ScoreKeys(self._by.fingerprint, trial).key, items, seen, outputs)
+        seen = self._file.all_seen_by(self._reads, places)
+        return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:
@@ -142,9 +142,21 @@ def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
     return fields.pop("_limpet"), fields
 
 
-def score_only(line: bytes) -> tuple[Mapping[str, Any], Any]:
-    """Return what a summary needs of a score's line: most have no facts that it counts."""
-    end = line.find(_SAW, KEY.stop) + _SAW_BYTES
-    if line[end : end + 3] == b'"},':  # the last fact
-        return {}, loads(b"{" + line[end + 3 :])
-    return facts_and_record(line)
+def plain_scores(
+    lines: Sequence[bytes],
+) -> tuple[list[tuple[Mapping[str, Any], int]], list[bytes]]:
+    """Return the records of whole lines, without their ids, and how many lines have each.
+
+    Most evaluators give few different scores. The lines with facts that a summary counts are
+    returned as they are.
+    """
+    texts: list[bytes] = []
+    others: list[bytes] = []
+    for line in lines:
+        end = line.find(b'"},"id":', KEY.stop)
+        at = line.find(b'":', end + 8)  # in an id it is escaped, and then the next test fails
+        if line[end - 39 : end - 32] == _SAW and line[at - 7 : at] == b',"score':
+            texts.append(line[at - 6 : -TAIL_BYTES])
+        else:
+            others.append(line)
+    return [(loads(b"{" + text + b"}"), times) for text, times in Counter(texts).items()], others

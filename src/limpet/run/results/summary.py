@@ -5,7 +5,6 @@ No number depends on the order in which results are added: floats are summed exa
 
 import math
 import platform
-import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,6 @@ from limpet.run.results.evaluation_result import ItemResult, values_of
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
 _PENDING = "pending"
-_MOST = sys.float_info.max
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
 
@@ -71,7 +69,7 @@ class Numbers:
         if item.error is not None:
             self.add_failure(item.error)
         if item.entry is not None:
-            self.add_answer(item.entry.facts)
+            self.add_answers([item.entry.facts])
             self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
@@ -87,15 +85,15 @@ class Numbers:
         """Add a failure by its class and type."""
         _count_failure(self.failed, self.errors, error)
 
-    def add_answer(self, facts: Mapping[str, Any]) -> None:
-        """Add an answer by the facts about it."""
-        self._seconds.append(facts.get("seconds", 0.0))
-        if "usage" in facts:
-            self._used.add(facts)
-        if "times" in facts:
-            latency = facts["times"].get("llm_latency")
-            if isinstance(latency, (int, float)) and is_bounded(latency):
-                self._latencies.append(latency)
+    def add_answers(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Add answers by the facts about them."""
+        self._seconds.extend([facts.get("seconds", 0.0) for facts in answers])
+        self._used.add([facts for facts in answers if "usage" in facts])
+        for facts in answers:
+            if "times" in facts:
+                latency = facts["times"].get("llm_latency")
+                if isinstance(latency, (int, float)) and is_bounded(latency):
+                    self._latencies.append(latency)
 
     def of_step(self, step: str) -> StepNumbers:
         """Return the numbers of a step that say how far it is."""
@@ -152,18 +150,14 @@ class ScoreNumbers:
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
 
-    def add(self, score: Mapping[str, Any]) -> None:
-        """Add a score by its record."""
-        self.completed += 1
-        if "scores" not in score:  # most have one value
-            if score["score"] is not None:
-                self._values[None].append(float(score["score"]))
-        else:
-            for part, value in values_of(score):
-                if value is not None:
-                    self._values[part].append(float(value))
+    def add(self, score: Mapping[str, Any], times: int = 1) -> None:
+        """Add a score by its record, as often as `times` says."""
+        self.completed += times
+        for part, value in values_of(score):
+            if value is not None:
+                self._values[part].extend([float(value)] * times)
         if label := score.get("label"):
-            self._labels[label] += 1
+            self._labels[label] += times
 
     def add_failure(self, error: Mapping[str, Any]) -> None:
         """Add a failure by its class and type."""
@@ -172,7 +166,7 @@ class ScoreNumbers:
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
         self._used = self._used or _Used()
-        self._used.add(facts)
+        self._used.add([facts])
 
     def note_masked(self, facts: Mapping[str, Any]) -> None:
         """Count a line whose evaluator saw masked text."""
@@ -207,11 +201,12 @@ class _Used:
         self._usage = _Counts()
         self._models: defaultdict[str, _Counts] = defaultdict(_Counts)
 
-    def add(self, facts: Mapping[str, Any]) -> None:
-        self._usage.add(facts.get("usage", {}))
-        if "models" in facts:
-            for model, counts in facts["models"].items():
-                self._models[model].add(counts)
+    def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        self._usage.add([facts.get("usage", {}) for facts in calls])
+        for facts in calls:
+            if "models" in facts:
+                for model, counts in facts["models"].items():
+                    self._models[model].add([counts])
 
     def summary(self) -> dict[str, Any]:
         models = {model: counts.totals() for model, counts in self._models.items()}
@@ -225,15 +220,27 @@ class _Counts:
         self._whole: dict[str, int] = {}
         self._floats: dict[str, array[float]] = {}
 
-    def add(self, counts: Mapping[str, Any]) -> None:
-        whole = self._whole
-        for name, count in counts.items():
-            if not isinstance(count, (int, float)) or not -_MOST <= count <= _MOST:
+    def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
+        names = list(counts[0]) if counts else []
+        if all(list(some) == names for some in counts):  # most calls report the same
+            for name, *values in zip(names, *[some.values() for some in counts], strict=True):
+                self._add(name, values)
+        else:
+            for some in counts:
+                for name, value in some.items():
+                    self._add(name, [value])
+
+    def _add(self, name: str, values: Sequence[Any]) -> None:
+        if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
+            self._whole[name] = self._whole.get(name, 0) + sum(values)
+            return
+        for value in values:
+            if not isinstance(value, (int, float)) or not is_bounded(value):
                 continue
-            if type(count) is int:
-                whole[name] = whole.get(name, 0) + count
+            if type(value) is int:
+                self._whole[name] = self._whole.get(name, 0) + value
             else:
-                self._floats.setdefault(name, array("d")).append(count)
+                self._floats.setdefault(name, array("d")).append(value)
 
     def totals(self) -> dict[str, float]:
         """Return the sums that a float can hold."""

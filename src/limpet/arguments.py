@@ -50,6 +50,16 @@ def true_or_false(**argument: Any) -> bool:
     return value
 
 
+def string(**argument: Any) -> str:
+    """Return the argument if it is a string that is not empty."""
+    name, value = _only(argument)
+    if not isinstance(value, str):
+        raise TypeError(f"{name}={value!r}: must be a string")
+    if not value.strip():
+        raise ValueError(f"{name}={value!r}: must not be empty")
+    return value
+
+
 def function(**argument: Any) -> Any:
     """Return the argument if it can be called."""
     name, value = _only(argument)

@@ -23,6 +23,8 @@ from typing import Any
 
 Event = Mapping[str, Any]
 
+KINDS = ("tool", "model", "agent", "other")
+"""The kinds of events."""
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 _KINDS = {
     "LLM": "model",

@@ -72,6 +72,24 @@ def test_status_says_how_far_it_is_and_what_to_do_next(home):
     assert lines[-1].startswith("see why: limpet show runs/first --failed")
 
 
+def test_status_and_list_say_that_the_last_session_was_limited(tmp_path):
+    def out_of_quota(question):
+        if question == "Say 1":
+            raise limpet.QuotaExhaustedError("nothing left")
+        return question.split()[-1]
+
+    run = tmp_path / "runs/first"
+    limpet.evaluate(ROWS, out_of_quota, [correct], run=run, version="1", pace=1)
+    assert command("status", cwd=tmp_path).stdout.startswith("runs/first: stopped")
+    limited = limpet.Dataset(ROWS, limit=3)
+    limpet.evaluate(limited, lambda question: "1", [correct], run=run, version="1")
+    lines = command("status", cwd=tmp_path).stdout.splitlines()
+    assert lines[0] == "runs/first: limited to 3 of 4 items"
+    assert "the last session finished what it selected: 3 of 4 items" in lines
+    assert lines[-1].startswith("for the rest, run the same command without a limit")
+    assert "limited" in command("list", cwd=tmp_path).stdout
+
+
 def test_status_as_json_is_one_object(home):
     done = command("status", "runs/first", "--json", cwd=home)
     status = json.loads(done.stdout)

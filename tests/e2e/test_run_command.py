@@ -182,6 +182,21 @@ def test_a_changed_workflow_asks_for_redo_or_keep(tmp_path):
     assert len(calls(tmp_path)) == 101
 
 
+def test_the_hint_after_a_trial_says_how_many_calls_its_commands_make(tmp_path):
+    make(tmp_path, rows=104)
+    run(tmp_path)
+    edit_workflow(tmp_path)
+    assert run(tmp_path, "--limit", "3").returncode == 0
+    asks = run(tmp_path).stderr
+    assert "3 kept, 101 of an earlier version, workflow changed (answer)" in " ".join(asks.split())
+    [redo, keep] = re.findall(r"(?:again|answers): (\w+) calls", asks)
+    made = len(calls(tmp_path))
+    assert run(tmp_path, "--keep").returncode == 0
+    assert (keep, len(calls(tmp_path))) == ("no", made)
+    assert run(tmp_path, "--redo").returncode == 0
+    assert (redo, len(calls(tmp_path)) - made) == ("104", 104)
+
+
 def test_a_few_cheap_answers_of_a_changed_workflow_are_made_anew_and_it_is_said(tmp_path):
     make(tmp_path, rows=3)
     run(tmp_path)

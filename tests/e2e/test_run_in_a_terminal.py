@@ -1,5 +1,6 @@
 """`limpet run` as a person sees it: in a real terminal, watched, stopped, killed, resumed."""
 
+import json
 import os
 import re
 import signal
@@ -87,6 +88,7 @@ def test_ctrl_c_once_lets_calls_in_flight_end_and_says_how_to_go_on(tmp_path, te
     assert screen.wait() == 130
     assert len(calls(tmp_path)) == asked == 9
     assert len(answered(tmp_path)) == 9
+    assert "gave up" not in screen.said
     assert re.search(r"^workflow +9/20 +11", screen.said, re.M)
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
     again = terminal()
@@ -104,7 +106,12 @@ def test_ctrl_c_twice_stops_now_and_keeps_what_is_finished(tmp_path, terminal):
     screen.press_ctrl_c()
     assert screen.wait() == 130
     assert len(answered(tmp_path)) == 5
+    assert "gave up 4 calls in flight, not recorded and perhaps paid for" in screen.said
     assert screen.said.splitlines()[-1] == f"resume with: {AGAIN} run eval.yml"
+    [run] = (tmp_path / "runs").iterdir()
+    assert json.loads((run / "summary.json").read_text())["given_up"] == 4
+    events = [json.loads(line) for line in (run / "events.jsonl").read_text().splitlines()]
+    assert (events[-1]["event"], events[-1]["given_up"]) == ("ended", 4)
 
 
 def test_sigterm_stops_soon_though_calls_hang(tmp_path, terminal):
@@ -251,15 +258,19 @@ def test_no_color_is_respected(tmp_path, terminal):
 def test_a_change_of_many_answers_is_a_question_with_the_plan_and_what_they_took(
     tmp_path, terminal
 ):
-    make(tmp_path, rows=101)
+    make(tmp_path, rows=103)
     assert terminal().wait() == 0
     app = (tmp_path / "app.py").read_text(encoding="utf-8")
     (tmp_path / "app.py").write_text(app.replace("sleep(0.01)", "sleep(0.02)"), encoding="utf-8")
-    for answer, code, made in (("stop", 2, 101), ("keep", 0, 101)):
+    assert terminal([*RUN, "--limit", "2"]).wait() == 0
+    for answer, code, made in (("stop", 2, 105), ("redo", 0, 206)):
         screen = terminal()
         screen.wait_for(r"redo, keep or stop\?")
-        assert "the workflow changed since the answers of 101 of 101 items were made" in screen.said
+        assert "the workflow changed since the answers of 101 of 103 items were made" in screen.said
+        assert "redo runs the workflow again: 101 calls of workflow" in screen.said
         assert re.search(r"the existing results took [\d.]+ s of calls", screen.said)
         screen.press(answer + "\r")
         assert screen.wait() == code
         assert len(calls(tmp_path)) == made
+        if answer == "stop":  # the flag runs all of them
+            assert "hint: --redo runs the workflow again: 103 calls of workflow" in screen.said

@@ -1,5 +1,7 @@
 """Sessions of every kind in any order, cut off at any call: what runs is what a model says.
 
+An answer counts if the present version made it, or if it was kept for the present version.
+
 The model knows of each record in which session it was made. A cell that a redo covers is done when
 its record is of that redo's session or a later one.
 """
@@ -27,8 +29,9 @@ class World:
         self.home, self.random = home, random_
         self.run = home / "run-0"
         self.serial = self.session = 0
-        self.version = 1
-        self.decided = {}
+        self.version = self.latest = 1
+        self.ran = []  # the versions that ran, the latest last
+        self.decided = {}  # by version: the versions whose answers were kept for it; empty: redo
         self.answers = {}  # by item and version: (serial, session)
         self.scores = {}  # by item and answer: (serial, session)
         self.redos = []  # (steps, items, session), as noted
@@ -37,10 +40,26 @@ class World:
 
     # ---- what the model says --------------------------------------------------------------------
 
-    def counting(self, id_):
+    def counting(self, id_, version=None):
         """Return the answer of an item that counts if whatever there is counts."""
-        there = [n for n in range(self.version, 0, -1) if (id_, n) in self.answers]
-        return self.answers[id_, there[0]] if there else None
+        made_by = self.made_by(id_, version or self.version)
+        return None if made_by is None else self.answers[id_, made_by]
+
+    def made_by(self, id_, version):
+        """Return the version whose answer of an item counts: of the kept ones, then the latest."""
+        order = [version, *self.decided.get(version, ())]
+        for other in reversed(self.ran):
+            order += [other, *self.decided.get(other, ())]
+        return next((other for other in order if (id_, other) in self.answers), None)
+
+    def choice(self, id_, on_change):
+        """Return what was decided about the answer of an item, made by another version."""
+        kept = self.decided.get(self.version)
+        if on_change is not None or kept is None:
+            return on_change
+        if not kept:
+            return "redo"
+        return "keep" if self.made_by(id_, self.version) in kept else None
 
     def is_due(self, step, id_, record):
         """Tell whether a redo asks for more than this record."""
@@ -59,8 +78,7 @@ class World:
             return False
         if self.counting(id_) is None:
             return True
-        choice = on_change or self.decided.get(self.version)
-        return {"redo": True, "keep": False, None: "?"}[choice]
+        return {"redo": True, "keep": False, None: "?"}[self.choice(id_, on_change)]
 
     def lacks_score(self, id_):
         answer = self.counting(id_)
@@ -158,14 +176,29 @@ class World:
             for id_ in older
             if self.counting(id_) and not self.is_due("workflow", id_, self.counting(id_))
         ]
-        if on_change is not None and in_question:
-            self.decided[self.version] = on_change
+        self.decide(in_question, on_change)
+        self.ran = [*(other for other in self.ran if other != self.version), self.version]
         for id_, serial in asked:
             if serial in kept:
                 self.answers[id_, self.version] = (serial, self.session)
         for id_, answer, serial in scored:
             if serial in kept:
                 self.scores[id_, answer] = (serial, self.session)
+
+    def decide(self, in_question, on_change):
+        """Take into the model what was decided about the answers of other versions."""
+        asked = any(self.choice(id_, on_change) is None for id_ in in_question)
+        if in_question and (on_change or asked):  # what was to be made again was so by other code
+            self.decided = {version: kept for version, kept in self.decided.items() if kept}
+        if not in_question or on_change is None:
+            return
+        kept = self.decided.get(self.version, [])
+        made_by = [self.made_by(id_, self.version) for id_ in in_question]
+        order = [*kept]
+        for other in reversed(self.ran):
+            order += [other, *self.decided.get(other, ())]
+        chosen = [other for other in dict.fromkeys(order) if other in {*kept, *made_by}]
+        self.decided[self.version] = chosen if on_change == "keep" else []
 
     def evaluate(self, asked, scored, options, limit, due=lambda: None):
         async def workflow(question):
@@ -199,13 +232,13 @@ class World:
         assert all(item.id == id_ or item.id.startswith("#") for id_, item in items.items())
         assert [(one.steps, one.items) for one in redos] == [one[:2] for one in self.redos]
         for id_, item in items.items():
-            answer = self.counting(id_)
+            answer = self.counting(id_, self.ran[-1])
             if item.output is not None:
                 assert int(item.output) == answer[0]
                 score = self.scores.get((id_, answer[0]))
                 assert item.scores.get("correct", {}).get("score") == (score and score[0])
             else:  # nothing is there, or only of a version that is to be made anew
-                assert answer is None or (id_, self.version) not in self.answers
+                assert answer is None or (id_, self.ran[-1]) not in self.answers
 
 
 def _is_within(redo, spec):
@@ -220,9 +253,12 @@ def step(world):
     pick = world.random
     cut = pick.choice([{}, {}, {"stop": pick.randrange(8)}, {"kill": pick.randrange(8)}])
     limit = pick.choice([None, None, 2, 4])
-    what = pick.randrange(6)
+    what = pick.randrange(7)
     if what == 0:
-        world.version += 1
+        world.version = world.latest = world.latest + 1
+        world.go(on_change=pick.choice(["keep", "redo", None]), limit=limit, **cut)
+    elif what == 6:  # an edit is undone
+        world.version = pick.randint(1, world.latest)
         world.go(on_change=pick.choice(["keep", "redo", None]), limit=limit, **cut)
     elif what == 1:
         world.go(redo=["workflow"], limit=limit, **cut)

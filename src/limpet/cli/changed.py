@@ -27,15 +27,30 @@ def _why(file: Path) -> str:
     return shlex.join(["limpet", "why", str(file)])
 
 
-def question_about(changed: FunctionChangedError, file: Path, kept: Plan | None) -> LimpetError:
-    """Return an error with the change and the choices; `kept` is the plan of --keep, if known."""
+def question_about(
+    changed: FunctionChangedError, file: Path, redone: Plan | None, kept: Plan | None
+) -> LimpetError:
+    """Return an error with the change and the choices.
+
+    Args:
+        changed: What changed.
+        file: The file that was run.
+        redone: The plan of --redo, which also runs what the current version has answered; None:
+            unknown.
+        kept: The plan of --keep; None: unknown.
+    """
     lines = [str(changed), *([] if changed.plan is None else [str(changed.plan)])]
     lines += [f"the existing results took {changed.took}"] if changed.took else []
     lines += [f"  {line}" for line in few_lines(changed.differences, _why(file))]
-    redo, keep = "--redo runs the workflow again", "--keep keeps the existing answers"
-    if changed.plan is not None and kept is not None:
-        redo, keep = f"{redo}: {changed.plan.cost}", f"{keep}: {kept.cost}"
-    return LimpetError("\n".join(lines), hint=f"{redo}; {keep}")
+    return LimpetError("\n".join(lines), hint=_choices("--redo", redone, "--keep", kept))
+
+
+def _choices(redo: str, redone: Plan | None, keep: str, kept: Plan | None) -> str:
+    """Return what the choices do, and what they cost, if that is known."""
+    redo, keep = f"{redo} runs the workflow again", f"{keep} keeps the existing answers"
+    if redone is not None and kept is not None:
+        redo, keep = f"{redo}: {redone.cost}", f"{keep}: {kept.cost}"
+    return f"{redo}; {keep}"
 
 
 def can_ask() -> bool:
@@ -43,14 +58,16 @@ def can_ask() -> bool:
     return stderr_console().is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 
-def answer_to(question: LimpetError) -> OnChange:
+def answer_to(question: LimpetError, changed: FunctionChangedError, kept: Plan | None) -> OnChange:
     """Ask what to do about a changed workflow.
+
+    An answer decides only about the answers of earlier versions, so it may cost less than --redo.
 
     Raises:
         LimpetError: The user chose to stop.
     """
     say(str(question), "yellow", wrap=False)
-    say(question.hint or "", wrap=False)
+    say(_choices("redo", changed.plan, "keep", kept), wrap=False)
     choices = click.Choice(["redo", "keep", "stop"])
     answer: str = click.prompt(
         "redo, keep or stop?", "stop", type=choices, prompt_suffix=" ", show_choices=False, err=True

@@ -96,10 +96,13 @@ def command(
             try:
                 ended = _run(config, prepared, view, least, here)
             except FunctionChangedError as changed:
-                question = question_about(changed, made_by.file, _if_kept(config, prepared))
+                kept = _if(config, prepared, {"on_change": "keep"})
+                again = _if(config, prepared, {"redo": Redo(("workflow", *redo_steps))})
+                question = question_about(changed, made_by.file, again, kept)
                 if quiet or as_json or isinstance(config, NatConfig) or not can_ask():
                     raise question from changed
-                prepared = prepared.with_options({"on_change": answer_to(question)})
+                answer = answer_to(question, changed, kept)
+                prepared = prepared.with_options({"on_change": answer})
                 view = _view(out, quiet=quiet, as_json=as_json)
                 ended = _run(config, prepared, view, least, here)
     if only_plan:
@@ -192,12 +195,12 @@ def _plan(config: Config | NatConfig, prepared: Arguments) -> Plan:
         return plan_prepared(replace(prepared, run=run))
 
 
-def _if_kept(config: Config | NatConfig, prepared: Arguments) -> Plan | None:
-    """Return the plan if the existing answers were kept; None if it cannot be made."""
+def _if(config: Config | NatConfig, prepared: Arguments, options: RunOptions) -> Plan | None:
+    """Return the plan with other options; None if it cannot be made."""
     if isinstance(config, NatConfig):  # it has started, and may have moved files
         return None
     with suppress(LimpetError):
-        return _plan(config, prepared.with_options({"on_change": "keep"}))
+        return _plan(config, prepared.with_options(options))
     return None
 
 

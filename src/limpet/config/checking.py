@@ -1,20 +1,22 @@
 """Is every key known, and every value valid?"""
 
 import re
+from collections.abc import Mapping
 from typing import Any, TypeVar, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from limpet.config.environment import Substituted, shown
+from limpet.config.environment import Substituted, is_from_environment, shown, typed
 from limpet.config.errors import Findings, named
 from limpet.config.imports import BadReferenceError
 from limpet.config.model import EvalFile, Section
 from limpet.config.yaml_file import KeyPath, read_scalar
 from limpet.secrets.names import is_secret_key
-from limpet.text import hint_near, nearest, one_line, quoted
+from limpet.text import hint_near, nearest, one_line, quoted, text_of
 
 S = TypeVar("S", bound=Section)
+_MAY_HOLD_KEYS = ("url", "endpoint", "path")
 _KINDS = {"dataset": ("path", "python"), "workflow": ("python", "nat", "http")}
 _EXAMPLES = {
     "dataset": "dataset: questions.jsonl",
@@ -50,7 +52,24 @@ def check_keys(data: dict[str, Any], findings: Findings) -> EvalFile | None:
     """Check a configuration in its long form; return None where something is wrong."""
     for section, kinds in _KINDS.items():
         _check_kind(section, kinds, data.get(section), findings)
-    return checked(EvalFile, data, (), findings)
+    content = checked(EvalFile, data, (), findings)
+    if content is not None:
+        _check_together(content, findings)
+    return content
+
+
+def _check_together(content: EvalFile, findings: Findings) -> None:
+    """Report values that are valid alone, and contradict each other."""
+    pace, backoff = content.pace, content.retry.backoff
+    least, most = pace.concurrency, pace.max_concurrency
+    if isinstance(least, int) and most is not None and most < least:
+        text = f"must be at least concurrency, {least}, not {most}"
+        findings.add(("pace", "max_concurrency"), text, "it is the limit of concurrency: auto")
+    if backoff is None or backoff.base is None or backoff.cap is None:
+        return
+    if backoff.cap < backoff.base:
+        text = f"must be at least base, {backoff.base:g}, not {backoff.cap:g}"
+        findings.add(("retry", "backoff", "cap"), text, "cap is the longest wait")
 
 
 def checked(kind: type[S], data: dict[str, Any], at: KeyPath, findings: Findings) -> S | None:
@@ -120,10 +139,14 @@ def _report_missing(path: KeyPath, findings: Findings) -> None:
 def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Findings) -> None:
     kind, context = error["type"], error.get("ctx", {})
     bounds = {name: _whole(bound) for name, bound in context.items()}
-    must = error["msg"] if kind == "must" else _MUST[kind].format(**bounds)
+    must = error["msg"] if kind in ("must", "flaw") else _MUST[kind].format(**bounds)
     if kind == "literal_error":
         must = must.replace("'", "")
-    if any(is_secret_key(str(part)) for part in path):
+    if kind == "flaw":
+        whose = shown(value) if isinstance(value, Substituted) else "its value"
+        findings.add(path, f"{whose} {must}")
+    elif any(is_secret_key(str(part)) for part in path):
+        must += f", not {shown(value)}" if isinstance(value, Substituted) else ""
         findings.add(path, must, "put it in quotes" if kind == "string_type" else None)
     elif kind == "string_pattern_mismatch":
         findings.add(path, must)
@@ -131,6 +154,53 @@ def _report_value(error: ErrorDetails, path: KeyPath, value: Any, findings: Find
         findings.add(path, f"{must}, not {shown(value)}", _string_hint(path, value, findings))
     else:
         findings.add(path, f"{must}, not {shown(value)}", _hint(kind, value, context))
+
+
+def report_argument(
+    kind: str, error: Exception, arguments: Mapping[str, Any], path: KeyPath, findings: Findings
+) -> None:
+    """Report what a constructor says of its arguments, on the line of the one that it names first.
+
+    Args:
+        kind: The evaluator or workflow.
+        error: What its constructor raised.
+        arguments: Its arguments, as in the file.
+        path: Its path in the file.
+        findings: Collects the problems.
+    """
+    message, _, near = text_of(error).partition("; did you mean ")
+    hint = f"did you mean {near}" if near else getattr(error, "hint", None)
+    name, is_about_all, text = _named_argument(message, arguments)
+    value = arguments.get(name, dict(arguments))
+    if isinstance(value, Substituted) or (is_about_all and name not in _MAY_HOLD_KEYS):
+        text = _text_about(value, text)
+    elif is_from_environment(value):
+        text, hint = f"{kind} rejects a value from the environment", None
+    if text.startswith("must be a string"):
+        hint = _string_hint((*path, name), value, findings)
+    findings.add((*path, name) if name else path, one_line(text), hint)
+
+
+def _named_argument(message: str, arguments: Mapping[str, Any]) -> tuple[str, bool, str]:
+    """Return the argument a message names first, whether with its value, and the rest.
+
+    `tolerance=-1: must be …` is about the value, `kinds: unknown kind 'x'` about a part of it.
+    """
+    for name, value in arguments.items():
+        value_or_more = f"=(?:{re.escape(repr(typed(value)))}|[^:]*)"
+        if match := re.match(rf"{re.escape(name)}({value_or_more})?: ", message):
+            return name, match[1] is not None, message[match.end() :]
+    return "", False, message
+
+
+def _text_about(value: Any, text: str) -> str:
+    """Return a message with its value; one from the environment is not shown."""
+    text = text.replace("True or False", "true or false")
+    if value and isinstance(value, (dict, list)):
+        return text
+    if isinstance(value, Substituted):
+        text = text.partition(": ")[0]  # what follows may quote it
+    return f"{text}, not {shown(value)}" if text.startswith("must") else f"{shown(value)} {text}"
 
 
 def _whole(bound: Any) -> Any:

@@ -28,6 +28,7 @@ from limpet.config.yaml_file import KeyPath, Tree, read_text, read_tree
 from limpet.run.api import Arguments
 from limpet.run.options import Run
 from limpet.secrets.in_configs import Literals, each_word, hidden, without_query
+from limpet.secrets.known import maskable
 from limpet.text import one_line
 
 
@@ -76,7 +77,7 @@ class Config:
             ConfigError: Something cannot be imported, or is of the wrong kind.
         """
         findings, folder = Findings(self._tree), self.path.parent
-        dataset = prepared_dataset(self._content.dataset, self._keep, folder, findings)
+        dataset = prepared_dataset(self._content, self._keep, folder, findings)
         workflow = prepared_workflow(self._content.workflow, folder, findings)
         evaluators = prepared_evaluators(self._evaluators, folder, findings)
         declared = prepared_declaration(self._content.workflow, ("workflow",), folder, findings)
@@ -84,11 +85,12 @@ class Config:
         options = options_of(self._content)
         if declared is not None:
             options["depends_on"] = declared
-        secrets, output = self._content.secrets, self._content.output
-        if secrets is False:
+        output = self._content.output
+        given: Any = self._content.secrets  # a list, or False
+        if given is False:
             options["secrets"] = False
-        elif secrets or self._secrets:
-            options["secrets"] = [*map(str, secrets or ()), *self._secrets]
+        elif secrets := [*(given or ()), *maskable(self._secrets)]:
+            options["secrets"] = secrets
         return Arguments(
             dataset,
             workflow,

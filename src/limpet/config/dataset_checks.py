@@ -29,6 +29,8 @@ def located(text: str, folder: Path) -> Path:
 def check_dataset(dataset: Any, folder: Path, findings: Findings) -> None:
     """Report a dataset file that does not exist or cannot be read."""
     text = dataset.get("path") if isinstance(dataset, dict) else None
+    if text is None and isinstance(dataset, dict) and dataset.get("sheet") is not None:
+        findings.add(("dataset", "sheet"), "only an .xlsx file has sheets")
     if not isinstance(text, str) or not text.strip():
         return  # none, or not a path: reported elsewhere
     at = ("dataset", "path")
@@ -90,6 +92,8 @@ def checked_side(columns: Any, path: KeyPath, findings: Findings) -> dict[str, l
     by_column = {}
     for column, wanted in columns.items():
         several = wanted if isinstance(wanted, list) else [wanted]
+        if not several:
+            findings.add((*path, column), "must not be an empty list: no value would match")
         for number, value in enumerate(several):
             at = (*path, column, number) if isinstance(wanted, list) else (*path, column)
             _check_value(value, at, findings)

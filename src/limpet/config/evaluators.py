@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from limpet import evaluators
-from limpet.config.checking import checked, unknown_key
-from limpet.config.environment import is_from_environment, shown, typed
+from limpet.config.checking import checked, report_argument, unknown_key
+from limpet.config.environment import shown, typed
 from limpet.config.errors import Findings
 from limpet.config.model import PythonEvaluator
 from limpet.config.short_forms import long_evaluator
@@ -127,17 +127,4 @@ def _created(kind: str, arguments: dict[str, Any], path: KeyPath, findings: Find
     except LimpetError as error:  # an extra that is not installed
         return findings.add(path, one_line(text_of(error)), error.hint)
     except Exception as error:  # noqa: BLE001 - its message is for the user
-        message = text_of(error)
-    for key, value in arguments.items():
-        # Most messages name the argument first, as `tolerance=-1: must be …`: report its line.
-        begin = f"{key}={typed(value)!r}: "
-        if message.startswith(begin):
-            message = message.removeprefix(begin).replace("True or False", "true or false")
-            path, message = (*path, key), one_line(message)
-            if message.startswith("must"):
-                return findings.add(path, f"{message}, not {shown(value)}")
-            message = f"{shown(value)} {message}"
-            break
-    if is_from_environment(arguments):
-        message = f"{kind} rejects a value from the environment"
-    return findings.add(path, one_line(message))
+        return report_argument(kind, error, arguments, path, findings)

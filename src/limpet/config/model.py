@@ -16,12 +16,17 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainValidator,
+    ValidatorFunctionWrapHandler,
     WithJsonSchema,
+    WrapValidator,
 )
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from limpet.config.environment import typed
+from limpet.config.environment import Substituted, typed
 from limpet.config.imports import checked_reference
+from limpet.fingerprints.declared import flaw_of_variable
+from limpet.secrets.known import flaw_of_declared
+from limpet.transport.address import flaw_of_header
 
 VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "${NAME} or ${NAME:-default}"}
 _MOST = 10**9
@@ -73,18 +78,39 @@ def _seconds(value: Any) -> Any:
     return given if time is None else float(time[1]) * _SECONDS[time[2]]
 
 
-def _secrets(value: Any) -> list[str] | Literal[False]:
+def _header(value: str) -> str:
+    if flaw := flaw_of_header(value):
+        raise PydanticCustomError("flaw", "{flaw}", {"flaw": flaw})
+    return value
+
+
+def _secrets(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
     # By hand: for Pydantic, 0 is False, and would turn masking off.
     if typed(value) is False:
         return False
     if isinstance(value, list) and all(isinstance(word, str) for word in value):
-        return value
+        return check(value)
     raise ValueError("must be false, or a list of strings")
+
+
+def _secret(value: str) -> str:
+    if flaw := flaw_of_declared(value):
+        raise ValueError(flaw)
+    return value
+
+
+def _variable(value: Any) -> Any:
+    # Of `${NAME}`, the name was meant, not what it holds.
+    name = value.written if isinstance(value, Substituted) else value
+    if isinstance(name, str) and (flaw := flaw_of_variable(name)):
+        raise ValueError(flaw)
+    return value
 
 
 Text = Annotated[str, Field(pattern=r"\S")]
 Name = Annotated[str, AfterValidator(_name)]
 Path = Annotated[str, AfterValidator(_path)]
+Header = Annotated[str, AfterValidator(_header)]
 Reference = Annotated[
     str,
     PlainValidator(checked_reference),
@@ -100,10 +126,11 @@ OnBadRow = Annotated[Literal["raise", "skip"], _OrVariable()]
 Durability = Annotated[Literal["sync", "flush"], _OrVariable()]
 OnChange = Annotated[Literal["redo", "keep"], _OrVariable()]
 Secrets = Annotated[
-    list[str] | Literal[False],
-    PlainValidator(_secrets),
+    list[Annotated[str, AfterValidator(_secret)]],
+    WrapValidator(_secrets),  # lets False through, too
     WithJsonSchema({"anyOf": [{"const": False}, {"type": "array", "items": {"type": "string"}}]}),
 ]
+VariableName = Annotated[str, BeforeValidator(_variable)]
 Statuses = Annotated[list[int], _OrVariable()]
 Concurrency = Annotated[
     Annotated[int, Field(ge=1, le=_MOST)] | Literal["auto"],
@@ -161,7 +188,7 @@ class DatasetSection(Section):
 class RemoteSection(Section):
     """What calls to a server have in common."""
 
-    headers: dict[str, str] | None = _key("Sent with each call; write secrets as ${NAME}.")
+    headers: dict[str, Header] | None = _key("Sent with each call; write secrets as ${NAME}.")
     connect_timeout: Seconds | None = _key("Time limit to connect.")
     first_byte_timeout: Seconds | None = _key("Time limit until the first byte.")
     between_bytes_timeout: Seconds | None = _key("Time limit between two chunks of the answer.")
@@ -193,7 +220,7 @@ class DependsOnSection(Section):
     files: list[str] | None = _key(
         "Files that are read, relative to this one; * and ** match many."
     )
-    env: list[str] | None = _key("Environment variables, by value.")
+    env: list[VariableName] | None = _key("Environment variables, by value.")
     packages: list[str] | None = _key("Packages, by version.")
 
 

@@ -4,7 +4,6 @@ Only keys that the file sets are passed on; `evaluate` has the defaults.
 """
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -12,11 +11,14 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from limpet import workflows
+from limpet.config.checking import report_argument
+from limpet.config.columns import ConfiguredDataset, columns_of_evaluators, columns_of_placeholders
 from limpet.config.dataset_checks import located
-from limpet.config.environment import typed, written_as
+from limpet.config.environment import substitute, typed, written_as
 from limpet.config.errors import Findings
 from limpet.config.imports import BadReferenceError, imported, put_first
-from limpet.config.model import DatasetSection, EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.model import EvalFile, PythonEvaluator, WorkflowSection
+from limpet.config.short_forms import long_kind
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets import Dataset
 from limpet.errors import DatasetError, LimpetError
@@ -29,15 +31,15 @@ from limpet.text import one_line, text_of
 from limpet.workflows import Workflow, as_workflow
 from limpet.workflows.python import is_workflow
 
-_ARGUMENT = re.compile(r"(\w+)(=[^:]*)?: ")
 _COLUMNS = ("id", "input", "expected", "sheet")
 _READING = ("on_bad_row", "limit", "sample", "shuffle", "seed")
 
 
 def prepared_dataset(
-    section: DatasetSection, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
+    content: EvalFile, keep: Mapping[str, Any] | None, folder: Path, findings: Findings
 ) -> Dataset | None:
     """Return the dataset; `keep` is its filter in long form."""
+    section = content.dataset
     if section.path is not None:
         source: Any = located(section.path, folder)
     else:
@@ -48,7 +50,9 @@ def prepared_dataset(
         source = _guarded(source, _shown(section.python))
     options = _given(section, *_COLUMNS, *_READING)
     options |= {name: str(options[name]) for name in _COLUMNS if name in options}
-    return Dataset(source, filter=keep, **options)
+    columns = columns_of_placeholders(content.workflow)
+    columns += columns_of_evaluators(content.evaluators or {})
+    return ConfiguredDataset(source, filter=keep, tree=findings.tree, columns=columns, **options)
 
 
 def _guarded(function: Any, shown: str) -> Callable[[], Any]:
@@ -105,22 +109,11 @@ def _remote_workflow(section: WorkflowSection, findings: Findings) -> Workflow |
     try:
         return create(**arguments)
     except (LimpetError, TypeError, ValueError) as error:
-        _report_argument(kind, arguments, error, findings)
+        # As in the file: the section no longer knows what came from the environment.
+        written = long_kind(kind, findings.tree.data["workflow"][kind])
+        written = substitute(written, lambda *_: None)
+        report_argument(kind, error, written, ("workflow", kind), findings)
         return None
-
-
-def _report_argument(
-    kind: str, arguments: Mapping[str, Any], error: Exception, findings: Findings
-) -> None:
-    """Report an error on the line of the argument that its message names first."""
-    text, hint = one_line(text_of(error)), getattr(error, "hint", None)
-    path: tuple[str, ...] = ("workflow", kind)
-    found = _ARGUMENT.match(text)
-    if found is not None and found[1] in arguments:
-        path, text = (*path, found[1]), text[found.end() :]
-    if "${" in str(findings.tree.data["workflow"]):
-        text = f"{kind} rejects a value from the environment"
-    findings.add(path, text, hint)
 
 
 def prepared_declaration(

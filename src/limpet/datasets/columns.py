@@ -11,6 +11,18 @@ _MOST_SHOWN = 20
 _SEPARATORS = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
 
 
+class MissingColumnError(DatasetError):
+    """The dataset does not have a column that an argument names.
+
+    Attributes:
+        argument: The argument: `("expected",)`, or `("filter", "allow", column)`.
+        flaw: What is wrong, without the place.
+    """
+
+    argument: tuple[str, ...] = ()
+    flaw: str = ""
+
+
 class Roles(NamedTuple):
     """Which column holds what.
 
@@ -36,11 +48,11 @@ def find_roles(
     """Return which column holds what: as given, or by the usual names.
 
     Raises:
-        DatasetError: A given column is missing, or no column is found for the input.
+        MissingColumnError: A given column is missing, or no column is found for the input.
     """
     for role, name in (("id", id), ("input", input), ("expected", expected)):
         if name is not None:
-            check_column(place, columns, name, f"{role}={name!r}: ")
+            check_column(place, columns, name, f"{role}={name!r}: ", (role,))
     chosen = input if input is not None else _usual("input", columns)
     if chosen is None:
         raise _no_input(place, columns)
@@ -50,15 +62,40 @@ def find_roles(
     return Roles(id if id is not None else _usual("id", columns), chosen, expected)
 
 
-def check_column(place: str, columns: Collection[str], name: str, asker: str = "") -> None:
-    """Raise `DatasetError` if the column is missing, listing the columns and the closest one."""
-    if name in columns:
-        return
-    raise DatasetError(
-        f"{place}: {asker}there is no column {one_line(repr(name))}; the columns are "
-        f"{listed(columns)}",
-        hint=_hint_of_separator(columns) or hint_near(name, columns),
-    )
+def check_column(
+    place: str, columns: Collection[str], name: str, asker: str, argument: tuple[str, ...]
+) -> None:
+    """Raise `MissingColumnError` if a column is missing, listing the columns and the closest one.
+
+    Args:
+        place: The dataset's name in messages.
+        columns: Its columns.
+        name: The column.
+        asker: The argument that names it, in messages.
+        argument: That argument.
+    """
+    if name not in columns:
+        hint = _hint_of_separator(columns) or hint_near(name, columns)
+        raise _missing(place, columns, one_line(repr(name)), hint, argument, asker)
+
+
+def no_column(names: str, columns: Collection[str]) -> str:
+    """Return the message about a missing column."""
+    return f"there is no column {names}; the columns are {listed(columns)}"
+
+
+def _missing(
+    place: str,
+    columns: Collection[str],
+    names: str,
+    hint: str | None,
+    argument: tuple[str, ...],
+    asker: str = "",
+) -> MissingColumnError:
+    flaw = no_column(names, columns)
+    error = MissingColumnError(f"{place}: {asker}{flaw}", hint=hint)
+    error.argument, error.flaw = argument, flaw
+    return error
 
 
 def listed(names: Collection[str]) -> str:
@@ -72,14 +109,12 @@ def _usual(role: str, columns: Collection[str]) -> str | None:
     return next((name for name in _DEFAULTS[role] if name in columns), None)
 
 
-def _no_input(place: str, columns: Collection[str]) -> DatasetError:
+def _no_input(place: str, columns: Collection[str]) -> MissingColumnError:
     matches = (nearest(name, columns) for name in _DEFAULTS["input"])
     near = one_line(next(filter(None, matches), "…"))
     name_it = f"name the input column: input: {near} (in Python: input='{near}')"
-    return DatasetError(
-        f"{place}: there is no column 'question' or 'input'; the columns are {listed(columns)}",
-        hint=_hint_of_separator(columns) or name_it,
-    )
+    hint = _hint_of_separator(columns) or name_it
+    return _missing(place, columns, "'question' or 'input'", hint, ("input",))
 
 
 def _hint_of_separator(columns: Collection[str]) -> str | None:

@@ -59,7 +59,7 @@ def _patterns_of(
 ) -> "list[_Patterns]":
     patterns = []
     for column, wanted in (spec.get(side) or {}).items():
-        check_column(place, columns, column, f"filter: {side}: ")
+        check_column(place, columns, column, f"filter: {side}: ", ("filter", side, column))
         patterns.append(_Patterns(column, wanted))
     return patterns
 

@@ -126,7 +126,7 @@ def set_of_strings(**option: Any) -> tuple[str, ...]:
     """Return the option, a list of strings, sorted and without repeats."""
     ((name, value),) = option.items()
     if isinstance(value, str):
-        raise TypeError(f"{name}={value!r}: must be a list of strings; write {name}=[{value!r}]")
+        raise TypeError(f"{name}={value!r}: must be a list of strings, for example [{value!r}]")
     if not isinstance(value, Iterable):
         raise TypeError(f"{name}={value!r}: must be a list of strings")
     strings = tuple(value)

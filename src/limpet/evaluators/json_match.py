@@ -5,6 +5,7 @@ compared place by place: with a tolerance, finding each element's counterpart is
 as the first element that fits may be the only one that fits another.
 """
 
+import ast
 import json
 import math
 import re
@@ -24,6 +25,8 @@ from limpet.types import Score
 
 _INDEX = re.compile(r"\[\d+\]")
 _NAME = re.compile(r"\w+")
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_PART = re.compile(rf"\.(?P<name>\w+)|\[(?:(?P<quoted>{_QUOTED})|\d+|\*)\]")
 
 
 def json_match(
@@ -48,10 +51,11 @@ def json_match(
 
     Raises:
         TypeError: `ignore` is not a list of strings, or the tolerance not a number.
-        ValueError: The tolerance is negative or not finite.
+        ValueError: A path is invalid, or the tolerance is negative or not finite.
     """
     allowed = arguments.number_from(0, tolerance=tolerance)
-    return _JsonMatch(name, set_of_strings(ignore=ignore), ordered, allowed, subset)
+    ignored = tuple(sorted({_checked_path(path) for path in set_of_strings(ignore=ignore)}))
+    return _JsonMatch(name, ignored, ordered, allowed, subset)
 
 
 @dataclass(frozen=True)
@@ -157,6 +161,27 @@ class _JsonMatch(BuiltIn):
         if not self.ignore:
             return False
         return key in self.ignore or path in self.ignore or _INDEX.sub("[*]", path) in self.ignore
+
+
+def _checked_path(path: str) -> str:
+    """Return a path as the explanation writes it; a key unchanged.
+
+    Raises:
+        ValueError: It begins like a path, and is not one that leads to a key.
+    """
+    if not path.startswith(("$.", "$[")):
+        return path  # a key, perhaps `$ref`
+    end, written, last = 1, "$", None
+    while match := _PART.match(path, end):
+        end, last = match.end(), match
+        key = match["name"] if match["quoted"] is None else ast.literal_eval(match["quoted"])
+        written = written + match[0] if key is None else _under(written, key)
+    if end < len(path) or last is None or last[0][1:-1].strip("0123456789*") == "":
+        raise ValueError(
+            f"ignore: {path!r} is not a path to a key, like $.meta.id, $.items[*].id or "
+            "$['a key']; a key alone, like id, is ignored everywhere"
+        )
+    return written
 
 
 def _under(path: str, key: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NoReturn, Protocol, runtime_checkable
 
+from limpet.text import one_line
 from limpet.types import Item, Output, Score
 
 Scores = Mapping[str, Score]
@@ -18,7 +19,8 @@ RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 """Names that are files of a run."""
 COLUMNS = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
 """Names that are columns of an export."""
-"""Names of the run's own files, which no evaluator may have."""
+LONGEST_NAME = 200
+"""Letters in a name: with what is added to the names of its files, 255 bytes are the limit."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -119,7 +121,7 @@ def checked_name(name: Any) -> str:
     if not isinstance(name, str):
         raise TypeError(f"name={name!r}: must be a string")
     if flaw := flaw_of_name(name):
-        raise ValueError(f"name={name!r}: {flaw}; give another with name=…")
+        raise ValueError(f"name={one_line(repr(name))}: {flaw}; give another with name=…")
     return name
 
 
@@ -127,6 +129,8 @@ def flaw_of_name(name: str) -> str | None:
     """Return why an evaluator cannot have this name; None if it can."""
     if not _PLAIN.fullmatch(name):
         return "must be letters, digits, _ and - only, and not begin with a digit or -"
+    if len(name) > LONGEST_NAME:
+        return f"must have at most {LONGEST_NAME} letters, not {len(name):,}: it names files"
     reserved = (*RESERVED, *COLUMNS)
     if name.lower() in reserved:  # some file systems ignore case
         return f"{', '.join(reserved)} are reserved"

@@ -77,6 +77,8 @@ def _compiled(pattern: Any, flags: int) -> re.Pattern[str]:
         raise TypeError(f"pattern={brief(pattern)}: must be a regular expression in a string")
     try:
         return re.compile(pattern, flags)  # Python caches the last few hundred
+    except ValueError as error:
+        raise ValueError(f"flags={flags!r}: {error}") from None
     except (re.error, RecursionError, OverflowError) as error:
         raise ValueError(
             f"pattern={brief(pattern)}: is not a valid regular expression: {error}"

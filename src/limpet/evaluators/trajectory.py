@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar, Literal
 
+from limpet import arguments
 from limpet.errors import PermanentError
 from limpet.evaluators.builtin import (
     BuiltIn,
@@ -18,7 +19,8 @@ from limpet.evaluators.builtin import (
     set_of_strings,
 )
 from limpet.evaluators.protocol import Evaluator, Scored
-from limpet.trace import events_in
+from limpet.text import did_you_mean
+from limpet.trace import KINDS, events_in
 from limpet.types import Score
 
 Mode = Literal["exact", "in_order", "any_order"]
@@ -45,14 +47,20 @@ def trajectory(
         name: Its name.
 
     Raises:
-        TypeError: `kinds` is not a list of strings.
-        ValueError: The mode is unknown, or `kinds` is empty.
+        TypeError: `kinds` is not a list of strings, or a key or column not a string.
+        ValueError: The mode or a kind is unknown, or `kinds` is empty.
     """
     check_choice(("exact", "in_order", "any_order"), mode=mode)
     counted = None if kinds is None else set_of_strings(kinds=kinds)
     if counted == ():
-        raise ValueError("kinds=(): no event would count; use None for all kinds")
-    return _Trajectory(name, mode, key, counted, expected_column)
+        raise ValueError(f"kinds={kinds!r}: must name at least one kind, or be None for all")
+    if unknown := [kind for kind in counted or () if kind not in KINDS]:
+        raise ValueError(
+            f"kinds: unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}"
+            f"{did_you_mean(unknown[0], KINDS)}"
+        )
+    column = arguments.string(expected_column=expected_column)
+    return _Trajectory(name, mode, arguments.string(key=key), counted, column)
 
 
 @dataclass(frozen=True)

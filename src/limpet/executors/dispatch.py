@@ -64,7 +64,7 @@ class Dispatch:
         self._progress = progress
         self._hooks = HookRunner(settings.hooks, progress, self.pump)
         self._gate = Gate(settings, self._start, self.pump, progress)
-        self._settlement = Settlement(settings, progress)
+        self._settlement = Settlement(settings, progress, lambda: not inputs.exhausted)
         self._queue = CallQueue(self.pump)
         self._taken = 0
         self._stopping = self._paused = False

@@ -4,6 +4,7 @@ The decision is made here, and reported to the pacer or the controller; `dispatc
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -61,13 +62,18 @@ _PUSHBACK = (FailureKind.RATE_LIMIT, FailureKind.TRANSIENT)
 class Settlement:
     """Decides what happens to a call after an attempt, by the executor's settings.
 
+    `more_to_come` returns whether there are inputs that have not been taken.
+
     Attributes:
         completed: How many calls have completed.
     """
 
-    def __init__(self, settings: Settings, progress: Progress) -> None:
+    def __init__(
+        self, settings: Settings, progress: Progress, more_to_come: Callable[[], bool]
+    ) -> None:
         self._settings = settings
         self._progress = progress
+        self._more_to_come = more_to_come
         self.completed = 0
 
     def decide(self, attempt: Attempt, error: BaseException | None) -> Decision:
@@ -134,7 +140,9 @@ class Settlement:
         if charged and spent >= most:
             return Decision(Action.FAIL, error)
         call.timeouts += charged
-        defer = charged and spent + 1 == most and self._may_defer(call)
+        # If nothing has worked so far, the failure should show soon.
+        may_defer = self.completed > 0 and self._may_defer(call)
+        defer = charged and spent + 1 == most and may_defer
         return self._unless_blocked(Decision(Action.RETRY, error, defer=defer))
 
     def _failed(self, attempt: Attempt, error: Exception) -> Decision:
@@ -165,8 +173,11 @@ class Settlement:
             return self._unless_blocked(Decision(Action.RETRY, error, self._own_wait_s(attempt)))
         if wait_s is None:
             return Decision(Action.FAIL, error)
-        # A mistake in the call's own code does not go away: it should show soon.
-        defer = signal.outage and spent + 1 == most and self._may_defer(call)
+        # A mistake in the call's own code does not go away: it should show soon. So should a
+        # server that never worked, but one call alone cannot show that: with inputs that arrive
+        # one by one, an outage would use up all attempts of each before it is recognised.
+        may_defer = (self.completed > 0 or self._more_to_come()) and self._may_defer(call)
+        defer = signal.outage and spent + 1 == most and may_defer
         call.retries += 1
         return Decision(Action.RETRY, error, wait_s, defer=defer)
 
@@ -188,13 +199,9 @@ class Settlement:
         return 0 <= call.seen_completed < self.completed
 
     def _may_defer(self, call: Call) -> bool:
-        """Return whether a call's last retry may wait until the end of the run.
-
-        Not if nothing has worked so far: then the failure should show soon.
-        """
+        """Return whether a call's last retry can wait until the end of the run."""
         settings = self._settings
-        goes_on = not settings.exit_on_error and self.completed > 0
-        return settings.pacer is not None and goes_on and not call.deferred
+        return settings.pacer is not None and not settings.exit_on_error and not call.deferred
 
     def _unless_blocked(self, decision: Decision) -> Decision:
         """Stop instead if no call has succeeded for too long."""

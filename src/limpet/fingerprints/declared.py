@@ -1,6 +1,7 @@
 """What does a step depend on that its code does not show? `depends_on` declares it."""
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -21,9 +22,10 @@ from limpet.fingerprints.identity import Identity
 from limpet.fingerprints.walk.result import digest_of
 from limpet.secrets.known import certain_secrets
 from limpet.secrets.names import is_secret_name
-from limpet.text import one_line
+from limpet.text import one_line, quoted
 
 KINDS = ("files", "env", "packages")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _PIECE_BYTES = 2**20
 _MOST_FILES = 10_000
 
@@ -79,7 +81,7 @@ def as_declared(depends_on: Any) -> DependsOn | None:
 
     Raises:
         TypeError: It is not a mapping of lists of strings.
-        ValueError: It has an unknown key.
+        ValueError: It has an unknown key, or a variable has no valid name.
     """
     if depends_on is None or isinstance(depends_on, DependsOn):
         return depends_on
@@ -94,7 +96,17 @@ def as_declared(depends_on: Any) -> DependsOn | None:
         if not is_list or not all(isinstance(name, (str, Path)) for name in names):
             raise TypeError(f"depends_on: {kind} must be a list of strings, not {one_line(names)}")
         declared[kind] = tuple(map(str, names))
+    for variable in declared.get("env", ()):
+        if flaw := flaw_of_variable(variable):
+            raise ValueError(f"depends_on: env: {flaw}, not {quoted(variable)}")
     return DependsOn(**declared)
+
+
+def flaw_of_variable(name: str) -> str | None:
+    """Return why this is not the name of an environment variable; None if it is one."""
+    if _VARIABLE.fullmatch(name):
+        return None
+    return "must be the name of a variable, like MODEL, without $ or ="
 
 
 def _files(pattern: str, folder: Path) -> list[Path]:

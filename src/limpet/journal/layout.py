@@ -58,6 +58,11 @@ class Layout:
         return self.home / "index" / "items_seen"
 
     @property
+    def summary_note(self) -> Path:
+        """A note of the summary at the end of the last session."""
+        return self.home / "index" / "summary"
+
+    @property
     def lock(self) -> Path:
         """The file that the writing process locks."""
         return self.home / "LOCK"

@@ -9,6 +9,7 @@ line without `_limpet`, written by another program, counts if it parses.
 
 import json
 import re
+import sys
 import time
 from binascii import unhexlify
 from collections.abc import Mapping, Sequence
@@ -32,8 +33,9 @@ crc32 = fast_crc32
 PREFIX = b'{"_limpet":{"key":"'
 KEY = slice(len(PREFIX), len(PREFIX) + 32)
 _TAIL = b',"_crc":"%08x"}\n'
-_TAIL_BYTES = len(_TAIL % 0)
+TAIL_BYTES = len(_TAIL % 0)
 _LONGEST_LINE = 2**32 - 1  # the longest that an index entry can describe
+_MOST_CHECKED = 2**28
 _OURS = ("_limpet", "_crc")
 _ID = re.compile(rb'","id":("(?:[^"\\]|\\.)*"|[^,]+),"trial":(\d+)')
 # JSON escapes quotes inside strings, so the first match is our fact and nothing else.
@@ -82,7 +84,7 @@ def encode_outcome(outcome: Outcome, more: Mapping[str, Any] | None = None) -> b
     if marked:
         facts["marked"] = True
         encoded, _ = encode({"_limpet": facts, **fields})
-    if len(encoded) + _TAIL_BYTES > _LONGEST_LINE:
+    if len(encoded) + TAIL_BYTES > _LONGEST_LINE:
         raise NotPlainError(f"it takes {len(encoded):,} bytes; the maximum is 4 GiB")
     return seal(encoded)
 
@@ -106,29 +108,44 @@ def _tail(crc: int) -> bytes:
     return _TAIL % crc
 
 
-def checksum(path: Path) -> int:
-    """Return the CRC32 of a whole file.
+def checksum(path: Path, size: int | None = None) -> int:
+    """Return the CRC32 of a file.
+
+    Args:
+        path: The file.
+        size: How many of its bytes count; None: all.
 
     Raises:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    crc = 0
+    crc, left = 0, sys.maxsize if size is None else size
     with open_to_read(path, buffering=0) as file:
-        while piece := file.read(CHUNK_BYTES):
+        while piece := file.read(min(CHUNK_BYTES, left)):
             crc = crc32(piece, crc)
+            left -= len(piece)
     return crc
+
+
+def size_and_crc(path: Path) -> list[int]:
+    """Return the size of a file and the CRC32 of its beginning: 256 MiB take a twentieth second.
+
+    Raises:
+        JournalError: It is not a regular file.
+        OSError: It cannot be read.
+    """
+    return [path.stat().st_size, checksum(path, _MOST_CHECKED)]
 
 
 def is_whole(line: bytes) -> bool:
     """Return whether a line of ours matches its CRC and has its line end."""
-    return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-_TAIL_BYTES])))
+    return line.startswith(PREFIX) and line.endswith(_tail(crc32(line[:-TAIL_BYTES])))
 
 
 def are_whole(lines: Sequence[bytes]) -> bool:
     """Return whether all lines are whole, in a third of the time that `is_whole` takes for each."""
-    crcs = tuple(map(crc32, [line[:-_TAIL_BYTES] for line in lines]))
-    tails = b"".join([line[-_TAIL_BYTES:] for line in lines])
+    crcs = tuple(map(crc32, [line[:-TAIL_BYTES] for line in lines]))
+    tails = b"".join([line[-TAIL_BYTES:] for line in lines])
     heads = b"".join([line[: len(PREFIX)] for line in lines])
     return tails == _TAIL * len(lines) % crcs and heads == PREFIX * len(lines)
 

@@ -50,9 +50,10 @@ def line_of(path: Path) -> RunLine:
 
 
 def _means(reader: RunReader) -> dict[str, float | None]:
-    if reader.state not in ("finished", "stopped"):
+    if reader.state not in ("finished", "limited", "stopped"):
         return {}  # the ones on disk are from an earlier session
-    known = reader.summary_written().get("evaluators")
+    summary = reader.summary_written() if reader.is_as_recorded else reader.summary()
+    known = summary.get("evaluators")
     return {
         name: numbers.get("mean")
         for name, numbers in (known.items() if isinstance(known, dict) else ())

@@ -18,7 +18,10 @@ from limpet.run.reading import RunReader
 from limpet.run.run_file import plain
 from limpet.text import count, harmless, one_line
 
-_STYLES = {"running": "green", "finished": "green", "stopped": "yellow", "cut off": "red"}
+_STYLES = {
+    "running": "green", "finished": "green", "limited": "green", "stopped": "yellow",
+    "cut off": "red",
+}  # fmt: skip
 _MOST_CALLS, _OLDEST = 5, 3
 _ROOMY = 80
 
@@ -34,7 +37,8 @@ class StatusScreen:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         reader, state = self._reader, self._reader.state
         failed = sum(sum(step.failed.values()) for step in self._snapshot.steps)
-        words = f"{state}, {failed:,} failed" if failed else state
+        words = f"limited to {_selected(reader)}" if state == "limited" else state
+        words += f", {failed:,} failed" if failed else ""
         title = Text(f"{one_line(str(reader.path))}: ", style="bold")
         yield title + Text(words, style=_STYLES[state])
         yield Text("")
@@ -113,9 +117,15 @@ def standing_lines(reader: RunReader) -> Iterator[str]:
         yield f"to run again: {steps}{items}; until then the earlier results are kept"
     if reader.redos.noted and not reader.is_running:
         yield f"the redo is unfinished: {HOW_TO_CANCEL}"
-    selected, of = reader.session.selected, reader.session.of
-    if selected is not None and of is not None:
-        yield f"the last session selected {selected:,} of {count(of, 'item')}"
+    if reader.state == "limited":
+        yield f"the last session finished what it selected: {_selected(reader)}"
+    elif reader.session.selected is not None:
+        yield f"the last session selected {_selected(reader)}"
+
+
+def _selected(reader: RunReader) -> str:
+    session = reader.session
+    return f"{session.selected or 0:,} of {count(session.of or 0, 'item')}"
 
 
 def _oldest(step: StepSnapshot) -> Iterator[str]:
@@ -151,6 +161,8 @@ def _next_step(reader: RunReader, snapshot: Snapshot) -> str:
         return "stopping: waiting for the calls in flight"
     if reader.state == "running":
         return f"watch it: limpet status {run} --watch"
+    if reader.state == "limited":
+        return "for the rest, run the same command without a limit: finished results are kept"
     if reader.state in ("stopped", "cut off"):
         return "to resume, run the same command again: finished results are kept"
     if any(step.failed for step in snapshot.steps):

@@ -74,6 +74,9 @@ def remarks(summary: Mapping[str, Any], seconds: float) -> list[str]:
         lines.append(f"{selection['items']:,} of {whole} (selected in this session)")
     if bad := summary.get("bad_rows"):
         lines.append(f"{count(len(bad), 'row')} skipped: {one_line(bad[0])}")
+    if given_up := summary.get("given_up"):
+        calls = count(given_up, "call")
+        lines.append(f"gave up {calls} in flight, not recorded and perhaps paid for")
     lines += masked_words(summary)
     for name, numbers in steps.items():
         if numbers["failed"]:

@@ -44,7 +44,8 @@ class Arguments(Extras):
     Attributes:
         options: The options of `evaluate`, by name.
         limit: Select the first `limit` items in this session; replaces the dataset's limit.
-        known_secrets: Masked in Limpet's own files and messages, even with `secrets=False`.
+        known_secrets: Keys in the configuration: masked like `secrets`, and with `secrets=False`
+            still in Limpet's own files and messages.
     """
 
     dataset: Any

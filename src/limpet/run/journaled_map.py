@@ -21,12 +21,13 @@ from limpet.run.executing.session_log import begin_session, close_session, say_u
 from limpet.run.executing.watched_files import WatchedFiles
 from limpet.run.map_run import MapRun, with_own_input
 from limpet.run.options import MapOptions, Run, secrets_in
-from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change
+from limpet.run.planning.changes import StaleRecords, settle_change
 from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.input_identity import InputIdentity, identify
 from limpet.run.planning.plan import Plan, StepPlan
 from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.versions import Fingerprint
 from limpet.run.results.map_result import MapResult
 from limpet.run.run_file import RunFile
 from limpet.secrets.masking import Masking
@@ -161,6 +162,8 @@ class JournaledMap(MapRun):
         # The outputs are read back, so that a finished run and a resumed one return the same.
         assert self._journal is not None
         self._end_watch()
+        if self._run_file is not None:
+            self._run_file.change_session(given_up=self._recorder.given_up)
         self._journal.drain()  # records that wait for the disk count too
         if all(key in self._column for key in self._keys):
             self._journal.set_aside_bad_lines()

@@ -15,6 +15,7 @@ from limpet.run.progress.watcher import Watcher
 from limpet.run.request import OnItem
 from limpet.run.results.costs import Prices, check_prices
 from limpet.run.run_file import OnChange
+from limpet.secrets.known import flaw_of_declared
 from limpet.text import did_you_mean
 
 TIMEOUT_S = 600
@@ -248,6 +249,9 @@ def secrets_in(options: Mapping[str, Any]) -> tuple[list[str], bool]:
         return [], True
     if not _is_list(secrets) or not all(isinstance(secret, str) for secret in secrets):
         raise TypeError("secrets: must be a list of strings, or False")  # they are not shown
+    for number, secret in enumerate(secrets):
+        if flaw := flaw_of_declared(secret):
+            raise ValueError(f"secrets[{number}]: {flaw}")
     return list(secrets), True
 
 

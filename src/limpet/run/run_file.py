@@ -46,6 +46,8 @@ class StepBegan:
         have: How many cells were done at the end; None: the session has not ended.
         retries: How many attempts were retried; None: the session has not ended.
         tokens: The usage of its calls.
+        failed: How many cells had failed at the end, in this session or before, by class.
+        errors: The same, by exception.
     """
 
     kept: int
@@ -54,6 +56,8 @@ class StepBegan:
     have: int | None = None
     retries: int | None = None
     tokens: dict[str, float] = field(default_factory=dict)
+    failed: dict[str, int] = field(default_factory=dict)
+    errors: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,10 @@ class Session:
         of: How many items the dataset has; None: all are selected.
         steps: Each step, the workflow first.
         ended: When it ended properly; empty: it is running, or was cut off.
+        given_up: How many calls in flight it gave up when it stopped: they may have been paid for.
+        items_file: The size and the checksum of `items.jsonl`; empty: unknown.
+        columns: By step, the size and the checksum of its column at the end (`size_and_crc`).
+        did_all: Whether it did everything that was asked of it; some of it may have failed.
     """
 
     began: str = ""
@@ -96,6 +104,10 @@ class Session:
     of: int | None = None
     steps: dict[str, StepBegan] = field(default_factory=dict)
     ended: str = ""
+    given_up: int = 0
+    items_file: list[int] = field(default_factory=list)
+    columns: dict[str, list[int]] = field(default_factory=dict)
+    did_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +170,8 @@ class RunFile:
         sessions: The sessions, oldest first.
         selections: The items that sessions selected: the run reports on all of these.
         functions: By fingerprint, the parts of each version of the workflow, the latest last.
-        decided: By fingerprint of the workflow, what to do with the answers of other versions.
+        decided: By fingerprint of the workflow, the other versions whose answers the user kept
+            for it; empty: the user decided to make all of them again.
         evaluators: The parts of each evaluator's fingerprint.
         steps: The identity of each step.
         state: By step, the names of what changed by itself during the run.
@@ -178,7 +191,7 @@ class RunFile:
     sessions: list[Session] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
     functions: dict[str, dict[str, str]] = field(default_factory=dict)
-    decided: dict[str, OnChange] = field(default_factory=dict)
+    decided: dict[str, list[str]] = field(default_factory=dict)
     evaluators: dict[str, dict[str, str]] = field(default_factory=dict)
     steps: dict[str, StepIdentity] = field(default_factory=dict)
     state: dict[str, list[str]] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from limpet.secrets.names import is_secret_variable, may_be_secret
 _DIRECTORIES = ("PWD", "OLDPWD")  # the shell's; in code, `pwd` may be a password
 _SHORTEST_POSSIBLE = 8  # shorter ones are words like "test", and occur everywhere
 _SHORTEST_CERTAIN = 16
-_SHORTEST_DECLARED = 8
+SHORTEST_DECLARED = 8
 _SHORTEST_LINE = 24  # of a key that has several lines
 
 _KINDS = tuple(map(re.compile, ("[a-z]", "[A-Z]", "[0-9]", "[^a-zA-Z0-9]")))
@@ -35,6 +35,7 @@ _PATH = re.compile(
     r"|/[\w. /@-]+\.[a-z]{2,5}"
 )
 _PLACEHOLDER = re.compile(r"<.*>|\$\{.*\}|\{\{.*\}\}")  # <|begin_of_text|>, <your key>
+_VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://\S*")
 
 
@@ -108,5 +109,22 @@ def _strings_in(data: Any) -> list[str]:
 def declared(values: Iterable[str]) -> list[str]:
     """Return the declared secrets that are long enough to be masked in an answer."""
     stripped = (text.strip() for text in values)
-    long = (text for text in stripped if len(text) >= _SHORTEST_DECLARED)
+    long = (text for text in stripped if len(text) >= SHORTEST_DECLARED)
     return [text for text in long if not _PLACEHOLDER.fullmatch(text)]
+
+
+def flaw_of_declared(value: str) -> str | None:
+    """Return why a value that the user declares as a secret would not be masked; None if it is.
+
+    An empty one, from an unset variable, is nothing to mask.
+    """
+    if 0 < len(value.strip()) < SHORTEST_DECLARED:
+        return f"must have at least {SHORTEST_DECLARED} characters to be masked"
+    if _VARIABLE.fullmatch(value) and (value in os.environ or is_secret_variable(value)):
+        return f"is the name of a variable, not its value (in a file: ${{{value}}})"
+    return None
+
+
+def maskable(keys: Iterable[str]) -> list[str]:
+    """Return the keys of a configuration that may be declared as secrets."""
+    return [str(key) for key in keys if flaw_of_declared(key) is None]

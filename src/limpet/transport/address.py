@@ -1,5 +1,6 @@
 """Where does a call go, and which parts of the address may be shown?"""
 
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,10 @@ from limpet.errors import LimpetError
 from limpet.secrets.names import may_be_secret
 
 _PORTS = {"http": 80, "https": 443}
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # a token of RFC 9110
+_HOST = re.compile(
+    r"\w[\w.-]*|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*(?:%\w+)?"
+)  # a name in any script, or IPv6
 
 
 class Address:
@@ -40,13 +45,15 @@ class Address:
             port = parts.port
         except (ValueError, TypeError, AttributeError):
             parts, port = urlsplit(""), None
-        if parts.scheme not in _PORTS or not parts.hostname or "{{" in parts.netloc:
+        is_server = _HOST.fullmatch(parts.hostname or "") and "{{" not in parts.netloc
+        if parts.scheme not in _PORTS or not is_server or port == 0:
             # The value is not shown: it may contain a password.
             raise LimpetError(
                 f"{argument}: must be the address of a server",
                 hint="for example http://localhost:8000; placeholders are allowed in the path and "
                 "query only",
             )
+        assert parts.hostname is not None
         self.scheme, self.host = parts.scheme, parts.hostname
         self.port = port or _PORTS[parts.scheme]
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -73,14 +80,20 @@ def checked_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
     """
     if headers is not None and not isinstance(headers, Mapping):
         raise LimpetError("headers: must be a mapping of names to strings")
-    checked = {}
     for name, value in (headers or {}).items():
-        named = isinstance(name, str) and name.isascii() and name.replace("-", "").isalnum()
-        if not named and not (isinstance(name, str) and name.replace("-", "").isidentifier()):
+        if not isinstance(name, str) or not _HEADER.fullmatch(name):
             raise LimpetError(f"headers: {name!r} is not a valid header name")
         if not isinstance(value, str):
             raise LimpetError(f"headers: the value of {name!r} must be a string")
-        if any(character in value for character in "\r\n\0"):
-            raise LimpetError(f"headers: the value of {name!r} contains a line break")
-        checked[name] = value
-    return checked
+        if flaw := flaw_of_header(value):
+            raise LimpetError(f"headers: the value of {name!r} {flaw}")
+    return dict(headers or {})
+
+
+def flaw_of_header(value: str) -> str | None:
+    """Return why the value of a header cannot be sent; None if it can."""
+    if any(character in value for character in "\r\n\0"):
+        return "contains a line break"
+    if "{{" in value:
+        return "contains '{{': placeholders are filled in the url and the body only"
+    return None

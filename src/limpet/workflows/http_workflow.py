@@ -6,6 +6,7 @@ from typing import Any, Unpack
 from yarl import URL
 
 from limpet.errors import LimpetError, PermanentError, TransientError
+from limpet.text import did_you_mean
 from limpet.transport.address import Address
 from limpet.transport.failures import SUCCESSES, is_only_error, said_error
 from limpet.transport.parsing import parse_json
@@ -14,7 +15,13 @@ from limpet.types import Item, Output
 from limpet.workflows.answer_path import ALL, AnswerPath
 from limpet.workflows.protocol import Workflow
 from limpet.workflows.remote import CallOptions, RemoteWorkflow
-from limpet.workflows.template import has_placeholders, quoted_url, render, render_url
+from limpet.workflows.template import (
+    check_placeholders,
+    has_placeholders,
+    quoted_url,
+    render,
+    render_url,
+)
 from limpet.workflows.usage import usage_of_body
 
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -54,7 +61,8 @@ def http(
         ValueError: An option has a value that is not allowed.
     """
     if method not in _METHODS:
-        raise LimpetError(f"method={method!r}: must be one of {', '.join(_METHODS)}")
+        near = did_you_mean(method, _METHODS) if isinstance(method, str) else ""
+        raise LimpetError(f"method={method!r}: must be one of {', '.join(_METHODS)}{near}")
     if body is not None and method == "GET":
         raise LimpetError("body: a GET has none", hint="put placeholders into the url")
     listed = statuses if isinstance(statuses, Collection) else ()
@@ -66,6 +74,8 @@ def http(
             hint="redirects are followed; list the status of the page they lead to",
         )
     address, path = Address(url, "url"), AnswerPath(answer)
+    check_placeholders(url=url)
+    check_placeholders(body=body)
     if body is None and method not in ("GET", "DELETE"):
         body = _DEFAULT_BODY
     return HttpWorkflow(name, address, options, method, body, path, frozenset(statuses), version)

@@ -34,6 +34,12 @@ def as_workflow(thing: Any, *, version: str | None = None) -> Workflow:
         SetupError: Importing its module raised an exception.
     """
     if isinstance(thing, str):
+        if thing.startswith(("http://", "https://")):
+            raise LimpetError(  # it is not shown: it may contain a password
+                "workflow: is an address, not a function or 'module:name'",
+                hint="for a server, pass limpet.workflows.http(address), or "
+                "limpet.workflows.nat(address) if `nat serve` serves an agent there",
+            )
         thing = _imported(thing)
     if isinstance(thing, type):
         return ClassWorkflow(thing, version)

@@ -6,7 +6,7 @@ is a single placeholder becomes the value itself, with its type.
 
 import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -14,12 +14,53 @@ from uuid import uuid4
 from yarl import URL
 
 from limpet.errors import LimpetError
-from limpet.text import did_you_mean
+from limpet.text import did_you_mean, quoted
 from limpet.transport.parsing import encode_json
 from limpet.types import Item
 
 _PLACEHOLDER = re.compile(r"\{\{\s*([^{}]+?)\s*\}\}")
-_OF_ITEM = ("input", "expected", "id")
+OF_ITEM = ("input", "expected", "id")
+"""Placeholders of every item, if the row has no column of that name."""
+
+
+def check_placeholders(**argument: Any) -> None:
+    """Check that every `{{` of the argument begins a placeholder that can be filled.
+
+    Raises:
+        LimpetError: One is not closed or empty, or in a key.
+    """
+    ((name, template),) = argument.items()
+    for _, text, is_key in _strings_in(template):
+        rest = text if is_key else _PLACEHOLDER.sub("", text)
+        if begin := re.search(r"\{\{\s*\w*", rest):  # no more of it, which may be a secret
+            why = "is not a placeholder" if "}}" in rest[begin.start() :] else "has no '}}'"
+            why = "is in a key: only values are filled" if is_key else why
+            raise LimpetError(
+                f"{name}: {quoted(begin[0])} {why}",
+                hint="write {{column}}; for a literal '{{', put it into a column of the dataset",
+            )
+
+
+def columns_in(template: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield each placeholder's column, with the path of its string in the template."""
+    for path, text, is_key in _strings_in(template):
+        if not is_key:
+            yield from ((path, match[1]) for match in _PLACEHOLDER.finditer(text))
+
+
+def _strings_in(
+    template: Any, path: tuple[str | int, ...] = ()
+) -> Iterator[tuple[tuple[str | int, ...], str, bool]]:
+    """Yield each string of a template, with its path and whether it is a key."""
+    if isinstance(template, str):
+        yield path, template, False
+    elif isinstance(template, Mapping):
+        for key, value in template.items():
+            yield (*path, key), str(key), True
+            yield from _strings_in(value, (*path, key))
+    elif isinstance(template, (list, tuple)):
+        for number, value in enumerate(template):
+            yield from _strings_in(value, (*path, number))
 
 
 def render(template: Any, item: Item) -> Any:
@@ -85,9 +126,9 @@ def _value(name: str, item: Item) -> Any:
     # The row's columns come first, as for the parameters of a function.
     if name in item.row:
         return item.row[name]
-    if name in _OF_ITEM:
+    if name in OF_ITEM:
         return getattr(item, name)
-    known = [*map(str, item.row), *_OF_ITEM]
+    known = list(dict.fromkeys([*map(str, item.row), *OF_ITEM]))
     raise LimpetError(
         f"item {item.id!r} has no column {name!r}, which {{{{{name}}}}} needs"
         f"{did_you_mean(name, known)}",

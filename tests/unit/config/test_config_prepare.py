@@ -273,3 +273,51 @@ def test_an_interrupt_while_importing_goes_through(folder):
     (folder / "app.py").write_text("raise KeyboardInterrupt\n")
     with pytest.raises(KeyboardInterrupt):
         prepared(GOOD)
+
+
+# What the file names, and where.
+COLUMNS = "the columns are 'id', 'question', 'answer'"
+MISSING = {
+    "id": ("{path: questions.jsonl,\n  id: nocol}", "app:answer", "2: dataset.id"),
+    "input": ("{path: questions.jsonl,\n  input: nocol}", "app:answer", "2: dataset.input"),
+    "expected": (
+        "{path: questions.jsonl,\n  expected: nocol}",
+        "app:answer",
+        "2: dataset.expected",
+    ),
+    "filter": (
+        "{path: questions.jsonl,\n  filter: {nocol: x}}",
+        "app:answer",
+        "2: dataset.filter",
+    ),
+    "url": ("questions.jsonl", "\n  http: 'http://x/{{question}}/{{nocol}}'", "3: workflow.http"),
+    "evaluator": (
+        "questions.jsonl",
+        "app:answer\nevaluators:\n  a:\n    {type: trajectory,\n    expected_column: nocol}",
+        "6: evaluators.a.expected_column",
+    ),
+    "body": (
+        "questions.jsonl",
+        "\n  http:\n    url: http://x\n    body:\n      a: ['{{input}}', 'x {{ nocol }}']",
+        "6: workflow.http.body.a.1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("dataset", "workflow", "place"), MISSING.values(), ids=MISSING)
+def test_a_column_that_the_dataset_lacks_is_said_with_its_line(dataset, workflow, place):
+    ready = prepared(f"dataset: {dataset}\nworkflow: {workflow}\n")
+    with pytest.raises(ConfigError) as caught:
+        limpet.plan(ready.dataset, ready.workflow, run=False)
+    assert str(caught.value) == f"eval.yml:{place}: there is no column 'nocol'; {COLUMNS}"
+
+
+def test_a_dataset_without_an_input_is_said_with_its_line(folder):
+    (folder / "questions.jsonl").write_text('{"prompt": "x"}\n')
+    ready = prepared(GOOD)
+    with pytest.raises(ConfigError) as caught:
+        limpet.plan(ready.dataset, ready.workflow, run=False)
+    assert str(caught.value) == (
+        "eval.yml:1: dataset: there is no column 'question' or 'input'; the columns are 'prompt'"
+    )
+    assert caught.value.hint.startswith("name the input column: input: ")

@@ -10,6 +10,66 @@ TIME = "or a time like 90s, 2m or 1h"
 # What the file holds, what is said, and the hint.
 FILTER = "workflow: app:answer\ndataset:\n  path: questions.jsonl\n  filter: "
 REFUSED = {
+    "a secret too short to be masked": (
+        GOOD + "secrets: [long-enough, hunter2]\n",
+        "eval.yml:3: secrets.1: must have at least 8 characters to be masked",
+        None,
+    ),
+    "a variable's name for a secret": (
+        GOOD + "secrets: [MY_API_KEY]\n",
+        (
+            "eval.yml:3: secrets.0: is the name of a variable, not its value "
+            "(in a file: ${MY_API_KEY})"
+        ),
+        None,
+    ),
+    "a variable with its value": (
+        (
+            "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n"
+            "  depends_on: {env: [HOME, 'A=B']}\n"
+        ),
+        (
+            "eval.yml:4: workflow.depends_on.env.1: must be the name of a variable, like MODEL, "
+            "without $ or =, not 'A=B'"
+        ),
+        None,
+    ),
+    "a variable's value for its name": (
+        (
+            "dataset: questions.jsonl\nworkflow:\n  python: app:answer\n"
+            "  depends_on: {env: ['${HOME}']}\n"
+        ),
+        (
+            "eval.yml:4: workflow.depends_on.env.0: must be the name of a variable, like MODEL, "
+            "without $ or =, not the value of ${HOME}"
+        ),
+        None,
+    ),
+    "an address for a function": (
+        "dataset: questions.jsonl\nworkflow: http://localhost:8000\n",
+        "eval.yml:2: workflow: must be module:name, like app:answer, not 'http://localhost:8000'",
+        "for a server, write workflow: {http: …}, or {nat: …} for one of nat serve",
+    ),
+    "a filter that no value passes": (
+        FILTER + "{lang: []}\n",
+        "eval.yml:4: dataset.filter.lang: must not be an empty list: no value would match",
+        None,
+    ),
+    "a sheet of a function": (
+        "workflow: app:answer\ndataset: {python: 'app:rows', sheet: one}\n",
+        "eval.yml:2: dataset.sheet: only an .xlsx file has sheets",
+        None,
+    ),
+    "a limit of a fixed number": (
+        GOOD + "pace: {concurrency: 5, max_concurrency: 2}\n",
+        "eval.yml:3: pace.max_concurrency: must be at least concurrency, 5, not 2",
+        "it is the limit of concurrency: auto",
+    ),
+    "a longest wait below the first": (
+        GOOD + "retry: {backoff: {base: 10s, cap: 1}}\n",
+        "eval.yml:3: retry.backoff.cap: must be at least base, 10, not 1",
+        "cap is the longest wait",
+    ),
     # Values
     "a word for a number": (
         GOOD + "trials: three\n",

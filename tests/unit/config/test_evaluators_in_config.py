@@ -12,6 +12,56 @@ RESERVED = (
 
 # What the file holds, what is said, and the hint.
 REFUSED = {
+    "an unknown kind of event": (
+        GOOD + "evaluators:\n  calls:\n    type: trajectory\n    kinds: [tool, modell]\n",
+        (
+            "eval.yml:6: evaluators.calls.kinds: unknown kind 'modell'; the kinds are tool, model, "
+            "agent, other"
+        ),
+        "did you mean 'model'?",
+    ),
+    "no kind of event": (
+        GOOD + "evaluators:\n  calls: {type: trajectory, kinds: []}\n",
+        (
+            "eval.yml:4: evaluators.calls.kinds: must name at least one kind, or be None for all, "
+            "not an empty list"
+        ),
+        None,
+    ),
+    "a word for a list": (
+        GOOD + "evaluators:\n  calls: {type: trajectory, kinds: tool}\n",
+        (
+            "eval.yml:4: evaluators.calls.kinds: must be a list of strings, for example ['tool'], "
+            "not 'tool'"
+        ),
+        None,
+    ),
+    "flags that no pattern has": (
+        GOOD + "evaluators:\n  has: {type: regex, pattern: a, flags: 4}\n",
+        "eval.yml:4: evaluators.has.flags: 4 cannot use LOCALE flag with a str pattern",
+        None,
+    ),
+    "a number for a column": (
+        GOOD + "evaluators:\n  calls:\n    type: trajectory\n    expected_column: 3\n",
+        "eval.yml:6: evaluators.calls.expected_column: must be a string, not 3",
+        "YAML reads 3 as a number: for the string, put it in quotes, '3'",
+    ),
+    "a path that is none": (
+        GOOD + "evaluators:\n  same:\n    type: json_match\n    ignore: ['id', '$.[']\n",
+        (
+            "eval.yml:6: evaluators.same.ignore: '$.[' is not a path to a key, like $.meta.id, "
+            "$.items[*].id or $['a key']; a key alone, like id, is ignored everywhere"
+        ),
+        None,
+    ),
+    "a name too long for its files": (
+        GOOD + f"evaluators: {{{'a' * 201}: numeric}}\n",
+        (
+            f"eval.yml:3: evaluators: the name '{'a' * 80}…': must have at most 200 letters, not "
+            "201: it names files"
+        ),
+        None,
+    ),
     # Evaluators
     "evaluators in a list": (
         GOOD + "evaluators: [numeric]\n",
@@ -77,9 +127,9 @@ REFUSED = {
         "eval.yml:4: evaluators.a.choices: must be at least one value, not an empty list",
         None,
     ),
-    "arguments that do not name themselves": (
+    "a part of an argument": (
         GOOD + "evaluators:\n  same: {type: json_match, ignore: [1]}\n",
-        "eval.yml:4: evaluators.same: ignore: must contain only strings, not 1",
+        "eval.yml:4: evaluators.same.ignore: must contain only strings, not 1",
         None,
     ),
     "an unknown key of a function": (

@@ -88,6 +88,31 @@ def test_a_set_goes_below_the_short_form():
             ".http.max_response_mb: must be above 0, not",
             None,
         ),
+        ("{nat: 'http://a b'}", ".nat: must be the address of a server", "for example http"),
+        ("{nat: 'http://..'}", ".nat: must be the address of a server", "for example http"),
+        ("{nat: 'http://a:0'}", ".nat: must be the address of a server", "for example http"),
+        ("{http: 'http://x/{{question'}", ".http: '{{question' has no '}}'", "write {{column}}"),
+        ("{http: 'http://x/{{}}'}", ".http: '{{' is not a placeholder", "write {{column}}"),
+        (
+            "{http: {url: http://x, body: {a: ['{{ quest']}}}",
+            ".http.body: '{{ quest' has no '}}'",
+            "write {{column}}",
+        ),
+        (
+            "{http: {url: http://x, body: {'{{a}}': 1}}}",
+            ".http.body: '{{a' is in a key: only values are filled",
+            "write {{column}}",
+        ),
+        (
+            "{http: {url: http://x, headers: {X-Question: '{{question}}'}}}",
+            ".http.headers.X-Question: its value contains '{{': placeholders are filled in the url",
+            None,
+        ),
+        (
+            "{http: {url: http://x, method: get}}",
+            ".http.method: must be one of GET, POST, PUT, PATCH, DELETE, not 'get'",
+            "did you mean 'GET'?",
+        ),
         ("{http: http://x, nat: http://x}", ".http: cannot be used with nat", None),
         ("{}", ": needs python or nat or http", "write workflow: app:answer"),
     ],
@@ -116,6 +141,30 @@ def test_what_the_environment_holds_is_not_shown(monkeypatch):
     said, _ = refusal("{nat: {endpoint: http://x, path: '${WHERE}'}}")
     assert "hush" not in said
     assert said.startswith("eval.yml:2: workflow.nat.path: ")
+
+
+@pytest.mark.parametrize("kind", ["nat: {endpoint", "http: {url"])
+def test_a_header_that_cannot_be_sent_is_named_with_its_variable(monkeypatch, kind):
+    monkeypatch.setenv("API_KEY", "hush-hush\n")
+    said, _ = refusal(f"{{{kind}: http://x, headers: {{Authorization: 'Bearer ${{API_KEY}}'}}}}}}")
+    section = kind.partition(":")[0]
+    assert said == (
+        f"eval.yml:2: workflow.{section}.headers.Authorization: "
+        "the value of Bearer ${API_KEY} contains a line break"
+    )
+
+
+def test_a_wrong_value_is_not_blamed_on_the_environment_that_holds_another(monkeypatch):
+    monkeypatch.setenv("API_KEY", "hush-hush")
+    monkeypatch.setenv("WHERE", "nowhere")
+    said, _ = refusal(
+        "{http: {url: http://x, answer: '$.[', headers: {Authorization: '${API_KEY}'}}}"
+    )
+    assert said.startswith("eval.yml:2: workflow.http.answer: '$.[' is not a JSONPath: ")
+    said, _ = refusal("{http: {url: '${WHERE}'}}")
+    assert said == (
+        "eval.yml:2: workflow.http.url: must be the address of a server, not the value of ${WHERE}"
+    )
 
 
 def test_the_schema_has_both_forms():

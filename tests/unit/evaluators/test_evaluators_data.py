@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import limpet
 import limpet.evaluators
 from limpet.errors import PermanentError
 from limpet.evaluators import (
@@ -247,7 +248,7 @@ def test_a_long_list_without_order_takes_no_long_time():
 
 
 def test_json_match_refuses_options_that_cannot_be():
-    with pytest.raises(TypeError, match=r"ignore='id': must be a list of strings; write ignore="):
+    with pytest.raises(TypeError, match=r"ignore='id': must be a list of strings, for example"):
         json_match(ignore="id")
     with pytest.raises(TypeError, match="ignore=3: must be a list of strings"):
         json_match(ignore=3)
@@ -396,7 +397,7 @@ def test_trajectory_refuses_options_that_cannot_be():
         trajectory(mode="loose")
     with pytest.raises(TypeError, match="kinds='tool': must be a list"):
         trajectory(kinds="tool")
-    with pytest.raises(ValueError, match=r"kinds=\(\): no event would count"):
+    with pytest.raises(ValueError, match=r"kinds=\(\): must name at least one kind"):
         trajectory(kinds=())
 
 
@@ -457,7 +458,9 @@ def test_what_does_not_change_a_score_does_not_change_the_fingerprint():
 
     assert exact_match(name="strict").fingerprint == exact_match().fingerprint
     assert json_match(ignore=["b", "a", "a"]) == json_match(ignore=["a", "b"])
-    assert trajectory(kinds=["a", "b"]).fingerprint == trajectory(kinds=["b", "a"]).fingerprint
+    assert trajectory(kinds=["tool", "model"]).fingerprint == (
+        trajectory(kinds=["model", "tool"]).fingerprint
+    )
     assert regex(re.compile("a")).fingerprint == regex("a").fingerprint
     assert one_of({"a", "b"}).fingerprint == one_of(["a", "b"]).fingerprint
     assert numeric(tolerance=1).fingerprint == numeric(tolerance=1.0).fingerprint
@@ -512,3 +515,46 @@ def test_all_names_exactly_what_can_be_had():
 def test_importing_the_evaluators_imports_no_metrics():
     script = "import sys, limpet.evaluators; print({'rapidfuzz', 'sacrebleu'} & {*sys.modules})"
     assert subprocess.check_output([sys.executable, "-c", script], text=True) == "set()\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "output"),
+    [
+        ("$.meta.id", {"meta": {"id": 2, "x": 1}}),
+        ("$['meta'][\"id\"]", {"meta": {"id": 2, "x": 1}}),
+        ("$.meta", {"meta": 5}),
+        ("$ref", {"meta": {"id": 1, "x": 1}}),  # a key, not a path
+    ],
+)
+def test_a_path_may_be_written_in_brackets(path, output):
+    expected = {"meta": {"id": 1, "x": 1}}
+    assert score(json_match(ignore=[path]), output, expected).value is True
+
+
+@pytest.mark.parametrize("path", ["$.[", "$.", "$..id", "$.items[0]", "$.items[*]", "$.my-key"])
+def test_a_path_that_could_never_match_is_refused(path):
+    with pytest.raises(ValueError, match="is not a path to a key"):
+        json_match(ignore=["id", path])
+
+
+def test_a_kind_or_a_column_of_a_trajectory_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="unknown kind 'tols'; .* did you mean 'tool'"):
+        trajectory(kinds=["tols"])
+    with pytest.raises(TypeError, match="expected_column=3: must be a string"):
+        trajectory(expected_column=3)
+    with pytest.raises(ValueError, match="key='': must not be empty"):
+        trajectory(key="")
+
+
+def test_the_longest_name_fits_all_files_of_an_evaluator(tmp_path):
+    name = "a" * 200
+    rows = [{"question": "x", "answer": "x"}]
+    for answer in ("one", "two"):
+        column = tmp_path / "run" / f"{name}_output.jsonl"
+        limpet.evaluate(rows, lambda question: question, {name: exact_match()}, tmp_path / "run")
+        assert column.exists(), answer
+        with column.open("a") as file:
+            file.write("torn")
+    assert len(list((tmp_path / "run" / "torn").iterdir())) == 1
+    with pytest.raises(ValueError, match="must have at most 200 letters, not 201"):
+        exact_match(name="a" * 201)

@@ -142,3 +142,52 @@ def test_retry_in_evaluate_is_so_many_retries(tmp_path):
         pace=2,
     )
     assert set(calls.values()) == {2}
+
+
+class Outage:
+    """A function whose server is down for the first seconds, and inputs that arrive one by one."""
+
+    def __init__(self, until, error):
+        self._until, self._error = until, error
+
+    async def call(self, x):
+        await asyncio.sleep(0.1)
+        if asyncio.get_running_loop().time() < self._until:
+            raise self._error
+        return x
+
+    @staticmethod
+    async def inputs(number, every_s):
+        for n in range(number):
+            yield n
+            await asyncio.sleep(every_s)
+
+
+@pytest.mark.parametrize("error", [HttpError(503), ConnectionRefusedError(111, "refused")])
+@pytest.mark.parametrize("every_s", [0, 2, 10, 60])
+@in_virtual_time
+async def test_an_outage_is_not_charged_however_slowly_the_inputs_arrive(every_s, error):
+    outage = Outage(180, error)
+    executor = AsyncExecutor(outage.call, "auto", exit_on_error=False)
+    outputs, _ = await executor.execute(outage.inputs(30, every_s))
+    assert outputs == list(range(30))
+
+
+@pytest.mark.parametrize("every_s", [0, 10])
+@in_virtual_time
+async def test_an_outage_that_stays_stops_the_run_and_fails_no_call(every_s):
+    outage = Outage(1e9, HttpError(503))
+    executor = AsyncExecutor(outage.call, "auto", exit_on_error=False)
+    _, details = await executor.execute(outage.inputs(100, every_s))
+    assert isinstance(executor.stop_reason, limpet.LimpetError)
+    assert {call.status for call in details} == {ExecutionStatus.DID_NOT_RUN}
+    assert asyncio.get_running_loop().time() < 800
+
+
+@in_virtual_time
+async def test_a_few_inputs_that_all_fail_still_end():
+    outage = Outage(1e9, HttpError(503))
+    executor = AsyncExecutor(outage.call, "auto", exit_on_error=False)
+    _, details = await executor.execute(outage.inputs(6, 1))
+    assert [call.status for call in details] == [FAILED] * 6
+    assert [len(call.exceptions) for call in details] == [11] * 6

@@ -64,6 +64,21 @@ HARD = {
         def g(): return "\\""
         C = 'it\\'s'
     """,
+    "texts that begin with a backslash or hold other quotes": r'''
+        PROMPT = """\
+        def f():
+            it's "quoted" # not a comment
+        """
+        def g():
+            """It's \"""quoted\"""."""
+            return "a\
+        def h():"
+        OTHER = """x""" + """
+        class A:
+            pass
+        """
+        def i(): return """\\"""
+    ''',
     "brackets that close in the first column": """
         def f(
             a,

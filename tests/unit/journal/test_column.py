@@ -93,6 +93,18 @@ def test_the_first_record_of_a_key_wins_unless_a_generation_is_higher(tmp_path):
     assert len(lines(tmp_path / "workflow_output.jsonl")) == 5  # nothing is ever deleted
 
 
+@pytest.mark.parametrize(("generation", "expected"), [(0, "first"), (1, "second")])
+def test_the_index_knows_which_record_of_a_key_wins(tmp_path, generation, expected):
+    again = outcome(1, {"v": "second"}, generation=generation)
+    append_all(tmp_path, [outcome(1, {"v": "first"}), outcome(2), again])
+    append_all(tmp_path, [outcome(3)])  # the last lines are read from the column
+    reader = ColumnReader(
+        tmp_path / "workflow_output.jsonl", tmp_path / "index" / "workflow_output.idx"
+    )
+    assert reader.read(digest(1)).record == {"v": expected}
+    assert len(reader) == 3
+
+
 def test_what_cannot_be_encoded_is_a_failure_that_says_so(tmp_path):
     (recorded, fine) = append_all(tmp_path, [outcome(1, {"v": object()}), outcome(2)])
     assert recorded.status is CellStatus.FAILED

@@ -432,6 +432,13 @@ def test_a_quota_stops_it_and_it_goes_on_later(tmp_path):
         ({"timeout": 0}, ValueError, "timeout=0: must be a finite number above 0"),
         ({"version": 2}, TypeError, "version=2: must be a string or None"),
         ({"secrets": "hunter22"}, TypeError, "secrets: must be a list of strings, or False"),
+        ({"secrets": ["x", ""]}, ValueError, "secrets[0]: must have at least 8 characters to be"),
+        ({"secrets": ["MY_API_KEY"]}, ValueError, "secrets[0]: is the name of a variable, not its"),
+        (
+            {"depends_on": {"env": ["A=B"]}},
+            ValueError,
+            "depends_on: env: must be the name of a variable, like MODEL, without $ or =",
+        ),
         ({"early_stop": "no"}, TypeError, "early_stop='no': must be True or False"),
         ({"watcher": 5}, TypeError, "watcher=5: must be a Watcher, or a function"),
         ({"redo": "workflow"}, TypeError, "redo='workflow': must be a list of steps"),

@@ -56,15 +56,19 @@ def assert_the_same(result, run):
 def assert_the_items_add_up(run):
     """Compare the summary, which reads columns, with the sum of the items, which reads all.
 
-    The summary of a complete run is read from `summary.json`: it is added up once more without.
+    The summary that the session noted is read from `index/summary`: it is added up once more
+    without.
     """
     with RunReader(run) as reader:
         summary = reader.summary()
         numbers = Numbers(reader.evaluators)
         for item in reader.items():
             numbers.add(item)
-        reader.run_file.complete = None
-        assert summary == reader.summary()
+        noted = run / "index" / "summary"
+        if noted.exists():
+            noted.rename(run / "noted")
+            assert summary == reader.summary()
+            (run / "noted").rename(noted)
     assert summary == numbers.summary()
     return summary
 
@@ -184,6 +188,22 @@ def labels_usage_and_costs(run):
     return evaluate(run, workflow=workflow, evaluators=[judged, length])
 
 
+def texts_like_our_lines(run):
+    """Lines are added up without decoding all of them: no text may look like their parts."""
+    texts = ['"},"id":"', '},"', '"seconds":1},"', '","score":0', '{"}', "},", "\\", '\\"},"id":']
+
+    def workflow(question):
+        text = texts[int(last_word(question))]
+        models = {text: {"prompt_tokens": 2}, "m{": {text: 1}, "m}": {"prompt_tokens": True}}
+        return limpet.Output(text, limpet.Usage(3, 4, models=models), [{"type": text}])
+
+    def judged(output):
+        return limpet.Score(len(output), output, output)
+
+    rows = [{"id": text, "question": f"Say {n}"} for n, text in enumerate(texts)]
+    return evaluate(run, rows, workflow, evaluators=[judged])
+
+
 def another_order_on_disk(run):
     """Costs are floats: their sum must not depend on the order of the lines."""
 
@@ -220,9 +240,10 @@ def no_evaluators(run):
 
 KINDS = [
     failed_then_completed, two_selections, another_evaluator, labels_usage_and_costs,
-    another_order_on_disk, redone_scores, redo_that_was_stopped, no_evaluators,
-    evaluate, failing, failed_scores, stopped, redone, redo_that_failed, kept_by_decision, masked,
-    trials, edited_expected, edited_note, reordered, equal_rows, odd_values, damaged_items,
+    texts_like_our_lines, another_order_on_disk, redone_scores, redo_that_was_stopped,
+    no_evaluators, evaluate, failing, failed_scores, stopped, redone, redo_that_failed, masked,
+    kept_by_decision, trials, edited_expected, edited_note, reordered, equal_rows, odd_values,
+    damaged_items,
 ]  # fmt: skip
 
 
@@ -352,6 +373,101 @@ def test_a_refresh_tells_what_a_new_reader_tells(tmp_path):
                 assert reader.summary() == fresh.summary()
                 assert reader.snapshot().steps == fresh.snapshot().steps
                 assert list(map(told, reader.items())) == list(map(told, fresh.items()))
+
+
+def note(run, numbers):
+    """Replace the numbers that the last session noted, with their checksum."""
+    path = run / "index" / "summary"
+    head = json.loads(path.read_bytes().partition(b"\n")[0]) | {"crc": crc32(numbers)}
+    path.write_bytes(json.dumps(head).encode() + b"\n" + numbers)
+
+
+@pytest.mark.parametrize("ended", [evaluate, failing, stopped, redo_that_failed, two_selections])
+def test_the_summary_of_a_run_that_ended_is_not_added_up_again(tmp_path, ended):
+    ended(tmp_path / "run")
+    note(tmp_path / "run", b'{"n":"as noted"}')
+    with RunReader(tmp_path / "run") as reader:
+        assert reader.summary() == {"n": "as noted"}
+
+
+def test_adding_up_changes_no_file(tmp_path):
+    failing(tmp_path / "run")
+    (tmp_path / "run" / "index" / "summary").unlink()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+    assert_the_items_add_up(tmp_path / "run")
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+
+def edit(name, change):
+    def apply(run):
+        path = run / name
+        before = path.read_bytes()
+        path.write_bytes(change(before))
+        assert path.read_bytes() != before
+
+    return apply
+
+
+def flipped(text):
+    return lambda content: content.replace(text, bytes([text[0] ^ 4]) + text[1:], 1)
+
+
+def without_last_line(content):
+    return b"".join(content.splitlines(keepends=True)[:-1])
+
+
+def replace_column(run):
+    shutil.copy(run / "length_output.jsonl", run / "correct_output.jsonl")
+
+
+def edit_note(name, value):
+    return edit("index/summary", lambda text: text.replace(*noted_value(text, name, value), 1))
+
+
+def noted_value(text, name, value):
+    known = json.loads(text.partition(b"\n")[0])[name]
+    return json.dumps(known).encode(), json.dumps(value).encode()
+
+
+NOT_AS_NOTED = {
+    "a flipped bit in an answer": edit("workflow_output.jsonl", flipped(b"seconds")),
+    "a flipped bit in a score": edit("correct_output.jsonl", flipped(b'"score"')),
+    "a flipped bit in a failure": edit("failures.jsonl", flipped(b"ZeroDivisionError")),
+    "an answer is lost": edit("workflow_output.jsonl", without_last_line),
+    "a score is lost": edit("length_output.jsonl", without_last_line),
+    "a failure is lost": edit("failures.jsonl", without_last_line),
+    "a torn column": edit("correct_output.jsonl", lambda content: content[:-30]),
+    "a column is empty": edit("workflow_output.jsonl", lambda _: b""),
+    "a column is that of another": replace_column,
+    "a column is gone": lambda run: (run / "correct_output.jsonl").unlink(),
+    "the failures are gone": lambda run: (run / "failures.jsonl").unlink(),
+    "a flipped bit in an item": edit("items.jsonl", flipped(b"Say 1")),
+    "an item is lost": edit("items.jsonl", without_last_line),
+    "the items are gone": lambda run: (run / "items.jsonl").unlink(),
+    "the note of the items is gone": lambda run: (run / "index" / "items.json").unlink(),
+    "fewer trials": edit("run.json", lambda text: text.replace(b'"trials": 2', b'"trials": 1')),
+    "another evaluator": edit("run.json", flipped(b"fingerprint")),
+    "noted by another version": edit_note("of", "0" * 32),
+    "a flipped bit in the note": edit("index/summary", flipped(b"as noted")),
+    "a note that is cut": edit("index/summary", lambda text: text[:-3]),
+    "a note of nothing": edit("index/summary", lambda _: b""),
+    "a note that is no JSON": edit("index/summary", lambda _: b"[]\n[]"),
+}
+
+
+@pytest.mark.parametrize("change", NOT_AS_NOTED)
+def test_a_noted_summary_is_not_believed_if_anything_differs(tmp_path, change):
+    def workflow(question):
+        return 1 / 0 if question == "Say 2" else last_word(question)
+
+    evaluate(tmp_path / "run", workflow=workflow, trials=2)
+    note(tmp_path / "run", b'{"n":"as noted"}')
+    NOT_AS_NOTED[change](tmp_path / "run")
+    with RunReader(tmp_path / "run") as reader:
+        numbers = Numbers(reader.evaluators)
+        for item in reader.items():
+            numbers.add(item)
+        assert reader.summary() == numbers.summary()
 
 
 @pytest.mark.parametrize(

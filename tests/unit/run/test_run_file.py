@@ -21,7 +21,7 @@ FULL = RunFile(
     ],
     selections=[Selection(limit=3), Selection(sample=4, seed=1)],
     functions={"ab": {"answer": "cd"}, "ef": {}},
-    decided={"ab": "keep"},
+    decided={"ab": ["cd"], "cd": []},
     evaluators={"correct": {"version": "1"}},
     state={"workflow": ["seen"]},
     files_last=5,
@@ -70,7 +70,7 @@ def test_without_a_file_every_field_has_its_default(layout):
         ),
         ({"sessions": [{"steps": {"workflow": {"kept": 1, "calls": 2}}}]}, "bytes_at is missing"),
         ({"functions": {"ab": {"answer": 3}}}, r"functions\.ab\.answer must be a string, not 3"),
-        ({"decided": {"ab": "perhaps"}}, r"decided\.ab must be redo or keep, not perhaps"),
+        ({"decided": {"ab": "keep"}}, r"decided\.ab must be a list, not keep"),
         (
             {"selections": [{"limit": "all"}]},
             r"selections\[0\]\.limit must be an integer, not all",

@@ -100,7 +100,7 @@ def test_a_limit_on_an_unfinished_run_leaves_it_unfinished(bench):
     assert bench.reported() == (12, 7, "stopped")
     limited = bench.evaluate(limit=9)
     assert limited.summary["workflow"]["completed"] == 9
-    assert bench.reported() == (12, 9, "stopped")
+    assert bench.reported() == (12, 9, "limited")
 
 
 def test_a_limited_session_says_what_failed_within_it_and_not_elsewhere(bench):
@@ -169,6 +169,6 @@ def test_a_selection_must_be_a_number_of_items(bench, wrong):
 def test_rows_that_are_added_later_are_reported_once_they_are_asked(bench):
     bench.evaluate(ROWS[:6])
     bench.evaluate(limit=2)
-    assert bench.reported() == (12, 6, "stopped")
+    assert bench.reported() == (12, 6, "limited")
     bench.evaluate()
     assert bench.reported() == (12, 12, "finished")

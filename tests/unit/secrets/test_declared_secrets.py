@@ -104,13 +104,13 @@ def test_the_keys_of_a_configuration_of_the_toolkit_are_masked_in_answers(
     )
     headers = (("X-Any", "h3ader-z-1"),)
     config = load_nat_config("config.yml", Flags(endpoint=address, headers=headers))
-    options = config.prepare().options
-    assert set(options["secrets"]) >= {"pl4nted-x", "lit3ral-y"}
+    known = config.prepare().known_secrets
+    assert set(known) >= {"pl4nted-x", "lit3ral-y"}
 
     async def answer(question):
         return "pl4nted-x lit3ral-y"
 
-    result = limpet.evaluate([ROW], answer, [], "mine", secrets=options["secrets"])
+    result = limpet.evaluate([ROW], answer, [], "mine", secrets=known)
     assert result.items[0].output == "[redacted] [redacted]"
     assert "h3ader-z-1" in config.prepare().workflow.secrets
 

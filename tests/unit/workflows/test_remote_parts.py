@@ -2,6 +2,7 @@
 
 import asyncio
 import pickle
+import re
 
 import pytest
 
@@ -276,3 +277,17 @@ def test_a_setup_error_stops_the_run_and_no_item_is_to_blame():
     assert result.stop_reason.hint == "set it"
     assert [one.status for one in result.items] == ["completed"] * 2 + ["not_run"] * 4
     assert result.summary["workflow"]["failed"] == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"url": "http://x/{{a"}, "url: '{{a' has no '}}'"),
+        ({"url": "http://x", "body": {"a": ["{{b}} {{"]}}, "body: '{{' has no '}}'"),
+        ({"url": "http://x", "body": {"{{a}}": 1}}, "body: '{{a' is in a key"),
+        ({"url": "http://x", "headers": {"A": "{{a}}"}}, "headers: the value of 'A' contains '{{'"),
+    ],
+)
+def test_a_placeholder_that_cannot_be_filled_is_refused_at_once(arguments, said):
+    with pytest.raises(limpet.LimpetError, match=f"^{re.escape(said)}"):
+        http(**arguments)

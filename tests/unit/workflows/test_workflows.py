@@ -161,3 +161,10 @@ def test_a_row_without_a_column_the_workflow_wants_is_named():
     call(workflow)
     with pytest.raises(LimpetError, match="item 'q2' has no column 'n'"):
         workflow.seen(Item("q2", "x", None, {"question": "x"}))
+
+
+def test_an_address_is_answered_with_what_to_pass():
+    with pytest.raises(LimpetError, match="is an address, not a function") as caught:
+        as_workflow("http://me:hush@localhost:8000/ask")
+    assert "limpet.workflows.http(address)" in caught.value.hint
+    assert "hush" not in str(caught.value) + caught.value.hint

@@ -12,13 +12,7 @@ from typing import Any, ClassVar
 
 from limpet.fingerprints.code.summary import Chain, CodeSummary
 
-_FIELDS: dict[type[ast.AST], tuple[str, ...]] = {}
 _IGNORED = {"ctx", "kind", "type_comment", "type_ignores", "type_params"}
-_OPERATORS = [
-    kind
-    for family in (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
-    for kind in family.__subclasses__()
-]
 _READS_LOCALS = {"locals", "vars", "eval", "exec", "dir"}
 COMPUTES_NAMES = {"globals", "eval", "exec", "vars", "compile"}
 """Functions that may reach anything in the module of their caller."""
@@ -27,7 +21,8 @@ _Use = tuple[int, str, Chain | None, bool]
 """A name in the text: its token, the name, its attribute chain, and whether it is called."""
 
 
-_place = operator.itemgetter(0)
+_NO_NAMES: frozenset[str] = frozenset()
+_place, _named = operator.itemgetter(0), operator.itemgetter(1)
 
 
 class Scope:
@@ -39,10 +34,10 @@ class Scope:
         self.kind = kind
         self.parent = parent
         self.bound: set[str] = set()
-        self.defined: set[str] = set()  # bound by a def: keeps its name if it is passed on
         self.fixed: set[str] = set()  # keeps its name: a parameter, an import
-        self.of_module: set[str] = set()  # declared global
-        self.outer: set[str] = set()  # declared nonlocal
+        self.defined = _NO_NAMES  # bound by a def: keeps its name if it is passed on
+        self.of_module = _NO_NAMES  # declared global
+        self.outer = _NO_NAMES  # declared nonlocal
         self.uses: list[_Use] = []
 
 
@@ -77,12 +72,11 @@ class Names:
         scope = self.scope
         assert scope.parent is not None
         self.scope = scope.parent
-        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint(
-            [use[1] for use in scope.uses]
-        )
-        numbers: dict[str, str] = {}
-        tokens, fixed = self.tokens, scope.fixed
-        own = scope.bound - scope.of_module - scope.outer
+        named = scope.kind == "class" or not _READS_LOCALS.isdisjoint(map(_named, scope.uses))
+        written: dict[str, str] = {}
+        tokens, fixed, own = self.tokens, scope.fixed, scope.bound
+        if scope.of_module or scope.outer:
+            own = own - scope.of_module - scope.outer
         if scope.defined:
             fixed |= {
                 name
@@ -94,18 +88,21 @@ class Names:
             if name not in own:
                 outer = self.module if name in scope.of_module else scope.parent
                 outer.uses.append(use)
-            elif named or name in fixed:
-                tokens[use[0]] = name
-            else:
-                if name not in numbers:
-                    numbers[name] = f"%{self._locals}"
+                continue
+            if name not in written:
+                if named or name in fixed:
+                    written[name] = name
+                else:
+                    written[name] = f"%{self._locals}"
                     self._locals += 1
-                tokens[use[0]] = numbers[name]
+            tokens[use[0]] = written[name]
 
     def finish(self, free: frozenset[str]) -> CodeSummary:
         """Write the remaining names, and return the summary."""
         found, tokens = self.found, self.tokens
-        for at, name, chain, called in sorted(self.scope.uses, key=_place):
+        uses = self.scope.uses
+        # Free variables are numbered by first use.
+        for at, name, chain, called in sorted(uses, key=_place) if free else uses:
             if name in free:
                 tokens[at] = f"^{found.free.setdefault(name, len(found.free))}"
                 continue
@@ -121,71 +118,140 @@ class Names:
         return found
 
 
+Handler = Callable[[Any, Any], None]
+"""Writes a node. The first argument is a `Writer`."""
+
+
+class Handlers(dict[type[Any], Handler]):
+    """How to write each kind of node. Without a handler, all its fields are written."""
+
+    def __missing__(self, kind: type[Any]) -> Handler:
+        handler = self[kind] = _by_fields(kind) if issubclass(kind, ast.AST) else _write_plain
+        return handler
+
+
+def _write_plain(writer: "Writer", value: Any) -> None:
+    writer.tokens.append(repr(value))
+
+
+def _by_fields(kind: type[ast.AST]) -> Handler:
+    # Sorted, because the order differs between versions of Python.
+    fields = [(name, f"{name}:") for name in sorted(set(kind._fields) - _IGNORED)]
+    begin = f"{kind.__name__}:"
+
+    def write(writer: Writer, node: ast.AST) -> None:
+        tokens = writer.tokens
+        tokens.append(begin)
+        for name, token in fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                if value:
+                    tokens.append(token)
+                    writer.write_all(value)
+            elif value is not None:
+                tokens.append(token)
+                writer.visit(value)
+
+    return write
+
+
 class Writer(Names):
     """Writes the nodes that are neither names nor scopes.
 
-    Attributes:
-        handlers: How to write nodes that are more than a list of fields.
+    The token of a node or field ends with a colon, so it differs from every name.
+
+    Args:
+        handlers: How to write each kind of node.
     """
+
+    def __init__(self, handlers: Handlers) -> None:
+        super().__init__()
+        self._handlers = handlers
 
     def visit(self, node: Any) -> None:
         """Write a node and its children."""
-        kind = type(node)
-        handler = self.handlers.get(kind)
-        if handler is not None:
-            handler(self, node)
-            return
-        fields = _FIELDS.get(kind)
-        if fields is None:
-            # Sorted, because the order differs between versions of Python.
-            fields = _FIELDS[kind] = tuple(sorted(set(kind._fields) - _IGNORED))
-        tokens, handlers = self.tokens, self.handlers
-        tokens.append(kind.__name__)
-        for name in fields:
-            value = getattr(node, name, None)
-            handler = handlers.get(type(value))
-            if handler is not None:
-                tokens.append(name)
-                handler(self, value)
-            elif type(value) is list:
-                if value:
-                    tokens.append(name)
-                    self.write_all(value)
-            elif value is not None:
-                tokens.append(name)
-                if isinstance(value, ast.AST):
-                    self.visit(value)
-                else:
-                    tokens.append(repr(value))
+        self._handlers[type(node)](self, node)
 
     def write_all(self, values: list[Any]) -> None:
         """Write several nodes."""
-        tokens, handlers = self.tokens, self.handlers
+        tokens = self.tokens
         if not values:
             tokens += "[]"
             return
         tokens.append("[")
+        handlers = self._handlers
         for value in values:
-            kind = type(value)
-            handler = handlers.get(kind)
-            if handler is not None:
-                handler(self, value)
-            elif isinstance(value, ast.AST):
-                if kind is not ast.Pass:
-                    self.visit(value)
-            else:  # None: the value of `{**others}`, a parameter without a default
-                tokens.append(repr(value))
+            handlers[type(value)](self, value)
         tokens.append("]")
 
     def _constant(self, node: ast.Constant) -> None:
         self.tokens.append(f"={type(node.value).__name__} {node.value!r}")
 
+    def _pass(self, node: ast.Pass) -> None:
+        """Write nothing: an empty body says the same."""
+
     def _operator(self, node: ast.AST) -> None:
         self.tokens.append(type(node).__name__)
 
+    # ---- the most common nodes, without a loop over their fields --------------------------------
+
+    def _assign(self, node: ast.Assign) -> None:
+        self.tokens.append("Assign:")
+        if len(node.targets) == 1:
+            self.visit(node.targets[0])
+        else:
+            self.write_all(node.targets)
+        self.visit(node.value)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        self.tokens += ("AugAssign:", type(node.op).__name__)
+        self.visit(node.target)
+        self.visit(node.value)
+
+    def _expression(self, node: ast.Expr) -> None:
+        self.tokens.append("Expr:")
+        self.visit(node.value)
+
+    def _if(self, node: ast.If) -> None:
+        self.tokens.append("If:")
+        self.visit(node.test)
+        self.write_all(node.body)
+        if node.orelse:
+            self.tokens.append("else:")
+            self.write_all(node.orelse)
+
+    def _for(self, node: ast.For) -> None:
+        self.tokens.append("For:")
+        self.visit(node.target)
+        self.visit(node.iter)
+        self.write_all(node.body)
+        if node.orelse:
+            self.tokens.append("else:")
+            self.write_all(node.orelse)
+
+    def _binary(self, node: ast.BinOp) -> None:
+        self.tokens += ("BinOp:", type(node.op).__name__)
+        self.visit(node.left)
+        self.visit(node.right)
+
+    def _tuple(self, node: ast.Tuple) -> None:
+        self.tokens.append("Tuple:")
+        self.write_all(node.elts)
+
+    def _keyword(self, node: ast.keyword) -> None:
+        self.tokens.append(f"{node.arg}=")  # `None=`: two stars
+        self.visit(node.value)
+
+    def _formatted(self, node: ast.FormattedValue) -> None:
+        self.tokens.append(f"FormattedValue: {node.conversion}")
+        if node.format_spec is not None:
+            self.tokens.append("format_spec:")
+            self.visit(node.format_spec)
+        self.visit(node.value)
+
     def _joined(self, node: ast.JoinedStr) -> None:
         """Write an f-string; versions of Python cut its text in different places."""
-        self.tokens.append("JoinedStr")
+        self.tokens.append("JoinedStr:")
         text = ""
         for part in node.values:
             if type(part) is ast.Constant:
@@ -198,8 +264,25 @@ class Writer(Names):
         if text:
             self.tokens.append(f"={text!r}")
 
-    handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
+    common: ClassVar[dict[type[Any], Handler]] = {
         ast.Constant: _constant,
+        ast.Pass: _pass,
+        **dict.fromkeys(
+            [
+                kind
+                for family in (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
+                for kind in family.__subclasses__()
+            ],
+            _operator,
+        ),
+        ast.Assign: _assign,
+        ast.AugAssign: _augmented,
+        ast.Expr: _expression,
+        ast.If: _if,
+        ast.For: _for,
+        ast.BinOp: _binary,
+        ast.Tuple: _tuple,
+        ast.keyword: _keyword,
+        ast.FormattedValue: _formatted,
         ast.JoinedStr: _joined,
-        **dict.fromkeys(_OPERATORS, _operator),
     }

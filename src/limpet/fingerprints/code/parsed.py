@@ -152,6 +152,8 @@ class Parsed:
             if not isinstance(statement, ast.Assign):
                 continue
             for target in statement.targets:
+                if type(target) is ast.Name:  # most are
+                    continue
                 match target:
                     case (
                         ast.Attribute(value=ast.Name(id=name), attr=place)

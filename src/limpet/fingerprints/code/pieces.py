@@ -20,6 +20,7 @@ _STATEMENT = re.compile(
     r"|'(?:[^'\\\n]+|\\.)*+')++",
     re.DOTALL,
 )
+_LINE = re.compile(r"\n(?=[^\s#)\]}])")
 _NESTED = re.compile(r"\n[ \t]+(?:def|async|class)\b")
 _HEADER = re.compile(r"(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _SIGNATURE = re.compile(r"(?:[^\n]*\n)*?[^\n]*:[ \t]*(?:#[^\n]*)?\n")
@@ -59,6 +60,9 @@ class Piece:
         if self.text.startswith("@"):
             return True
         if not self.is_class:
+            line = self.text[: self.text.find("\n") + 1]
+            if line[-3:] == "):\n" and line.find("(", line.find("=") + 1 or len(line)) < 0:
+                return False  # a signature without calls
             signature = _SIGNATURE.match(self.text)
             return signature is None or _CALLS.search(signature[0]) is not None
         header = _PLAIN_CLASS.match(self.text)
@@ -125,14 +129,44 @@ def cut(text: str) -> Cut:
         found.pieces.append(Piece(header[1], first, text[begin:end], is_class, line))
         rest.append("\n" * (line - first))
         done, at = end, at + 1
+    if line > _MOST_LINES:
+        return whole
     found.rest = "".join([*rest, text[done:]])
     return found
 
 
 def _begins(text: str) -> list[int] | None:
     """Return where statements begin in the first column; None if that is uncertain."""
-    if "\f" in text or "\r" in text or text.count("\n") > _MOST_LINES:
+    if "\f" in text or "\r" in text:
         return None
+    code = _without_long_strings(text)
+    if code is None:
+        return _begins_by_tokens(text)
+    first = int(code.startswith("\n"))
+    return [first, *[line.end() for line in _LINE.finditer(code, 1)]] if code[first:] else []
+
+
+def _without_long_strings(text: str) -> str | None:
+    """Return a text with spaces in place of what is in triple quotes; None if that is uncertain.
+
+    Three quotes begin a string if the line before them has no other quotes and no comment. Other
+    strings end on their line, unless a backslash continues it.
+    """
+    parts = text.split('"""')
+    outside = parts[::2]
+    if len(parts) % 2 == 0 or "'''" in text or '\\"""' in text:
+        return None
+    if "\\\n" in text and any("\\\n" in code for code in outside):
+        return None
+    for code in outside[:-1]:
+        before = code[code.rfind("\n") + 1 :]
+        if before.strip() and ('"' in before or "'" in before or "#" in before):
+            return None
+    parts[1::2] = [" " * len(string) for string in parts[1::2]]
+    return '"""'.join(parts)
+
+
+def _begins_by_tokens(text: str) -> list[int] | None:
     begins: list[int] = []
     start = int(text.startswith("\n"))
     end = start - 1

@@ -11,7 +11,6 @@ import contextlib
 import functools
 import linecache
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -113,7 +112,8 @@ class Sources:
         """Return the text of a file; `linecache` takes five times as long."""
         if file in self._unchanged and file not in linecache.cache:
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                text = Path(file).read_bytes().decode()
+                with open(file, "rb") as content:  # noqa: PTH123 - every file of a project
+                    text = content.read().decode()
                 if "\r" not in text and "coding" not in text[:_COOKIE] and text[:1] != "\ufeff":
                     return text if text.endswith("\n") else text + "\n"
         return text_of_file(file)

@@ -14,8 +14,12 @@ REGISTERING = (
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _CALLED_LATER = frozenset({*_FUNCTIONS, ast.Lambda})
-_LEAVES = frozenset({ast.Name, ast.Constant})
+LEAVES = frozenset({ast.Name, ast.Constant})
+"""Nodes that contain no code."""
+
 _IMPORTS = (ast.Import, ast.ImportFrom)
+# Of expressions, only those that are assignments themselves are searched.
+_WITHOUT_ASSIGNMENTS = (*_SCOPES, *_IMPORTS, ast.expr)
 SIMPLE = frozenset({ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Return, ast.Import})
 SIMPLE |= {ast.ImportFrom, ast.Raise, ast.Assert, ast.Pass, ast.Delete, ast.Global, ast.Nonlocal}
 SIMPLE |= {ast.Break, ast.Continue}
@@ -36,6 +40,19 @@ def nodes_in(node: ast.AST) -> list[ast.AST]:
             found += [child for child in value if isinstance(child, ast.AST)]
         elif isinstance(value, ast.AST):
             found.append(value)
+    return found
+
+
+def names_in(node: ast.AST) -> set[str]:
+    """Return all names in an expression."""
+    found: set[str] = set()
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if type(node) is ast.Name:
+            found.add(node.id)
+        elif type(node) is not ast.Constant:
+            todo += nodes_in(node)
     return found
 
 
@@ -81,7 +98,7 @@ def executed(node: ast.AST) -> Iterator[ast.AST]:
             todo += [current.target] if current.value is None else [current.target, current.value]
         elif is_for_scripts(current):
             todo += current.orelse
-        elif kind not in _LEAVES:
+        elif kind not in LEAVES:
             todo += nodes_in(current)
 
 
@@ -102,7 +119,7 @@ def may_have_effects(statement: Any) -> bool:
     if kind in _IMPORTS:
         return False
     if kind is ast.Assign and type(statement.value) is ast.Constant:
-        return any(type(target) is not ast.Name for target in statement.targets)
+        return {type(target) for target in statement.targets} != {ast.Name}
     if kind is ast.Expr:  # a docstring does nothing
         return type(statement.value) is not ast.Constant
     if kind in _FUNCTIONS:
@@ -123,20 +140,15 @@ def assignments(body: list[ast.stmt]) -> dict[str, list[ast.expr]]:
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
-        if isinstance(node, _SCOPES):
-            continue
         if type(node) is ast.Assign:  # most are
             for target in node.targets:
                 _note(found, target, node.value)
-            continue
-        match node:
-            case ast.AnnAssign(target=target, value=ast.expr() as value):
-                _note(found, target, value)
-            case ast.AugAssign(target=target, value=value):
-                _note(found, target, value)
-            case ast.NamedExpr(target=target, value=value):
-                _note(found, target, value)
-        if not isinstance(node, ast.expr):
+        elif isinstance(node, (ast.AnnAssign, ast.AugAssign, ast.NamedExpr)):
+            if node.value is not None:
+                _note(found, node.target, node.value)
+            if type(node) is not ast.NamedExpr:
+                todo += nodes_in(node)
+        elif not isinstance(node, _WITHOUT_ASSIGNMENTS):
             todo += nodes_in(node)
     return found
 

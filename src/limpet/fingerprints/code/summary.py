@@ -1,7 +1,6 @@
 """What one pass over code finds out: a text for its digest, and the names it uses."""
 
 import ast
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
 
@@ -23,7 +22,6 @@ NOTICED |= dict.fromkeys(["environ", "environb", "getenv", "getenvb", "expandvar
 """Names that show what code inspects."""
 
 
-@dataclass(slots=True)
 class CodeSummary:
     """What one pass over code finds out.
 
@@ -39,15 +37,28 @@ class CodeSummary:
         free: The variables it closes over, numbered by first use.
     """
 
-    text: str = ""
-    chains: set[Chain] = field(default_factory=set)
-    handed: set[Chain] = field(default_factory=set)
-    imports: list[ast.AST] = field(default_factory=list)
-    looked_up: list[tuple[Chain, ast.expr]] = field(default_factory=list)
-    computes_names: bool = False
-    notices: set[str] = field(default_factory=set)
-    environment: int = 0
-    free: dict[str, int] = field(default_factory=dict)
+    __slots__ = (
+        "chains",
+        "computes_names",
+        "environment",
+        "free",
+        "handed",
+        "imports",
+        "looked_up",
+        "notices",
+        "text",
+    )
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.chains: set[Chain] = set()
+        self.handed: set[Chain] = set()
+        self.imports: list[ast.AST] = []
+        self.looked_up: list[tuple[Chain, ast.expr]] = []
+        self.computes_names = False
+        self.notices: set[str] = set()
+        self.environment = 0
+        self.free: dict[str, int] = {}
 
     @property
     def digest(self) -> str:
@@ -88,7 +99,7 @@ def _parameters(node: Function) -> list[ast.arg]:
 def docstring(node: ast.AST) -> str | None:
     """Return the docstring of a node; None if there is none."""
     body = getattr(node, "body", None)
-    if isinstance(body, list) and body and type(body[0]) is ast.Expr:
+    if type(body) is list and body and type(body[0]) is ast.Expr:
         value = body[0].value
         if type(value) is ast.Constant and type(value.value) is str:
             return value.value

@@ -7,20 +7,21 @@ the names that the code reads from its module.
 
 import ast
 import contextlib
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-from limpet.fingerprints.code.canonical_text import Writer
+from limpet.fingerprints.code.canonical_text import Handler, Handlers, Writer
 from limpet.fingerprints.code.summary import (
     ENVIRONMENT,
     FUNCTIONS,
     NOTICED,
+    Chain,
     CodeSummary,
     chain_of,
     docstring,
 )
 
 _LOOKING_UP = {"get", "pop", "setdefault", "__getitem__", "getenv"}
+_LOAD = ast.Load  # a global is read faster
 _NAMING = (ast.Constant, ast.Name)
 _IMPORTING = {"import_module", "__import__"}
 
@@ -54,7 +55,7 @@ def read_class_body(node: ast.ClassDef) -> CodeSummary:
 
 class _Reader(Writer):
     def __init__(self, *, hints: bool) -> None:
-        super().__init__()
+        super().__init__(_HANDLERS)
         self._hints = hints
 
     def read(self, nodes: tuple[ast.AST, ...], free: frozenset[str]) -> CodeSummary:
@@ -62,30 +63,33 @@ class _Reader(Writer):
             self.visit(node)
         return self.finish(free)
 
-    def _name(self, node: ast.Name, *, called: bool = False) -> None:
-        name, chain = node.id, None
-        scope, tokens = self.scope, self.tokens
-        if type(node.ctx) is ast.Load:
-            chain = (name,)
+    def _name(self, node: ast.Name) -> None:
+        # Like `use` and `bind`, but faster: half of all nodes are names.
+        name, tokens, scope = node.id, self.tokens, self.scope
+        if type(node.ctx) is _LOAD:
+            scope.uses.append((len(tokens), name, (name,), False))
             if name in NOTICED:
                 self._notice(name)
         else:
             scope.bound.add(name)
-        # Like `use`, but faster: half of all nodes are names.
-        scope.uses.append((len(tokens), name, chain, called))
+            scope.uses.append((len(tokens), name, None, False))
         tokens.append("")
 
-    def _attribute(self, node: ast.Attribute, *, called: bool = False) -> None:
-        self._notice(node.attr)
+    def _attribute(self, node: ast.Attribute) -> None:
+        # `x.y = 1` reads x, but does not pass it on.
+        self._chain(node, called=type(node.ctx) is not _LOAD)
+
+    def _chain(self, node: ast.Attribute, *, called: bool) -> Chain | None:
         chain = chain_of(node)
         if chain is None:
+            self._notice(node.attr)
             self.tokens.append(f".{node.attr}")
             self.visit(node.value)
         else:
+            self._notice(*chain[1:])
             self.tokens.append("." + ".".join(chain[1:]))
-            self._notice(*chain[1:-1])
-            # `x.y = 1` reads x, but does not pass it on.
-            self.use(chain[0], chain, called=called or type(node.ctx) is not ast.Load)
+            self.use(chain[0], chain, called=called)
+        return chain
 
     def _notice(self, *names: str) -> None:
         for name in names:
@@ -94,26 +98,31 @@ class _Reader(Writer):
                 self.found.environment += NOTICED[name] is ENVIRONMENT
 
     def _call(self, node: ast.Call) -> None:
-        self.tokens.append("Call")
+        self.tokens.append("Call:")
         function, last = node.func, ""
+        chain: Chain | None = None
         if type(function) is ast.Name:
             last = function.id
-            self._name(function, called=True)
+            chain = (last,)
+            if last in NOTICED:
+                self._notice(last)
+            self.use(last, chain, called=True)
         elif type(function) is ast.Attribute:
             last = function.attr
-            self._attribute(function, called=True)
+            chain = self._chain(function, called=True)
         else:
             self.visit(function)
         if last in _IMPORTING:
             self.found.imports.append(node)
-        if node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
-            self._looked_up(function, node.args[0])
+        if chain and node.args and (type(node.args[0]) in _NAMING or last in _LOOKING_UP):
+            self.found.looked_up.append((chain, node.args[0]))
         self.write_all(node.args)
-        self.write_all(node.keywords)
+        if node.keywords:  # each begins with its name
+            self.write_all(node.keywords)
 
     def _subscript(self, node: ast.Subscript) -> None:
-        self.tokens.append("Subscript")
-        if type(node.ctx) is ast.Load:
+        self.tokens.append("Subscript:")
+        if type(node.ctx) is _LOAD:
             self._looked_up(node.value, node.slice)
         self.visit(node.value)
         self.visit(node.slice)
@@ -121,10 +130,12 @@ class _Reader(Writer):
     def _compare(self, node: ast.Compare) -> None:
         if type(node.ops[0]) in (ast.In, ast.NotIn):
             self._looked_up(node.comparators[0], node.left)
-        self.tokens.append("Compare")
+        # The number of operators comes first: `a < (b < c)` is not `a < b < c`.
+        names = [type(op).__name__ for op in node.ops]
+        self.tokens.append(f"Compare {' '.join(names)}:")
         self.visit(node.left)
-        self.write_all(node.ops)
-        self.write_all(node.comparators)
+        for right in node.comparators:
+            self.visit(right)
 
     def _looked_up(self, where: ast.expr, name: ast.expr) -> None:
         chain = chain_of(where)
@@ -141,20 +152,20 @@ class _Reader(Writer):
                 self.scope.bound.add(name)
                 self.scope.fixed.add(name)  # the name of the imported module
             else:
+                self.tokens.append("as:")
                 self.bind(alias.asname)
 
     def _annotated(self, node: ast.AnnAssign) -> None:
         if self._hints and self.scope.kind != "function":
-            self.tokens.append("AnnAssign")
+            self.tokens.append("AnnAssign:")
             self.visit(node.target)
             self.visit(node.annotation)
             self._hints_in_strings(node.annotation)
             if node.value is not None:
                 self.visit(node.value)
         elif node.value is not None:
-            self.tokens += ("Assign", "targets", "[")
+            self.tokens.append("Assign:")
             self.visit(node.target)
-            self.tokens += ("]", "value")
             self.visit(node.value)
         elif type(node.target) is ast.Name:
             self.scope.bound.add(node.target.id)
@@ -172,7 +183,7 @@ class _Reader(Writer):
                     self.visit(ast.parse(node.value, mode="eval").body)
 
     def _handler(self, node: ast.ExceptHandler) -> None:
-        self.tokens.append("ExceptHandler")
+        self.tokens.append("ExceptHandler:")
         if node.type is not None:
             self.visit(node.type)
         if node.name is not None:
@@ -188,42 +199,54 @@ class _Reader(Writer):
             self.bind(name)
 
     def _return(self, node: ast.Return) -> None:
-        self.tokens.append("Return")
+        self.tokens.append("Return:")
         if node.value is not None:
             if type(node.value) is ast.Name:
                 self.returned.add(len(self.tokens))
             self.visit(node.value)
 
     def _global(self, node: ast.Global) -> None:
-        self.scope.of_module.update(node.names)
+        self.tokens.append("Global:")
+        self.scope.of_module |= {*node.names}
         for name in node.names:
             self.use(name, (name,), called=True)
 
     def _nonlocal(self, node: ast.Nonlocal) -> None:
-        self.scope.outer.update(node.names)
+        self.tokens.append("Nonlocal:")
+        self.scope.outer |= {*node.names}
         for name in node.names:
             self.use(name, None)
 
     # ---- scopes ---------------------------------------------------------------------------------
 
     def _function(self, node: Any) -> None:
-        self.write_all(getattr(node, "decorator_list", []))
         args = node.args
+        if decorators := getattr(node, "decorator_list", None):
+            self.tokens.append("decorator_list:")
+            self.write_all(decorators)
         self.write_all(args.defaults)
-        self.write_all(args.kw_defaults)
+        if args.kw_defaults:
+            self.write_all(args.kw_defaults)
         self.tokens.append(type(node).__name__)
         if type(node) is not ast.Lambda:
             self.bind(node.name)
-            (self.scope.fixed if node.decorator_list else self.scope.defined).add(node.name)
+            if decorators:
+                self.scope.fixed.add(node.name)
+            else:
+                self.scope.defined |= {node.name}
         self.enter("function")
-        kinds = [("/", args.posonlyargs), ("", args.args), ("*", [args.vararg])]
-        kinds += [("=", args.kwonlyargs), ("**", [args.kwarg])]
-        for kind, parameters in kinds:
+        fixed = self.scope.fixed
+        for kind, parameters in (
+            ("(/", args.posonlyargs),
+            ("(", args.args),
+            ("(=", args.kwonlyargs),
+            ("(*", [args.vararg] if args.vararg else ()),
+            ("(**", [args.kwarg] if args.kwarg else ()),
+        ):
             for parameter in parameters:
-                if parameter is not None:
-                    self.tokens.append(f"({kind}{parameter.arg}")
-                    self.scope.fixed.add(parameter.arg)
-        self.scope.bound |= self.scope.fixed
+                self.tokens.append(kind + parameter.arg)
+                fixed.add(parameter.arg)
+        self.scope.bound |= fixed
         if type(node) is ast.Lambda:
             self.visit(node.body)
         else:
@@ -236,10 +259,13 @@ class _Reader(Writer):
         self.write_all(node.keywords)
         self.tokens.append("ClassDef")
         self.bind(node.name)
-        may_be_read = node.decorator_list or node.bases or node.keywords
-        (self.scope.fixed if may_be_read else self.scope.defined).add(node.name)
+        may_be_read = bool(node.decorator_list or node.bases or node.keywords)
+        if may_be_read:
+            self.scope.fixed.add(node.name)
+        else:
+            self.scope.defined |= {node.name}
         self.enter("class")
-        outer, self._hints = self._hints, bool(node.decorator_list or node.bases or node.keywords)
+        outer, self._hints = self._hints, may_be_read
         self.write_all(
             node.body[1:] if docstring(node) is not None and not self._hints else node.body
         )
@@ -262,7 +288,7 @@ class _Reader(Writer):
         self.leave()
 
     def _named(self, node: ast.NamedExpr) -> None:
-        self.tokens.append("NamedExpr")
+        self.tokens.append("NamedExpr:")
         self.visit(node.value)
         scope = self.scope
         while scope.kind == "comprehension" and scope.parent is not None:
@@ -270,8 +296,8 @@ class _Reader(Writer):
         scope.bound.add(node.target.id)
         self.use(node.target.id, None)
 
-    handlers: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
-        **Writer.handlers,
+    handlers: ClassVar[dict[type[Any], Handler]] = {
+        **Writer.common,
         ast.Name: _name,
         ast.Attribute: _attribute,
         ast.Call: _call,
@@ -291,3 +317,6 @@ class _Reader(Writer):
         **dict.fromkeys((ast.DictComp, ast.GeneratorExp), _comprehension),
         ast.NamedExpr: _named,
     }
+
+
+_HANDLERS = Handlers(_Reader.handlers)

@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from limpet.fingerprints.code.bytecode import nested
@@ -103,6 +103,8 @@ def is_handed(value: Any) -> bool:
     """Return whether a value is the environment, or an object that reads it."""
     if value is os.environ or value is os.getenv or value is os.path.expandvars:
         return True
+    if type(value) is FunctionType:
+        return False
     return (text_at(type(value), "__module__") or "").partition(".")[0] in _READERS
 
 

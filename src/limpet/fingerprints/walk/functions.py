@@ -157,8 +157,9 @@ def _is_of_tenacity(function: FunctionType) -> bool:
 def _add_defaults(
     walk: "Walk", label: str, function: FunctionType, node: Definition | None
 ) -> None:
-    written = {} if node is None else _written_defaults(node)
-    for name, value in _defaults_of(function):
+    defaults = _defaults_of(function)
+    written = _written_defaults(node) if defaults and node is not None else {}
+    for name, value in defaults:
         place = f"{label}({name})"
         if name in written and volatile.is_default(
             walk, written[name], value, function.__globals__
@@ -169,8 +170,9 @@ def _add_defaults(
 
 
 def _defaults_of(function: FunctionType) -> list[tuple[str, Any]]:
-    code = function.__code__
-    defaults = function.__defaults__ or ()
+    code, defaults = function.__code__, function.__defaults__ or ()
+    if not defaults and not function.__kwdefaults__:
+        return []
     by_place = code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount]
     return [*zip(by_place, defaults, strict=True), *sorted((function.__kwdefaults__ or {}).items())]
 

@@ -176,7 +176,7 @@ def _add_library_attributes(walk: "Walk", scope: Scope, parsed: Parsed) -> None:
 
 def _may_be_set(name: str, scope: Scope, text: str) -> bool:
     library = scope.get(name)
-    if f"{name}." not in text or not is_module(library) or is_users_module(library):
+    if not is_module(library) or is_users_module(library) or f"{name}." not in text:
         return False
     return re.search(_MAY_SET % (name, name), text) is not None
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 from fractions import Fraction
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 from limpet.fingerprints.walk.safe_access import is_a, text_at
@@ -47,6 +47,8 @@ def form_of_scalar(value: Any, normalizer: "Normalizer") -> Any:
     make = _FORMS.get(id(kind))  # by id: a metaclass may define a hash
     if make is not None:
         return [kind.__name__, *make(value, normalizer)]
+    if kind is FunctionType:  # most others are
+        return UNKNOWN
     if (text_at(kind, "__module__") or "").startswith("numpy") and hasattr(kind, "tobytes"):
         return _of_numpy(value)
     return UNKNOWN

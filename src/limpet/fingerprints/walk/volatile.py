@@ -36,11 +36,13 @@ if TYPE_CHECKING:
 _LEAVES = (str, bytes, int, float, uuid.UUID, dt.datetime, dt.date, dt.time, dt.timedelta)
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _RANDOM_KINDS = (object, random.Random, random.SystemRandom)
+_PLAIN = {id(kind) for kind in (*_LEAVES, *_RANDOM_KINDS)}
 _MADE = {1, 4, 6, 7}  # versions of UUIDs that are random or based on time
 _ID = re.compile(
     r"(?i)[\w.:-]{0,20}?(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
     r"|(?<![0-9a-z])(?=[a-f]*[0-9])[0-9a-f]{8,})"
 )
+_A_CONSTANT = {ast.Constant}
 _STARTED = time.time() - 60
 _DATE = len("2026-11-15")
 _MOST = 1_000
@@ -58,6 +60,8 @@ def is_global(walk: "Walk", module: str, scope: Scope, name: str) -> bool:
     if parsed is None:
         return False
     values = parsed.assignments.get(name, [])
+    if name not in parsed.places and {type(expression) for expression in values} == _A_CONSTANT:
+        return False  # most are
     _note_places(walk, value, parsed, name, scope)
     if any(isinstance(expression, ast.Dict) for expression in values):
         return False  # each element is checked separately
@@ -233,7 +237,7 @@ def _is_given_to_decorator(walk: "Walk", function: FunctionType, name: str) -> b
 def is_plain(value: Any, room: int = _MOST) -> bool:
     """Return whether a value is plain data: a scalar, or a container of them."""
     kind = type(value)
-    if is_a(value, *_LEAVES, *_RANDOM_KINDS) or issubclass(kind, PurePath):
+    if id(kind) in _PLAIN or issubclass(kind, PurePath):  # by id: a metaclass may define a hash
         return True
     if is_a(value, *_CONTAINERS):
         held = contents_of(value) or []

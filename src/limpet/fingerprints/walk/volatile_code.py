@@ -11,7 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from limpet.fingerprints.code.statements import assignments, statements_in
+from limpet.fingerprints.code.statements import (
+    LEAVES,
+    assignments,
+    names_in,
+    nodes_in,
+    statements_in,
+)
 from limpet.fingerprints.code.summary import FUNCTIONS, Chain, Function, chain_of
 from limpet.fingerprints.walk.ownership import is_users
 from limpet.fingerprints.walk.safe_access import is_a, module_dict, module_name, text_at
@@ -87,9 +93,7 @@ def is_volatile(
     """
     expressions = [expression for expression in expressions if type(expression) is not ast.Constant]
     names = names or {}
-    if not expressions or not any(
-        _may_differ(node, names) for tree in expressions for node in ast.walk(tree)
-    ):
+    if not expressions or not _may_differ(expressions, names):
         return False
     check = _Check(walk, data=data)
     for expression in expressions:
@@ -99,8 +103,15 @@ def is_volatile(
     return not check.random or not walk.is_seeded
 
 
-def _may_differ(node: ast.AST, names: Locals) -> bool:
-    return isinstance(node, ast.Call) or (isinstance(node, ast.Name) and node.id in names)
+def _may_differ(expressions: list[ast.expr], names: Locals) -> bool:
+    todo: list[ast.AST] = [*expressions]
+    while todo:
+        node = todo.pop()
+        if type(node) is ast.Call or (type(node) is ast.Name and node.id in names):
+            return True
+        if type(node) not in LEAVES:
+            todo += nodes_in(node)
+    return False
 
 
 class _Check:
@@ -137,7 +148,7 @@ class _Check:
                 part for generator in node.generators for part in (generator.iter, *generator.ifs)
             ]
         elif isinstance(node, _COMPUTES):
-            inner = [*ast.iter_child_nodes(node)]
+            inner = nodes_in(node)
         else:
             self.unknown = True
         for child in inner:
@@ -244,8 +255,7 @@ def assigned_to_self(cls: ast.ClassDef) -> tuple[dict[str, list[ast.expr]], Loca
             names[name] = [*names.get(name, ()), *values]
         for node in statements_in(method):
             for attribute, value in _attributes_set(node):
-                named = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
-                if named & {*arguments}:
+                if not names_in(value).isdisjoint(arguments):
                     passed_in.add(attribute)
                 found.setdefault(attribute, []).append(default_expression(value, arguments))
     return found, names, passed_in

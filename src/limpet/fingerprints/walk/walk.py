@@ -131,12 +131,17 @@ class Walk:
             documented: Whether other code may read its docstring and hints.
             holder: The object that it is an attribute of; None if it belongs to a module.
         """
-        if not self._nesting:
-            self.budget = objects.Budget()
         # `answer(api_key)` is the name of a default.
         name = path[path.rfind("(") + 1 : -1] if path[-1:] == ")" else path.rpartition(".")[2]
+        is_secret = self.is_secret(name)
+        form = UNKNOWN if is_secret else form_of_scalar(value, self.normalizer)
+        if form is not UNKNOWN:  # it holds nothing else
+            self.result.holders.setdefault(self.add_form(path, form), (holder,))
+            return
+        if not self._nesting:
+            self.budget = objects.Budget()
         outer, self.held = self.held, []
-        if self.is_secret(name):
+        if is_secret:
             form = hidden.form_behind_secret(self, path, value)
         else:
             form = self.form(path, value, documented=documented, named=True)

@@ -38,6 +38,7 @@ from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.in_configs import Literals, masked
+from limpet.secrets.known import maskable
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
 
@@ -128,6 +129,10 @@ class NatConfig:
         options = self._options()
         if isinstance(workflow, RowAnswers):
             options["on_change"] = "redo"  # reading other rows costs nothing
+        # Of models and tools only: a column of the dataset may be called `token`.
+        blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
+        keys = Literals(substitute(blocks, lambda *_: None)).keys
+        options["secrets"] = maskable(keys)
         self._prepared = Arguments(
             dataset,
             workflow,
@@ -135,6 +140,7 @@ class NatConfig:
             self.run,
             self.trials,
             options,
+            known_secrets=keys,
             written_events=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
             configuration=self.public,
@@ -169,14 +175,11 @@ class NatConfig:
 
     def _options(self) -> RunOptions:
         flags = self.flags
-        # Of models and tools only: a column of the dataset may be called `token`.
-        blocks = {name: block for name, block in self.tree.data.items() if name != "eval"}
         # An agent that fails or hangs costs more than a call of a model.
         retry = Retry(_RETRIES, max_timeouts=_TIMEOUTS)
         options: RunOptions = {
             "pace": Pace(max_concurrency=self.general.max_concurrency),
             "retry": retry if flags.max_retries is None else flags.max_retries,
-            "secrets": Literals(substitute(blocks, lambda *_: None)).keys,
         }
         timeout_s = flags.endpoint_timeout_s
         if flags.endpoint is not None:

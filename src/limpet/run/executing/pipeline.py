@@ -96,6 +96,11 @@ class Pipeline:
         """Why it stopped before all cells were done; None if it did not."""
         return self._stopping.reason
 
+    @property
+    def given_up(self) -> int:
+        """How many calls in flight were given up when the session stopped."""
+        return self._runner.given_up
+
     def stop(self, signum: int | None = None) -> None:
         """Stop, from any thread."""
         self._stopping.request_stop(signum)

@@ -15,7 +15,7 @@ from limpet.errors import (
     TransientError,
 )
 from limpet.executors.async_executor import AsyncExecutor
-from limpet.executors.details import Attempt, Finished
+from limpet.executors.details import Attempt, Cancelled, Finished
 from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.files.audit_hook import unattributed
 from limpet.journal.column import Column
@@ -59,6 +59,8 @@ class Recorder:
         step: The step, which names the column.
         lost: Finished inputs that could not be recorded, with the reason, by index.
         error: The disk's failure, if it stopped the run.
+        given_up: How many calls in flight were given up when the run stopped. They may have been
+            paid for, and nothing of them is recorded.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Recorder:
         self.step = step
         self.lost: dict[int, Exception] = {}
         self.error: LimpetError | None = None
+        self.given_up = 0
         self._journal = journal
         self._cell_of = cell_of
         self._record_of = record_of
@@ -155,6 +158,8 @@ class Recorder:
         return None if hook is None else _notify(hook, attempt)
 
     def _end(self, attempt: Attempt) -> Awaitable[None] | None:
+        if self._costs and attempt.begun and attempt.cancelled is Cancelled.STOP:
+            self.given_up += 1
         if attempt.error is not None:
             cell = self._cell_of(attempt.index, attempt.input)
             self._secrets_found = 0

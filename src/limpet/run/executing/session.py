@@ -34,7 +34,8 @@ from limpet.run.planning.redo import end_redo, note_outdated, note_redone
 from limpet.run.reading import RunReader
 from limpet.run.request import Request
 from limpet.run.results.evaluation_result import EvaluationResult
-from limpet.run.run_file import WORKFLOW, RunFile
+from limpet.run.results.summary import Numbers
+from limpet.run.run_file import RunFile
 
 logger = logging.getLogger("limpet.run")
 
@@ -175,7 +176,9 @@ class EvaluationSession:
         """Read the results back, and write the output files."""
         assert self._journal is not None
         run = None if self._temporary is not None else str(self._layout.home)
-        results = SessionResults(self._request, self.plan, self._layout, self._masking, run)
+        results = SessionResults(
+            self._request, self.plan, self._layout, self._masking, run, self._given_up
+        )
         if self._pipeline is None or self._lookup is None:
             self._journal.set_aside_bad_lines()
             self._is_done = True
@@ -185,12 +188,18 @@ class EvaluationSession:
         self._note_stale(self._lookup)
         reason = self._pipeline.stop_reason
         reader = RunReader(self._layout.home, self._columns)
-        summary, pending, failure = results.write(reader, reason)
+        numbers, pending, failure = results.write(reader, reason)
         if reason is None and failure is None:  # damaged records have run again
             self._journal.set_aside_bad_lines()
-        self._note_end(self._lookup, summary, pending, reader)
+        self._note_end(self._lookup, numbers, pending, reader)
+        if self._run_file is not None:
+            self._run_file.change_session(did_all=reason is None)
         self._is_done &= failure is None
-        return results.read(reader, reason or failure, summary)
+        return results.read(reader, reason or failure, results.summary(numbers, reason))
+
+    @property
+    def _given_up(self) -> int:
+        return 0 if self._pipeline is None else self._pipeline.given_up
 
     def _note_stale(self, lookup: Lookup) -> None:
         """Record what was made from files that have changed since, for readers."""
@@ -209,21 +218,23 @@ class EvaluationSession:
     def _note_end(
         self,
         lookup: Lookup,
-        summary: Mapping[str, Any],
+        numbers: Numbers,
         pending: Sequence[tuple[str, Mapping[str, Any]]],
         reader: RunReader,
     ) -> None:
         """Record what is done, and whether that is everything."""
         if self._run_file is None:
             return
-        steps = {WORKFLOW: summary["workflow"], **summary["evaluators"]}
+        steps = {step: numbers.of_step(step) for step in self._steps}
         with suppress(OSError):  # a hint
             note_redone(self._layout, self._columns)
         end_redo(self._run_file, pending)
-        note_ended(self._run_file, steps, reader.totals())
+        note_ended(self._run_file, steps, reader.totals(), self._given_up)
         cells = len(reader)
-        done = all(step["completed"] == cells and "redo" not in step for step in steps.values())
+        done = all(step.done == cells for step in steps.values())
         self._is_done = done and lookup.answers.is_settled and not self._is_stale
+        with suppress(OSError, JournalError):  # a hint
+            reader.note_summary(self._run_file, numbers.summary())
         self._records = {step: len(column) for step, column in self._columns.items()}
 
     def publish(self, result: EvaluationResult) -> None:

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from limpet.errors import JournalError
 from limpet.journal.column import Column
 from limpet.journal.event_log import unfinished
 from limpet.journal.journal import Journal
-from limpet.journal.lines import timestamp
+from limpet.journal.layout import Layout
+from limpet.journal.lines import size_and_crc, timestamp
+from limpet.run.planning.items_file import items_mark
 from limpet.run.planning.plan import Plan
+from limpet.run.results.summary import StepNumbers
 from limpet.run.run_file import RunFile, Session, StepBegan
 from limpet.text import one_line
 
@@ -54,6 +57,7 @@ def begin_session(
         trials=plan.trials,
         selected=None if plan.of is None else plan.items,
         of=plan.of,
+        items_file=[] if kind == "map" else items_mark(journal.layout),
         steps={
             step.name: StepBegan(
                 step.kept if there is None else there[step.name],
@@ -70,35 +74,52 @@ def begin_session(
 
 def note_ended(
     run_file: RunFile,
-    steps: Mapping[str, Mapping[str, Any]],
+    steps: Mapping[str, StepNumbers],
     totals: Mapping[str, tuple[int, dict[str, float]]],
+    given_up: int,
 ) -> None:
-    """Record how many cells of each step are done, from the summary of the run.
+    """Record how many cells of each step are done and have failed, in all sessions.
 
-    Also record the session's totals: retries and usage.
+    Also record the session's totals: retries, usage, and calls that were given up.
 
     A new answer that equals the earlier one keeps its scores, and no line in any file says so:
     readers cannot count it themselves.
     """
     known = dict(run_file.sessions[-1].steps)
     for name, numbers in steps.items():
-        have = numbers["completed"] - sum(numbers.get("redo", {}).values())
         retries, tokens = totals[name]
-        known[name] = replace(known[name], have=have, retries=retries, tokens=tokens)
-    run_file.change_session(steps=known)
+        known[name] = replace(
+            known[name],
+            have=numbers.done,
+            retries=retries,
+            tokens=tokens,
+            failed=numbers.failed,
+            errors=numbers.errors,
+        )
+    run_file.change_session(steps=known, given_up=given_up)
 
 
 def close_session(journal: Journal, run_file: RunFile | None) -> None:
     """Record that the session ended properly, if it began, and close the journal."""
     try:
         if run_file is not None:
-            run_file.change_session(ended=timestamp())
-            journal.log_event("ended")
+            columns = _columns_now(journal.layout, run_file)
+            run_file.change_session(columns=columns, ended=timestamp())
+            given_up = run_file.sessions[-1].given_up
+            journal.log_event("ended", **({"given_up": given_up} if given_up else {}))
             run_file.write(journal)
     except JournalError as error:  # the next session then checks what was in flight
         logger.warning("%s", error)
     finally:
         journal.close()
+
+
+def _columns_now(layout: Layout, run_file: RunFile) -> dict[str, list[int]]:
+    try:
+        return {step: size_and_crc(layout.column(step)) for step in run_file.sessions[-1].steps}
+    except (OSError, JournalError) as error:  # readers then cannot compare
+        logger.warning("a column cannot be read: %s", error)
+        return {}
 
 
 def say_unfinished(journal: Journal, run_file: RunFile, columns: Iterable[Column]) -> None:

@@ -20,22 +20,37 @@ from limpet.secrets.masking import Masking
 from limpet.text import text_of
 
 logger = logging.getLogger("limpet.run")
+GIVEN_UP = "given_up"
+"""In a summary: how many calls in flight were given up when the last session stopped."""
 
 
 class SessionResults:
     """Reads back what is on disk after a session, and writes the output files.
 
-    `run` is the run's directory, or None if it is temporary.
+    Args:
+        request: What is asked.
+        plan: The session's plan.
+        layout: The run's layout.
+        masking: Masks secrets.
+        run: The run's directory; None: it is temporary.
+        given_up: How many calls in flight the session gave up.
     """
 
     def __init__(
-        self, request: Request, plan: Plan, layout: Layout, masking: Masking, run: str | None
+        self,
+        request: Request,
+        plan: Plan,
+        layout: Layout,
+        masking: Masking,
+        run: str | None,
+        given_up: int,
     ) -> None:
         self._request = request
         self._plan = plan
         self._layout = layout
         self._masking = masking
         self._run = run
+        self._given_up = given_up
         self._evaluators = [evaluator.name for evaluator in request.evaluators]
 
     def as_before(self) -> EvaluationResult:
@@ -50,7 +65,7 @@ class SessionResults:
 
     def write(
         self, reader: RunReader, reason: Exception | None
-    ) -> tuple[dict[str, Any], list[tuple[str, Mapping[str, Any]]], JournalError | None]:
+    ) -> tuple[Numbers, list[tuple[str, Mapping[str, Any]]], JournalError | None]:
         """Write the output files.
 
         Args:
@@ -58,7 +73,7 @@ class SessionResults:
             reason: Why the session stopped early; None if it did not.
 
         Returns:
-            The summary; the ids of items with steps still to run again, and by step the error, if
+            The numbers; the ids of items with steps still to run again, and by step the error, if
             any; and the error if the files could not be written.
         """
         numbers = Numbers(self._evaluators)
@@ -72,10 +87,10 @@ class SessionResults:
                 yield item
 
         items = counted()
-        failure = self._write_files(items, lambda: self._summary(numbers, reason))
+        failure = self._write_files(items, lambda: self.summary(numbers, reason))
         for _ in items:  # items that could not be written count too
             pass
-        return self._summary(numbers, reason), pending, failure
+        return numbers, pending, failure
 
     def _write_files(
         self, items: Iterator[ItemResult], summarise: Callable[[], dict[str, Any]]
@@ -117,17 +132,25 @@ class SessionResults:
             numbers = Numbers(self._evaluators)
             for item in reader.items(places):
                 numbers.add(item)
-            summary = self._summary(numbers, reason)
+            summary = self.summary(numbers, reason)
         read = functools.partial(_read_items, reader, places)
         if self._run is None:  # its files are temporary
             read = functools.partial(list, read())
         reader.close()
         return EvaluationResult(read, summary, self._plan, self._run, reason)
 
-    def _summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+    def summary(self, numbers: Numbers, reason: Exception | None) -> dict[str, Any]:
+        """Return the content of `summary.json`.
+
+        Args:
+            numbers: The numbers of the run, or of the items that this session selected.
+            reason: Why the session stopped early; None if it did not.
+        """
         summary = numbers.summary()
         safe = self._masking.certain.text
         summary["stop_reason"] = None if reason is None else safe(text_of(reason))
+        if self._given_up:
+            summary[GIVEN_UP] = self._given_up
         summary["bad_rows"] = [str(row) for row in self._request.bad_rows]
         asked, whole = numbers.items // self._request.trials, len(self._request.items)
         if asked < whole:

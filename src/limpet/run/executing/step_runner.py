@@ -73,6 +73,7 @@ class StepRunner:
         self._watcher = request.watcher
         self._files = files
         self._early_stop = early_stop
+        self._recorders: list[Recorder] = []
         self._unsubscribe: list[Callable[[], None]] = []
 
     def recorder(
@@ -92,7 +93,7 @@ class StepRunner:
             record_of: Makes the public record of a finished input.
             more: Further arguments of `Recorder`.
         """
-        return Recorder(
+        recorder = Recorder(
             self.journal,
             step,
             lambda _, value: cell_of(value),
@@ -105,6 +106,13 @@ class StepRunner:
             call_of=lambda value: (cell_of(value).key, _row(work_item_of(value))),
             **more,
         )
+        self._recorders.append(recorder)
+        return recorder
+
+    @property
+    def given_up(self) -> int:
+        """How many calls in flight were given up when the session stopped."""
+        return sum(recorder.given_up for recorder in self._recorders)
 
     def _generation(self, cell: Cell, work_item: WorkItem) -> int:
         """Return the generation of a cell's next record, above that of any earlier record."""

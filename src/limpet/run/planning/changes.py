@@ -20,10 +20,17 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.plan import Effort, quoted
-from limpet.run.planning.work_items import Keys
+from limpet.run.planning.versions import (
+    Fingerprint,
+    KeysUnder,
+    choice_about,
+    done_by_version,
+    forget_redos,
+    note_choice,
+    note_latest,
+)
 from limpet.run.run_file import OnChange, RunFile
 
-_MOST_VERSIONS = 10
 MOST_ANSWERS = 100
 MOST_SECONDS = 300.0
 MOST_COST = 1.0
@@ -80,6 +87,10 @@ class StaleRecords:
         on_change: OnChange | None,
     ) -> dict[str, set[str]]:
         now = {name: digest_of(name) for names in stale.values() for name in names}
+        for name, content in now.items():
+            if content not in self._decided.get(name, {}):
+                # It was about another content; answers made from this one were not kept for that.
+                self._decided.pop(name, None)
         if on_change is not None:
             self._decided.update({name: {content: on_change} for name, content in now.items()})
         choices = {name: self._decided.get(name, {}).get(content) for name, content in now.items()}
@@ -139,20 +150,13 @@ class StaleRecords:
 # ---- another version of the code ----------------------------------------------------------------
 
 
-class Fingerprint(NamedTuple):
-    """The fingerprint of a function: one hash, and the parts it covers."""
-
-    whole: str
-    parts: dict[str, str]
-
-
 class Settled(NamedTuple):
     """Which results count after a change.
 
     Attributes:
         fingerprints: For each input, the fingerprint of the function whose result counts.
         made_again: The answers made again without asking; None: there are none.
-        changed: The names of what changed since they were made.
+        changed: The names of what changed since the results that are made again were made.
     """
 
     fingerprints: list[str]
@@ -182,7 +186,7 @@ def took(read: Iterable[Mapping[str, Any]]) -> Effort:
 def settle_change(
     run_file: RunFile,
     now: Fingerprint,
-    keys_under: Callable[[str], Keys | list[str]],
+    keys_under: KeysUnder,
     column: ColumnReader,
     stale: StaleRecords,
     on_change: OnChange | None,
@@ -208,70 +212,52 @@ def settle_change(
         FunctionChangedError: Some inputs have only results of another version, and `on_change` was
             never given.
     """
-    known, decided = run_file.functions, run_file.decided
     inputs = len(keys_under(now.whole))
-    here, elsewhere = _done_by_version(known, now, keys_under, column)
+    here, elsewhere = done_by_version(run_file, now.whole, keys_under, column)
     in_question = {place: other for place, other in elsewhere.items() if place not in exempt}
-    choice = on_change or decided.get(now.whole)
-    is_other = bool(in_question) and choice is None
-    undecided = dict(in_question) if is_other else {}
+    choices: dict[str, OnChange | None] = {
+        other: on_change or choice_about(run_file, now.whole, other)
+        for other in set(in_question.values())
+    }
+    undecided = {place: other for place, other in in_question.items() if choices[other] is None}
+    is_other = bool(undecided)
+    made_by = [other for other in in_question.values() if choices[other] != "keep"]
+    before = run_file.functions[made_by[-1]] if made_by else now.parts
     files: set[str] = set()
     if on_change is None and stale.of_asked:
         counting = dict.fromkeys(here.difference(exempt), now.whole)
-        counting |= in_question if choice != "redo" else {}
+        counting |= {
+            place: other for place, other in in_question.items() if choices[other] != "redo"
+        }
         for place, names in _stale(counting, keys_under, stale).items():
             undecided[place] = counting[place]
             files |= names
-    before = known[next(reversed(in_question.values()))] if is_other else now.parts
     # The parts of old versions are not kept.
     changed = [*(changed_parts(before, now.parts) if before else ()), *sorted(files)]
     made_again = small(undecided) if undecided else None
     if undecided and made_again is None:
-        error = _question(is_other, changed, len(undecided), inputs - len(exempt), what)
+        named = changed if is_other else sorted(files)
+        error = _question(is_other, named, len(undecided), inputs - len(exempt), what)
         error.files, error.before = sorted(files), before
         raise error
     if in_question and (on_change is not None or is_other):
-        decided.clear()  # earlier decisions were about another version
+        forget_redos(run_file)
     if in_question and on_change is not None:
-        decided[now.whole] = on_change  # an interrupted run resumes with this decision
-    _note_latest(known, now)
-    if choice != "keep":
-        elsewhere = {place: elsewhere[place] for place in exempt if place in elsewhere}
-    fingerprints = [elsewhere.get(place, now.whole) for place in range(inputs)]
+        # An interrupted run resumes with this decision.
+        note_choice(run_file, now.whole, in_question.values(), on_change)
+    note_latest(run_file, now)
+    fingerprints = [
+        other
+        if (other := elsewhere.get(place)) and (place in exempt or choices[other] == "keep")
+        else now.whole
+        for place in range(inputs)
+    ]
     return Settled(fingerprints, made_again, changed)
-
-
-def _done_by_version(
-    known: dict[str, dict[str, str]],
-    now: Fingerprint,
-    keys_under: Callable[[str], Keys | list[str]],
-    column: ColumnReader,
-) -> tuple[set[int], dict[int, str]]:
-    """Return the inputs that `now` has done; of the others, which version has, the latest first."""
-    keys = keys_under(now.whole)
-    here = _done(keys, column)
-    elsewhere: dict[int, str] = {}
-    for whole in reversed(known) if len(here) < len(keys) else ():
-        if whole != now.whole:
-            done = _done(keys_under(whole), column)
-            elsewhere |= dict.fromkeys(done - here - elsewhere.keys(), whole)
-    return here, elsewhere
-
-
-def _note_latest(known: dict[str, dict[str, str]], now: Fingerprint) -> None:
-    known.pop(now.whole, None)
-    known[now.whole] = now.parts  # at the end: it is the latest
-    for other in list(known)[:-_MOST_VERSIONS]:
-        known[other] = {}  # the fingerprint is kept: it has answers
-
-
-def _done(keys: Iterable[str], column: ColumnReader) -> set[int]:
-    return {place for place, key in enumerate(keys) if key in column}
 
 
 def _stale(
     counting: Mapping[int, str],
-    keys_under: Callable[[str], Keys | list[str]],
+    keys_under: KeysUnder,
     stale: StaleRecords,
 ) -> dict[int, set[str]]:
     """Return the places whose result was made from files that changed without a decision."""

@@ -15,12 +15,13 @@ from limpet.fingerprints.identity import changed_parts
 from limpet.journal.column import ColumnReader
 from limpet.journal.failures import read_failures
 from limpet.journal.layout import Layout
-from limpet.run.planning.changes import Fingerprint, StaleRecords, settle_change, small_redo, took
+from limpet.run.planning.changes import StaleRecords, settle_change, small_redo, took
 from limpet.run.planning.files_read import FilesRead
 from limpet.run.planning.items_file import EarlierAnswer
 from limpet.run.planning.plan import Effort, Plan
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.step_identities import StepIdentities
+from limpet.run.planning.versions import Fingerprint
 from limpet.run.planning.work_items import Call, Keys, WorkItems
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW, OnChange, RunFile
@@ -81,7 +82,8 @@ class CountingAnswers:
             self._settle(now)
         except FunctionChangedError as error:
             self._question = error
-            self.changed = tuple(dict.fromkeys((*self.changed, *error.files)))
+            parts = changed_parts(error.before, now.parts) if error.before else ()
+            self.changed = tuple(dict.fromkeys((*(self.changed or parts), *error.files)))
 
     @functools.cache  # noqa: B019 - one evaluation, a few fingerprints
     def _keys_under(self, fingerprint: str) -> Keys:
@@ -127,7 +129,10 @@ class CountingAnswers:
     @property
     def is_settled(self) -> bool:
         """Whether no question about answers of another version is open."""
-        return self._kept_by_choice or all(key in self._answers for key in self.standing)
+        return all(
+            version in self._kept or key in self._answers
+            for key, (_, version) in self.standing.items()
+        )
 
     def stale_now(self) -> StaleRecords:
         """Return the records made from files that have changed, also during the session."""
@@ -170,16 +175,16 @@ class CountingAnswers:
         )
         if settled.made_again is not None and settled.made_again.answers:
             self.made_again = settled.made_again
-            self.changed = self.changed or tuple(settled.changed)
+        self.changed = self.changed or tuple(settled.changed)
         chosen = enumerate(settled.fingerprints)
         others = {place: whole for place, whole in chosen if whole != now.whole}
-        if others.keys() - exempt:
+        if others.keys() - exempt and not settled.changed:
             self.changed = ()  # kept
         self.standing = {
             self.keys[place]: (self._keys_under(whole)[place], whole)
             for place, whole in others.items()
         }
-        self._kept_by_choice = self._run_file.decided.get(now.whole) == "keep"
+        self._kept = self._run_file.decided.get(now.whole, [])
 
     def _exempt(self) -> set[int]:
         """Return the work items that need no decision: not selected, or run again anyway."""

@@ -14,6 +14,7 @@ from limpet.run.planning.explanation import Explainer
 from limpet.run.planning.plan import named, quoted
 from limpet.run.planning.redo import Redos, read_redone
 from limpet.run.planning.scorings import scoring_of
+from limpet.run.planning.versions import choice_about, other_versions
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
 from limpet.run.record_fields import ANSWER, METADATA, TRACE
@@ -106,9 +107,9 @@ class ItemStories:
             if answers.reaches(key, forced):
                 return self._current(key, entry)
             return Fact(WORKFLOW, "runs again", _FORCED, _at(entry)), None
-        for version in reversed(list(self._versions)):
+        for version in other_versions(self._run_file, now):
             entry = answers.read(work_item.key(version))
-            if version != now and entry is not None:
+            if entry is not None:
                 return self._earlier(version, entry, forced)
         for version in (now, *reversed(list(self._versions))):
             failed = self._failed(WORKFLOW, work_item.key(version))
@@ -130,7 +131,7 @@ class ItemStories:
 
     def _earlier(self, version: str, entry: Entry, forced: int) -> tuple[Fact, Entry | None]:
         at, since = _at(entry), self._since(version)
-        choice = self._run_file.decided.get(self._identities.version(WORKFLOW))
+        choice = choice_about(self._run_file, self._identities.version(WORKFLOW), version)
         if forced:
             why = f"{_FORCED}; answered by an earlier version: {since}"
             return Fact(WORKFLOW, "runs again", why, at), None

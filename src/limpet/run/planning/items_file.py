@@ -105,9 +105,9 @@ class Contents:
             return [self.identity(place) for place in places]
         return [digests[place * KEY_BYTES : (place + 1) * KEY_BYTES] + FIRST for place in places]
 
-    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> Iterator[bytes]:
-        """Yield the keys of items' cells, if the workflow has this fingerprint."""
-        return map(OutputKeys(fingerprint, trial).key, self.identities(places))
+    def keys(self, fingerprint: str, trial: int, places: Iterable[int]) -> list[bytes]:
+        """Return the keys of items' cells, if the workflow has this fingerprint."""
+        return OutputKeys(fingerprint, trial).keys(self.identities(places))
 
 
 Standings = Mapping[int, Mapping[int, EarlierAnswer]]
@@ -252,6 +252,15 @@ def is_whole(layout: Layout) -> bool:
         return is_of_size and checksum(layout.items) == known.get("crc")
     except (OSError, JournalError):
         return False
+
+
+def items_mark(layout: Layout) -> list[int]:
+    """Return the size and the checksum of `items.jsonl`; empty if it is missing."""
+    with suppress(OSError, JournalError):
+        size, known = layout.items.stat().st_size, noted_of(layout)
+        crc = known.get("crc") if known.get("bytes") == size else None
+        return [size, checksum(layout.items) if crc is None else int(crc)]
+    return []
 
 
 def has_standing(layout: Layout) -> bool:

@@ -81,13 +81,13 @@ class StepSnapshot:
         total: The number of cells.
         kept: The number of cells that were on disk before this session.
         done: The number of cells that this session completed.
-        failed: The number of cells that failed in this session, by class.
+        failed: The number of cells that failed, by class: in this session, or after it in the run.
         retries: The number of failed attempts that were tried again.
         in_flight: The calls in flight, oldest first.
         rate: Cells that ended per second, recently.
         pace: What limits the pace; empty where no calls are made.
         tokens: The usage that the calls reported.
-        errors: The number of cells that failed in this session, by exception.
+        errors: The same, by exception.
     """
 
     name: str

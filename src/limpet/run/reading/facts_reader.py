@@ -6,13 +6,12 @@ usage, no matter how long the trace behind them is.
 
 import mmap
 import os
-import re
 from binascii import unhexlify
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import accumulate, takewhile
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, TypeAlias, TypeVar, cast
 
 from orjson import JSONDecodeError, loads
 
@@ -22,12 +21,14 @@ from limpet.journal.lines import KEY, PREFIX, Entry, are_whole, decode_line, is_
 from limpet.json_values import encode
 
 ValueT = TypeVar("ValueT")
+Group: TypeAlias = tuple[list[bytes], list[ValueT], list[bytes]]
+"""Keys, their values and their lines."""
 _HEAD_BYTES = 1_000
 _GROUP_BYTES = 2**18
 _BEGIN, _END = len(b'{"_limpet":{'), b'},"'
 # Quotes inside a string are escaped, so these find names; ours come before those of the record.
 _SECONDS = b'"seconds":'
-_USAGE = re.compile(rb'"usage":(\{[^{}]*\})')
+_USAGE = b'"usage":{'
 
 
 class FactsReader(ColumnReader):
@@ -91,12 +92,11 @@ class FactsReader(ColumnReader):
         at = start
         for line in file:
             at += len(line)
-            found = _USAGE.search(line, 0, _HEAD_BYTES)
-            if found is None and at - len(line) == start:
-                return  # the first call of the step reported nothing: the others are not read
-            with suppress(JSONDecodeError):  # damaged
-                if found is not None:
-                    yield loads(found[1])
+            # A field of the record may have the same name: only what our facts say counts.
+            if _USAGE in line and line.startswith(PREFIX):
+                usage = facts_to_add([line])[0].get("usage")
+                if usage is not None:
+                    yield usage
             if at >= self.state.end:
                 return
 
@@ -109,6 +109,11 @@ class FactsReader(ColumnReader):
 
         A line that does not match its CRC is left out.
         """
+        for keys, values, lines in self.groups(wanted):
+            yield from zip(keys, values, lines, strict=True)
+
+    def groups(self, wanted: Mapping[bytes, ValueT]) -> Iterator[Group[ValueT]]:
+        """Yield the same as `lines`, some lines at a time: a loop over each takes longer."""
         file = self._file or self._opened()
         if file is None:
             return
@@ -116,14 +121,21 @@ class FactsReader(ColumnReader):
         if 2 * len(wanted) > len(offsets):  # most: those of the column are in order already
             places = offsets
         else:
-            some = sorted((offsets[key], key) for key in wanted if key in offsets)
-            places = {key: offset for offset, key in some}
+            ordered = sorted((offsets[key], key) for key in wanted if key in offsets)
+            places = {key: offset for offset, key in ordered}
         for keys, lines in _groups(file, places):
+            values = [wanted.get(key) for key in keys]
             are_sure = are_whole(lines) and _keys_in(lines) == b"".join(keys)
-            for key, line in zip(keys, lines, strict=True):
-                value = wanted.get(key)
-                if value is not None and (are_sure or (is_whole(line) and key_of(line) == key)):
-                    yield key, value, line
+            if are_sure and None not in values:
+                yield keys, cast("list[ValueT]", values), lines
+                continue
+            some = [
+                (key, value, line)
+                for key, value, line in zip(keys, values, lines, strict=True)
+                if value is not None and (are_sure or (is_whole(line) and key_of(line) == key))
+            ]
+            if some:
+                yield cast("Group[ValueT]", tuple(map(list, zip(*some, strict=True))))
 
     def keys_of(self, id_: str) -> list[bytes]:
         """Return the keys of all records of an item, in the order of the file."""
@@ -205,6 +217,19 @@ def facts_in(line: bytes, begin: int = _BEGIN) -> dict[str, Any] | None:
     return None
 
 
-def facts_to_add(line: bytes) -> dict[str, Any]:
-    """Return those of our facts that are added up: they come last."""
-    return facts_in(line, line.find(_SECONDS, KEY.stop)) or {}
+def facts_to_add(lines: Sequence[bytes]) -> list[dict[str, Any]]:
+    """Return of each whole line those of our facts that are added up: they come last."""
+    pieces: list[bytes] = []
+    for line in lines:
+        begin = line.find(_SECONDS, KEY.stop)
+        end = line.find(_END, begin)
+        while end >= 0 and line.count(b"{", begin, end) >= line.count(b"}", begin, end + 1):
+            end = line.find(_END, end + 1)
+        pieces.append(line[begin : end + 1])
+    # A piece with a wrong end, because a string contains braces, makes all of this invalid: each
+    # other piece is in the middle of an object or a string then.
+    with suppress(JSONDecodeError):
+        facts: list[dict[str, Any]] = loads(b"[{" + b",{".join(pieces) + b"]")
+        if len(facts) == len(lines):
+            return facts
+    return [facts_in(line, line.find(_SECONDS, KEY.stop)) or {} for line in lines]

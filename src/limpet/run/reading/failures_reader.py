@@ -40,27 +40,28 @@ class FailuresReader:
 
     Attributes:
         latest: The latest failures, by step and key.
+        end: Where the next failure will begin.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._end = 0
+        self.end = 0
         self.latest: dict[tuple[str, str], Failed] = {}
 
     def refresh(self) -> None:
         """Read what was appended since."""
         with suppress(FileNotFoundError), open_to_read(self._path) as file:
-            file.seek(self._end)
+            file.seek(self.end)
             for line in file:
                 if not line.endswith(b"\n"):  # it is being written
                     break
                 self._add(line)
-                self._end += len(line)
+                self.end += len(line)
 
     def _add(self, line: bytes) -> None:
         facts = facts_in(line) if is_whole(line) else None
         if facts is not None and "step" in facts:
-            self.latest[str(facts["step"]), str(facts["key"])] = Failed(self._end, facts)
+            self.latest[str(facts["step"]), str(facts["key"])] = Failed(self.end, facts)
 
     def of(self, step: str, start: int = 0) -> Iterator[tuple[str, Failed]]:
         """Yield the keys and failures of a step whose lines begin at `start` or later."""

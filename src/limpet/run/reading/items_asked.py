@@ -3,7 +3,7 @@
 import json
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from typing import Any, BinaryIO, cast
@@ -12,7 +12,7 @@ import orjson
 
 from limpet.errors import JournalError
 from limpet.fingerprints.keys import seen_digest
-from limpet.journal.files import open_to_read, read_whole
+from limpet.journal.files import open_to_read
 from limpet.journal.index import KEY_BYTES
 from limpet.journal.layout import Layout
 from limpet.journal.lines import crc32
@@ -36,6 +36,8 @@ _AFTER_KEY = slice(KEY.stop, KEY.stop + len(_ID))
 class ItemsFile:
     """`items.jsonl`. Its keys are kept in memory; a row is read when it is needed.
 
+    The file is kept open: if a session replaces it, what was opened can still be read.
+
     Args:
         layout: Where it is.
 
@@ -50,10 +52,14 @@ class ItemsFile:
         self._offsets = array("Q")
         self._more: dict[int, dict[str, Any]] = {}
         self._file: BinaryIO | None = None
-        self._at = 0
+        self._at = -1
         self._seen_by: dict[frozenset[str], bytes] = {}
-        with open_to_read(layout.items) as file:
-            self._seen = self._load(file)
+        self._file = open_to_read(layout.items)
+        try:
+            self._seen = self._load(self._file)
+        except JournalError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the file; it is opened again when it is needed."""
@@ -73,7 +79,9 @@ class ItemsFile:
             self._offsets.extend(ends)
             for place, line in enumerate(lines, begin):
                 if line[_AFTER_KEY] != _ID:
-                    self._more[place] = self._decoded(line)
+                    self._more[place] = self._decoded(line, place)
+                if not known:  # without a checksum, each line is checked
+                    self._item_in(line, place)
             try:
                 seen += bytes.fromhex(b"".join([line[KEY] for line in lines]).decode("ascii"))
             except ValueError as error:
@@ -98,6 +106,13 @@ class ItemsFile:
 
         return seen
 
+    def all_seen_by(self, reads: frozenset[str], places: Sequence[int]) -> list[bytes]:
+        """Return the digests of what is read of the items at these places."""
+        known = self._seen_by.get(reads, b"")
+        if len(known) < KEY_BYTES * len(self):
+            return list(map(self.seen_by(reads), places))
+        return [known[KEY_BYTES * place : KEY_BYTES * (place + 1)] for place in places]
+
     def _opened(self) -> BinaryIO:
         if self._file is None:
             if identity_of(self._layout) != self.identity:
@@ -105,7 +120,7 @@ class ItemsFile:
                     f"{self._layout.items}: the run is gone, or was started with other items since",
                     hint="look at result.items before its directory is changed, moved or deleted",
                 )
-            self._file, self._at = open_to_read(self._layout.items), 0
+            self._file, self._at = open_to_read(self._layout.items), -1
         return self._file
 
     def _damaged(self, why: str) -> JournalError:
@@ -114,7 +129,7 @@ class ItemsFile:
             hint="run the same command again: the file is rewritten, and results are kept",
         )
 
-    def _decoded(self, line: bytes) -> dict[str, Any]:
+    def _decoded(self, line: bytes, place: int) -> dict[str, Any]:
         try:
             try:
                 fields = orjson.loads(line)
@@ -123,7 +138,7 @@ class ItemsFile:
             if "marked" in fields:
                 fields |= {**decode(line, marked=True), "id": fields["id"]}
         except (ValueError, AttributeError, TypeError, KeyError) as error:
-            raise self._damaged(str(error)) from error
+            raise self._damaged(f"line {place + 1} is not an item") from error
         return cast("dict[str, Any]", fields)
 
     @cached_property
@@ -154,7 +169,10 @@ class ItemsFile:
             file.seek(self._offsets[place])
         line = file.readline()
         self._at = self._offsets[place] + len(line)
-        fields = self._decoded(line)
+        return self._item_in(line, place)
+
+    def _item_in(self, line: bytes, place: int) -> Item:
+        fields = self._decoded(line, place)
         try:
             row, given, expected = fields["row"], fields.get("input"), fields.get("expected")
             if "input_field" in fields:
@@ -163,12 +181,14 @@ class ItemsFile:
                 expected = row.get(fields["expected_field"])
             return Item(fields["id"], given, expected, row)
         except (KeyError, AttributeError, TypeError) as error:
-            raise self._damaged(f"a line lacks {error}") from error
+            raise self._damaged(f"line {place + 1} is not an item") from error
 
     def find(self, id_: str) -> int | None:
         """Return the place of the item with an id; None: no item has it."""
         needle, at = b'"id":' + json_text(id_) + b",", 0
-        text = read_whole(self._layout.items)
+        file = self._file or self._opened()
+        file.seek(0)
+        text, self._at = file.read(), -1
         while (at := text.find(needle, at)) >= 0:
             place = bisect_right(self._offsets, at) - 1
             if self.item(place).id == id_:  # else it is a field of a row

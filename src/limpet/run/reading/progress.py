@@ -2,7 +2,7 @@
 
 `run.json` says what was done when the session began and what it plans; the columns say what was
 added since. So only their indexes are read, the events of this session, and the beginnings of the
-last lines; never a trace, nor the items.
+last lines; never a trace, nor the items. Where `run.json` does not know, all results are counted.
 """
 
 import time
@@ -19,6 +19,7 @@ from limpet.run.progress.watcher import InFlight, StepSnapshot
 from limpet.run.reading.facts_reader import FactsReader
 from limpet.run.reading.failures_reader import Failed, FailuresReader
 from limpet.run.results.costs import add_counts, bounded
+from limpet.run.results.summary import Numbers, StepNumbers
 from limpet.run.run_file import Session
 
 _WINDOW_S = 30.0
@@ -51,6 +52,7 @@ class Progress:
         failures: The failures of all sessions.
         event_log: The events of this session; None: not needed, or its numbers are in `session`.
         is_running: Whether the session is running.
+        numbers: Returns the numbers of all results; None: `run.json` knows them.
         used: By step, the offset up to which its column was counted, and the usage so far.
         needed: Returns the generation that a step's record of a key must have.
     """
@@ -61,6 +63,7 @@ class Progress:
     failures: FailuresReader
     event_log: EventLog | None
     is_running: bool
+    numbers: Callable[[], Numbers | None]
     used: dict[str, tuple[int, dict[str, float]]]
     needed: Callable[[str, bytes], int]
 
@@ -85,8 +88,12 @@ class Progress:
 
     def _step(self, name: str, total: int, *, is_first: bool) -> StepSnapshot:
         column = self.columns[name]
-        began_with = self.session.steps.get(name)
-        if is_first and (began_with is None or column.state.bad_lines):  # look at each
+        began_with, numbers = self.session.steps.get(name), self.numbers()
+        counted = None if numbers is None else numbers.of_step(name)
+        if counted is not None:
+            have = min(total, counted.done)
+            kept = have if began_with is None else min(began_with.kept, have)
+        elif is_first and (began_with is None or column.state.bad_lines):  # look at each
             asked = self.counting()[0]
             have = sum(column.generation(key) >= self.needed(name, key) for key in asked)
             kept = have if began_with is None else min(began_with.kept, have)
@@ -96,7 +103,7 @@ class Progress:
             have = max(kept, min(total, have))
         else:  # nothing is known of the session: all records were there before
             have = kept = min(total, len(column))
-        failed = self._failed(name, is_first=is_first)
+        failed, errors = self._failed(name, counted, is_first=is_first)
         retries, tokens = 0, {}
         if began_with is not None:
             retries, tokens = began_with.retries or 0, began_with.tokens
@@ -108,17 +115,32 @@ class Progress:
             total,
             kept,
             have - kept,
-            Counter(failure.kind for failure in failed),
+            failed,
             retries,
             self._in_flight(name) if self.is_running else (),
             self._rate(name) if self.is_running and have < total else 0.0,
             self._pace(name),
             tokens,
-            Counter(failure.type for failure in failed),
+            errors,
         )
 
-    def _failed(self, name: str, *, is_first: bool) -> list[Failed]:
-        """Return the failures of this session, or of all sessions if none is running."""
+    def _failed(
+        self, name: str, counted: StepNumbers | None, *, is_first: bool
+    ) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return how many cells have failed, by class and by exception.
+
+        If a session is running, only those that failed in it: the others run again.
+        """
+        if counted is not None:
+            return counted.failed, counted.errors
+        noted = self.session.steps.get(name)
+        if noted is not None and noted.have is not None and not self.is_running:
+            return noted.failed, noted.errors
+        failed = self._failures(name, is_first=is_first)
+        kinds = Counter(failure.kind for failure in failed)
+        return kinds, Counter(failure.type for failure in failed)
+
+    def _failures(self, name: str, *, is_first: bool) -> list[Failed]:
         column = self.columns[name]
         counts_all = is_first and not self.is_running
         start = 0 if counts_all else self.session.failures_at

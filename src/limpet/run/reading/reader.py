@@ -8,6 +8,7 @@ import time
 from collections.abc import Container, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -17,25 +18,35 @@ from limpet.errors import JournalError, LimpetError
 from limpet.journal.column import ColumnReader
 from limpet.journal.event_log import EventLog, Started
 from limpet.journal.files import read_whole
-from limpet.journal.lines import checksum
-from limpet.run.planning.items_file import has_standing, is_whole
+from limpet.run.planning.items_file import has_standing, identity_of
 from limpet.run.progress.watcher import Snapshot
 from limpet.run.reading.asked_cells import AskedCells
 from limpet.run.reading.find_run import choose_run
 from limpet.run.reading.item_history import WholeItem, whole_items
 from limpet.run.reading.items import ItemsReader
+from limpet.run.reading.items_asked import ItemsFile
+from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
+from limpet.run.reading.recorded import changed_columns, has_newer_items, may_lack_failures
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
 from limpet.run.results.evaluation_result import ItemResult, values_of
-from limpet.run.results.summary import NUMBERS
+from limpet.run.results.summary import Numbers
+from limpet.run.run_file import RunFile
 from limpet.types import Item
 
-State = Literal["running", "finished", "stopped", "cut off"]
-_CACHED = ("counts", "by_current_version", "_items", "_counting")
+State = Literal["running", "finished", "limited", "stopped", "cut off"]
+_CACHED = (
+    "counts", "by_current_version", "has_newer_items", "is_as_recorded", "_numbers", "_items",
+    "_counting",
+)  # fmt: skip
 _KEPT = ("_items", "_counting")
 """What a refresh keeps, if the same is asked: for a hundred thousand items, they take long."""
+_NEWER = (
+    "items.jsonl is not the one that run.json describes: a session was cut off as it began, or the "
+    "file was changed; the counts are of its items"
+)
 
 
 class RunReader(RunFiles):
@@ -81,15 +92,43 @@ class RunReader(RunFiles):
         """The state in a word.
 
         "running": a session works on it. "finished": nothing is left to do, though some of it may
-        have failed. "stopped": it ended in good order before that, or was only imported.
-        "cut off": its last session did not end.
+        have failed. "limited": the last session did all that it selected, and other items are left.
+        "stopped": it ended in good order before that, or was only imported. "cut off": its last
+        session did not end.
         """
         if self.is_running:
             return "running"
-        if self.run_file.sessions and not self.session.ended:
+        if self.has_newer_items or (self.run_file.sessions and not self.session.ended):
             return "cut off"
-        left = not self.run_file.sessions or any(step.left for step in self.counts.steps)
-        return "stopped" if left else "finished"
+        if self.run_file.sessions and not any(step.left for step in self.counts.steps):
+            return "finished"
+        is_limited = self.session.selected is not None and self.session.did_all
+        return "limited" if is_limited and self.is_as_recorded else "stopped"
+
+    @cached_property
+    def has_newer_items(self) -> bool:
+        """Whether a session replaced `items.jsonl` and was killed before it was recorded."""
+        is_newer = has_newer_items(self)
+        if is_newer:
+            self.remarks.append(_NEWER)
+        return is_newer
+
+    @cached_property
+    def is_as_recorded(self) -> bool:
+        """Whether `run.json` describes the files; else all results are counted."""
+        if self.is_running or not self.run_file.sessions:
+            return True
+        changed = changed_columns(self)
+        if changed:
+            names = ", ".join(changed)
+            self.remarks.append(f"{names} changed after the last session: what is whole is counted")
+        return not (changed or self.has_newer_items)
+
+    @cached_property
+    def _numbers(self) -> Numbers | None:
+        """The numbers of all results, which take long; None: `run.json` knows them."""
+        is_known = self.is_as_recorded and (self.is_running or not may_lack_failures(self))
+        return None if is_known else add_up(self._items)
 
     @cached_property
     def counts(self) -> Snapshot:
@@ -136,13 +175,17 @@ class RunReader(RunFiles):
 
     def _progress(self, event_log: EventLog | None) -> Progress:
         columns = {name: self.columns[name] for name in (self.step, *self.evaluators)}
+        session = self.session
+        if self.has_newer_items:
+            session = replace(session, items=len(self._items.asked) // self.trials)
         return Progress(
-            self.session,
+            session,
             columns,
             lambda: self._counting,
             self.failures,
             event_log,
             self.is_running,
+            lambda: self._numbers,
             self._used,
             self._needed,
         )
@@ -177,6 +220,8 @@ class RunReader(RunFiles):
 
     @cached_property
     def _items(self) -> ItemsReader:
+        if identity_of(self.layout) != self.items_identity:  # a session has begun meanwhile
+            self.refresh()
         self._asked = self._what_is_asked()
         file, steps = self.items_file, self.run_file.steps
         answering = steps.get(self.step)
@@ -186,21 +231,25 @@ class RunReader(RunFiles):
             self.failures,
             file,
             "" if answering is None else answering.fingerprint,
-            self._places(),
+            self._places(file),
             self.trials,
             self.outdated.get(self.step, {}),
         )
         evaluators = [
             ScoresReader(
-                name, self.columns[name], steps.get(name), file, self.outdated.get(name, {})
+                name,
+                self.columns[name],
+                steps.get(name),
+                file,
+                self.failures,
+                self.outdated.get(name, {}),
             )
             for name in self.evaluators
         ]
         return ItemsReader(asked, evaluators, self.redos)
 
-    def _places(self) -> Sequence[int]:
+    def _places(self, file: ItemsFile | None) -> Sequence[int]:
         """Return the places of the items that the run reports on."""
-        file = self.items_file
         if file is None:
             return ()
         if self.run_file.selections in ([], [Selection()]):
@@ -226,7 +275,7 @@ class RunReader(RunFiles):
 
     def ids(self) -> Iterator[str]:
         """Yield the id of each item."""
-        file = self.items_file
+        file = self._items.asked.file
         return iter(cell.id for cell in self._items.asked.cells()) if file is None else file.ids()
 
     def score_parts(self) -> dict[str, list[str | None]]:
@@ -239,23 +288,30 @@ class RunReader(RunFiles):
 
     def summary(self) -> dict[str, Any]:
         """Return the current numbers of `summary.json`."""
-        written = self.summary_written() if self._is_as_completed() else {}
-        if written.keys() >= {*NUMBERS}:  # a script that ran at the end may have replaced it
-            return {name: written[name] for name in NUMBERS}
-        return add_up(self._items).summary()
+        noted = None
+        if identity_of(self.layout) == self.items_identity:  # else it is of a later session
+            inputs = digest_of_inputs(self.layout, self.run_file, self._ends())
+            noted = None if inputs is None else noted_summary(self.layout, inputs)
+        return add_up(self._items).summary() if noted is None else noted
 
-    def _is_as_completed(self) -> bool:
-        """Return whether the run is complete and every byte is as it was then."""
-        known = self.run_file.complete
-        if known is None or self.is_running or not is_whole(self.layout):
-            return False
-        names = [name for name in known.files if name.endswith(".jsonl")]
-        with suppress(OSError, JournalError):
-            return all(
-                checksum(self.layout.home / name) == known.files.get(name)
-                for name in ("summary.json", *names)
-            )
-        return False
+    def note_summary(self, run_file: RunFile, summary: Mapping[str, Any]) -> None:
+        """Note the summary for later readers, while the run is locked.
+
+        Args:
+            run_file: The content of `run.json` when the session will have ended.
+            summary: The summary of everything that was read.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        inputs = digest_of_inputs(self.layout, run_file, self._ends())
+        if inputs is not None:
+            note_summary(self.layout, inputs, summary)
+
+    def _ends(self) -> dict[Path, int]:
+        steps = (self.columns[name] for name in (self.step, *self.evaluators))
+        ends = {column.path: column.end for column in steps}
+        return {**ends, self.layout.failures: self.failures.end}
 
     def summary_written(self) -> dict[str, Any]:
         """Return `summary.json` as the last session wrote it; empty if it is missing."""

@@ -41,6 +41,7 @@ class RunFiles:
         event_log: The events of the last session; None: not read yet.
         redos: The forced redos that are still to do.
         outdated: By step and key, the generation of a record made from the files as they are now.
+        items_identity: The identity of `items.jsonl` when the files were last read; None: missing.
 
     Raises:
         JournalError: There is no run at `path`.
@@ -59,6 +60,7 @@ class RunFiles:
         self.failures = FailuresReader(self.layout.failures)
         self.event_log: EventLog | None = None
         self._items_file: ItemsFile | None = None
+        self.items_identity: tuple[int, int, bytes] | None = None
         self.redos = Redos()
         self.outdated: Mapping[str, Mapping[str, int]] = {}
         self._read_files()
@@ -82,6 +84,7 @@ class RunFiles:
 
     def _read_files(self) -> None:
         self.holder = holder_of(self.layout.lock)
+        self.items_identity = identity_of(self.layout)  # before run.json, which is written later
         self.run_file = self._read_run_file()
         needed = read_redone(self.layout)
         self.outdated = read_outdated(self.layout)

@@ -2,25 +2,26 @@
 
 The digest of the answer, what an evaluator reads of the item and the evaluator's fingerprint give
 the key of its score. Only where the items or the evaluator's fingerprint are not known, the latest
-score of the answer counts.
+score or failure of the answer counts.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from orjson import loads
 
 from limpet.fingerprints.keys import ScoreKeys
-from limpet.journal.lines import KEY, Entry, decode_line
+from limpet.journal.lines import KEY, TAIL_BYTES, Entry, decode_line
 from limpet.json_values import NotPlainError
 from limpet.run.reading.asked_cells import AskedCell
 from limpet.run.reading.facts_reader import FactsReader
+from limpet.run.reading.failures_reader import FailuresReader
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.record_fields import SAW, output_digest
 from limpet.run.run_file import StepIdentity
 
 _SAW = f'"{SAW}":"'.encode()
-_SAW_BYTES = len(_SAW) + 32
 
 
 class ScoresReader:
@@ -31,6 +32,7 @@ class ScoresReader:
         column: Its column.
         by: What it is now; None: not known.
         file: `items.jsonl`; None: it is missing or damaged.
+        failures: The failures of all steps.
         outdated: By key, the generation of a score made from the files as they are now. Scores of
             earlier files do not count: they are of another version of the evaluator.
     """
@@ -41,11 +43,13 @@ class ScoresReader:
         column: FactsReader,
         by: StepIdentity | None,
         file: ItemsFile | None,
+        failures: FailuresReader,
         outdated: Mapping[str, int],
     ) -> None:
         self.name = name
         self.column = column
         self._file = file
+        self._failures = failures
         self._by = by
         self.outdated = outdated
         self._reads = frozenset[str]() if by is None else frozenset(by.reads)
@@ -79,8 +83,8 @@ class ScoresReader:
         keys = ScoreKeys(self._by.fingerprint, cell.trial)
         return keys.key(cell.identity, seen, outputs[self.reads_trace])
 
-    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> Iterator[bytes]:
-        """Yield the keys of the scores of many answers.
+    def keys(self, trial: int, places: Iterable[int], outputs: Iterable[str]) -> list[bytes]:
+        """Return the keys of the scores of many answers.
 
         Args:
             trial: The trial.
@@ -91,15 +95,24 @@ class ScoresReader:
         assert self._file is not None
         places = list(places)
         items = self._file.contents.identities(places)
-        seen = map(self._file.seen_by(self._reads), places)
-        return map(ScoreKeys(self._by.fingerprint, trial).key, items, seen, outputs)
+        seen = self._file.all_seen_by(self._reads, places)
+        return ScoreKeys(self._by.fingerprint, trial).keys(items, seen, outputs)
 
     def _latest_key(self, id_: str, trial: int, outputs: Sequence[str]) -> bytes:
         if self._latest is None:
-            facts = ((key, self.column.facts(key) or {}) for key in self.column.keys())  # noqa: SIM118
-            self._latest = {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in facts}
+            self._latest = self._latest_keys()
         keys = (self._latest.get((id_, trial, output)) for output in outputs)
         return next((key for key in keys if key is not None), b"")
+
+    def _latest_keys(self) -> dict[tuple[Any, ...], bytes]:
+        """Return the key of the last score of each answer, or of its failure if that is later."""
+        known: dict[bytes, Mapping[str, Any]] = {
+            bytes.fromhex(key): failed.facts for key, failed in self._failures.of(self.name)
+        }
+        for key in self.column.keys():  # noqa: SIM118 - not a dict
+            known[key] = self.column.facts(key) or {}
+        in_time = sorted(known.items(), key=lambda each: str(each[1].get("at", "")))
+        return {(f.get("id"), f.get("trial"), f.get("of")): key for key, f in in_time}
 
     def latest(self, id_: str, trial: int, answer: Entry) -> Entry | None:
         """Return the last score of an answer, by any evaluator of this name."""
@@ -129,9 +142,21 @@ def facts_and_record(line: bytes) -> tuple[Mapping[str, Any], Any]:
     return fields.pop("_limpet"), fields
 
 
-def score_only(line: bytes) -> tuple[Mapping[str, Any], Any]:
-    """Return what a summary needs of a score's line: most have no facts that it counts."""
-    end = line.find(_SAW, KEY.stop) + _SAW_BYTES
-    if line[end : end + 3] == b'"},':  # the last fact
-        return {}, loads(b"{" + line[end + 3 :])
-    return facts_and_record(line)
+def plain_scores(
+    lines: Sequence[bytes],
+) -> tuple[list[tuple[Mapping[str, Any], int]], list[bytes]]:
+    """Return the records of whole lines, without their ids, and how many lines have each.
+
+    Most evaluators give few different scores. The lines with facts that a summary counts are
+    returned as they are.
+    """
+    texts: list[bytes] = []
+    others: list[bytes] = []
+    for line in lines:
+        end = line.find(b'"},"id":', KEY.stop)
+        at = line.find(b'":', end + 8)  # in an id it is escaped, and then the next test fails
+        if line[end - 39 : end - 32] == _SAW and line[at - 7 : at] == b',"score':
+            texts.append(line[at - 6 : -TAIL_BYTES])
+        else:
+            others.append(line)
+    return [(loads(b"{" + text + b"}"), times) for text, times in Counter(texts).items()], others

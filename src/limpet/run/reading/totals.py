@@ -12,7 +12,7 @@ from typing import Any
 from limpet.journal.lines import decode_line
 from limpet.run.reading.facts_reader import FactsReader, facts_to_add
 from limpet.run.reading.items import ItemsReader
-from limpet.run.reading.scores import ScoresReader, outputs_of, score_only
+from limpet.run.reading.scores import ScoresReader, facts_and_record, outputs_of, plain_scores
 from limpet.run.record_fields import MASKED, OUTPUT
 from limpet.run.results.summary import Numbers, VersionCounts
 
@@ -53,18 +53,18 @@ class _Totals:
         cells = dict(zip(keys, range(len(keys)), strict=True))
         alone, traced = [""] * len(keys), [""] * len(keys)
         is_done = bytearray(len(keys))
-        for _, number, line in column.lines(cells):
-            is_done[number] = True
-            facts: Mapping[str, Any] = facts_to_add(line)
-            if OUTPUT in facts:
-                alone[number], traced[number] = facts[OUTPUT]
-            else:
-                entry = decode_line(line)
-                facts = entry.facts
-                alone[number], traced[number] = outputs_of(entry) or ("", "")
-            numbers.add_answer(facts)
-            if MASKED in facts:
-                numbers.masked += bool(facts[MASKED])
+        for _, some, lines in column.groups(cells):
+            found: list[Mapping[str, Any]] = [*facts_to_add(lines)]
+            for at, (number, facts) in enumerate(zip(some, found, strict=True)):
+                is_done[number] = True
+                if OUTPUT in facts:
+                    alone[number], traced[number] = facts[OUTPUT]
+                else:
+                    entry = decode_line(lines[at])
+                    found[at] = entry.facts
+                    alone[number], traced[number] = outputs_of(entry) or ("", "")
+            numbers.add_answers(found)
+            numbers.masked += sum(bool(facts[MASKED]) for facts in found if MASKED in facts)
         self._add_versions(numbers.versions, step, column, cells, is_done)
         for number in self._left(cells, is_done).values():
             failed = self._failures.get((step, self._asked[number].key.hex()))
@@ -80,11 +80,14 @@ class _Totals:
         counting = cells
         if evaluator.outdated:
             counting = {key: number for key, number in cells.items() if evaluator.counts(key)}
-        for _, number, line in column.lines(counting):
-            is_done[number] = True
-            facts, record = score_only(line)
-            scores.add(record)
-            if facts:
+        for _, some, lines in column.groups(counting):
+            for number in some:
+                is_done[number] = True
+            plain, others = plain_scores(lines)
+            for record, times in plain:
+                scores.add(record, times)
+            for facts, record in map(facts_and_record, others):
+                scores.add(record)
                 if "usage" in facts:
                     scores.add_usage(facts)
                 scores.note_masked(facts)

@@ -5,13 +5,12 @@ No number depends on the order in which results are added: floats are summed exa
 
 import math
 import platform
-import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 from limpet.run.record_fields import SAW_MASKED
 from limpet.run.results.costs import is_bounded
@@ -19,9 +18,23 @@ from limpet.run.results.evaluation_result import ItemResult, values_of
 
 NUMBERS = ("n", "workflow", "evaluators", "masked", "versions")
 """What of `summary.json` follows from the results alone."""
-_MOST = sys.float_info.max
+_PENDING = "pending"
 PendingRedo = Mapping[str, Mapping[str, Any] | None] | None
 """The step whose redo is pending, and why that failed, if it did."""
+
+
+class StepNumbers(NamedTuple):
+    """How far a step is.
+
+    Attributes:
+        done: The number of cells that are done; those to be made again are not.
+        failed: The number of cells that failed, also when made again, by class.
+        errors: The same, by exception.
+    """
+
+    done: int
+    failed: dict[str, int]
+    errors: dict[str, int]
 
 
 class Numbers:
@@ -56,7 +69,7 @@ class Numbers:
         if item.error is not None:
             self.add_failure(item.error)
         if item.entry is not None:
-            self.add_answer(item.entry.facts)
+            self.add_answers([item.entry.facts])
             self.versions.add(item.version, item.redo)
         for name, scores in self.scores.items():
             if name in item.score_errors:
@@ -72,15 +85,22 @@ class Numbers:
         """Add a failure by its class and type."""
         _count_failure(self.failed, self.errors, error)
 
-    def add_answer(self, facts: Mapping[str, Any]) -> None:
-        """Add an answer by the facts about it."""
-        self._seconds.append(facts.get("seconds", 0.0))
-        if "usage" in facts:
-            self._used.add(facts)
-        if "times" in facts:
-            latency = facts["times"].get("llm_latency")
-            if isinstance(latency, (int, float)) and is_bounded(latency):
-                self._latencies.append(latency)
+    def add_answers(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Add answers by the facts about them."""
+        self._seconds.extend([facts.get("seconds", 0.0) for facts in answers])
+        self._used.add([facts for facts in answers if "usage" in facts])
+        for facts in answers:
+            if "times" in facts:
+                latency = facts["times"].get("llm_latency")
+                if isinstance(latency, (int, float)) and is_bounded(latency):
+                    self._latencies.append(latency)
+
+    def of_step(self, step: str) -> StepNumbers:
+        """Return the numbers of a step that say how far it is."""
+        if step in self.scores:
+            scores = self.scores[step]
+            return _step_numbers(scores.completed, scores.failed, scores.errors, scores.versions)
+        return _step_numbers(len(self._seconds), self.failed, self.errors, self.versions)
 
     def summary(self) -> dict[str, Any]:
         """Return all numbers, in the shape of `summary.json`."""
@@ -116,6 +136,7 @@ class ScoreNumbers:
     Attributes:
         failed: The number of failures, by class.
         errors: The same, by exception.
+        completed: The number of scores.
         versions: Which scores are of an earlier answer, or are to be made again.
         saw_masked: The number of answers it scored of which a secret was masked.
     """
@@ -123,24 +144,20 @@ class ScoreNumbers:
     def __init__(self, name: str) -> None:
         self.failed: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
-        self.saw_masked = self._completed = 0
+        self.saw_masked = self.completed = 0
         self._values: defaultdict[str | None, array[float]] = defaultdict(lambda: array("d"))
         self._labels: Counter[str] = Counter()
         self.versions = VersionCounts(name)
         self._used: _Used | None = None
 
-    def add(self, score: Mapping[str, Any]) -> None:
-        """Add a score by its record."""
-        self._completed += 1
-        if "scores" not in score:  # most have one value
-            if score["score"] is not None:
-                self._values[None].append(float(score["score"]))
-        else:
-            for part, value in values_of(score):
-                if value is not None:
-                    self._values[part].append(float(value))
+    def add(self, score: Mapping[str, Any], times: int = 1) -> None:
+        """Add a score by its record, as often as `times` says."""
+        self.completed += times
+        for part, value in values_of(score):
+            if value is not None:
+                self._values[part].extend([float(value)] * times)
         if label := score.get("label"):
-            self._labels[label] += 1
+            self._labels[label] += times
 
     def add_failure(self, error: Mapping[str, Any]) -> None:
         """Add a failure by its class and type."""
@@ -149,7 +166,7 @@ class ScoreNumbers:
     def add_usage(self, facts: Mapping[str, Any]) -> None:
         """Add what the evaluator used for a score."""
         self._used = self._used or _Used()
-        self._used.add(facts)
+        self._used.add([facts])
 
     def note_masked(self, facts: Mapping[str, Any]) -> None:
         """Count a line whose evaluator saw masked text."""
@@ -158,10 +175,10 @@ class ScoreNumbers:
     def summary(self, items: int) -> dict[str, Any]:
         """Return the numbers, of so many items."""
         summary: dict[str, Any] = {
-            "completed": self._completed,
+            "completed": self.completed,
             "failed": dict(self.failed),
             "errors": dict(self.errors),
-            "not_run": items - self._completed - self.failed.total(),
+            "not_run": items - self.completed - self.failed.total(),
             "mean": _mean(self._values.get(None, ())),
             **self.versions.summary(),
         }
@@ -184,11 +201,12 @@ class _Used:
         self._usage = _Counts()
         self._models: defaultdict[str, _Counts] = defaultdict(_Counts)
 
-    def add(self, facts: Mapping[str, Any]) -> None:
-        self._usage.add(facts.get("usage", {}))
-        if "models" in facts:
-            for model, counts in facts["models"].items():
-                self._models[model].add(counts)
+    def add(self, calls: Sequence[Mapping[str, Any]]) -> None:
+        self._usage.add([facts.get("usage", {}) for facts in calls])
+        for facts in calls:
+            if "models" in facts:
+                for model, counts in facts["models"].items():
+                    self._models[model].add([counts])
 
     def summary(self) -> dict[str, Any]:
         models = {model: counts.totals() for model, counts in self._models.items()}
@@ -202,15 +220,27 @@ class _Counts:
         self._whole: dict[str, int] = {}
         self._floats: dict[str, array[float]] = {}
 
-    def add(self, counts: Mapping[str, Any]) -> None:
-        whole = self._whole
-        for name, count in counts.items():
-            if not isinstance(count, (int, float)) or not -_MOST <= count <= _MOST:
+    def add(self, counts: Sequence[Mapping[str, Any]]) -> None:
+        names = list(counts[0]) if counts else []
+        if all(list(some) == names for some in counts):  # most calls report the same
+            for name, *values in zip(names, *[some.values() for some in counts], strict=True):
+                self._add(name, values)
+        else:
+            for some in counts:
+                for name, value in some.items():
+                    self._add(name, [value])
+
+    def _add(self, name: str, values: Sequence[Any]) -> None:
+        if {*map(type, values)} == {int} and is_bounded(min(values)) and is_bounded(max(values)):
+            self._whole[name] = self._whole.get(name, 0) + sum(values)
+            return
+        for value in values:
+            if not isinstance(value, (int, float)) or not is_bounded(value):
                 continue
-            if type(count) is int:
-                whole[name] = whole.get(name, 0) + count
+            if type(value) is int:
+                self._whole[name] = self._whole.get(name, 0) + value
             else:
-                self._floats.setdefault(name, array("d")).append(count)
+                self._floats.setdefault(name, array("d")).append(value)
 
     def totals(self) -> dict[str, float]:
         """Return the sums that a float can hold."""
@@ -224,12 +254,18 @@ class _Counts:
 
 
 class VersionCounts:
-    """Counts the results of a step that are not by the current version, or are to be made again."""
+    """Counts the results of a step that are not by the current version, or are to be made again.
+
+    Attributes:
+        redo: How many are to be made again, by why that failed; "pending" where it did not.
+        errors: How many failed when made again, by exception.
+    """
 
     def __init__(self, step: str) -> None:
         self._step = step
         self._present = self._earlier = 0
-        self._redo: Counter[str] = Counter()
+        self.redo: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
 
     def add(self, by_version: str, redo: PendingRedo, results: int = 1) -> None:
         """Add results.
@@ -245,7 +281,10 @@ class VersionCounts:
             self._present += results
         if redo and self._step in redo:
             error = redo[self._step]
-            self._redo["pending" if error is None else str(error.get("class"))] += 1
+            if error is None:
+                self.redo[_PENDING] += 1
+            else:
+                _count_failure(self.redo, self.errors, error)
 
     def summary(self) -> dict[str, Any]:
         """Return the counts that differ from the usual.
@@ -254,7 +293,15 @@ class VersionCounts:
         `redo`: how many are to be made again, by why that failed; "pending" where it did not.
         """
         found: dict[str, Any] = {"by_current_version": self._present} if self._earlier else {}
-        return found | ({"redo": dict(self._redo)} if self._redo else {})
+        return found | ({"redo": dict(self.redo)} if self.redo else {})
+
+
+def _step_numbers(
+    completed: int, failed: Counter[str], errors: Counter[str], versions: VersionCounts
+) -> StepNumbers:
+    again = Counter({kind: number for kind, number in versions.redo.items() if kind != _PENDING})
+    done = completed - versions.redo.total()
+    return StepNumbers(done, dict(failed + again), dict(errors + versions.errors))
 
 
 def _count_failure(classes: Counter[str], errors: Counter[str], error: Mapping[str, Any]) -> None:

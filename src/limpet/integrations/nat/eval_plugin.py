@@ -62,6 +62,8 @@ def journaled_run(base: Any) -> Any:
     """
 
     class JournaledRun(base):  # type: ignore[misc]
+        eval_input: Any
+
         async def run_and_evaluate(self, *args: Any, **kwargs: Any) -> Any:
             token = _journal.set(None)
             try:
@@ -81,7 +83,7 @@ def journaled_run(base: Any) -> Any:
                 return
             await self._report(journal.restored)
             self.callback_manager.register(journal)
-            whole: Any = self.eval_input
+            whole = self.eval_input
             missing = [item for item in whole.eval_input_items if not journal.is_done(item)]
             self.eval_input = whole.model_copy(update={"eval_input_items": missing})
             try:

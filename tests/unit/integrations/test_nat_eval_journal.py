@@ -6,8 +6,10 @@ import logging
 import math
 import subprocess
 import sys
+from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
@@ -74,7 +76,24 @@ def test_a_nan_comes_back(tmp_path):
     assert math.isnan(item.output_obj)
 
 
-@pytest.mark.parametrize("value", [(1, 2), {1, 2}, dt.date(2026, 1, 1), {1: "a"}, object()])
+class Text(str):
+    """What LangChain returns for the text of a message."""
+
+    __slots__ = ()
+
+
+def test_a_string_of_another_library_comes_back_as_a_string(tmp_path):
+    answer(tmp_path, asked("a"), [Text("said")])
+    [item] = items = asked("a")
+    assert found(tmp_path, items)
+    assert item.output_obj == "said"
+    assert item.trajectory == [Step(data={"output": "said"})]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [(1, 2), {1, 2}, dt.date(2026, 1, 1), {1: "a"}, object(), [{"deep": UUID(int=1)}], Decimal(1)],
+)
 def test_a_value_that_json_would_change_is_not_journaled_and_said(tmp_path, caplog, value):
     with pytest.raises(NotPlainError):
         record_of(value, [], Step.model_validate)
@@ -184,7 +203,8 @@ def test_an_answer_that_comes_after_the_end_is_not_an_error(tmp_path, caplog):
 
 def test_the_plug_in_imports_nothing_heavy():
     code = (
-        "import sys, limpet.integrations.nat.eval_plugin; heavy = ('limpet.', 'orjson', 'pydantic');"
+        "import sys, limpet.integrations.nat.eval_plugin;"
+        "heavy = ('limpet.', 'orjson', 'pydantic');"
         "print(*[name for name in sys.modules if name.startswith(heavy)])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

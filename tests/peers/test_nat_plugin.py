@@ -310,6 +310,18 @@ def test_numbers_and_other_values_are_restored_as_they_were(project):
     assert {type(answer) for answer in answers} == {type(answers[2])}
 
 
+def test_answers_of_the_dataset_are_left_to_the_toolkit(project):
+    project.ask(*QUICK)
+    file = project.folder / "data.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    rows[1]["generated_answer"] = "from before"
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    project.evaluate("--skip_completed_entries")
+    assert project.calls() == Counter(QUICK) - Counter([QUICK[1]])
+    assert output(project.folder)[1]["generated_answer"] == "from before"
+    assert project.journals() == []
+
+
 def test_it_can_be_turned_off(project):
     project.ask("Repeat a0", "Raise a1")
     said = project.evaluate(LIMPET_NAT_JOURNAL="0")

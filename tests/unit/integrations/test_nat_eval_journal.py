@@ -2,11 +2,14 @@
 
 import asyncio
 import datetime as dt
+import errno
 import logging
 import math
+import os
 import subprocess
 import sys
 from decimal import Decimal
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -196,6 +199,32 @@ def test_an_answer_that_comes_after_the_end_is_not_an_error(tmp_path, caplog):
 
     asyncio.run(work())
     assert "not journaled: the journal is closed" in caplog.text
+
+
+def test_a_full_disk_is_said_once_and_the_evaluation_goes_on(tmp_path, monkeypatch, caplog):
+    real, column = os.writev, tmp_path / "out.journal/workflow_output.jsonl"
+    full = [True]
+
+    def writev(fd, parts):
+        if full[0] and Path(f"/proc/self/fd/{fd}").readlink() == column:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, parts)
+
+    async def work():
+        items = asked("a", "b", "c")
+        journal = opened(tmp_path, items)
+        await journal.record(items[0])
+        await journal.record(items[1])
+        full[0] = False
+        await journal.record(items[2])
+        journal.close()
+        assert journal.is_complete
+        assert journal.summary == "1 of 3 answers; 2 could not be written"
+
+    monkeypatch.setattr(os, "writev", writev)
+    asyncio.run(work())
+    assert caplog.text.count("is not journaled") == 1
+    assert found(tmp_path, asked("a", "b", "c")) == ["q2"]
 
 
 # ---- the plug-in --------------------------------------------------------------------------------

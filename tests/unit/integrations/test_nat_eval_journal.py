@@ -11,7 +11,7 @@ import sys
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
@@ -319,3 +319,49 @@ def test_without_a_journal_the_toolkit_runs_as_it_is(caplog):
 
     assert asyncio.run(eval_plugin.journaled_run(Local)().run_and_evaluate()) is True
     assert caplog.text.count("limpet: no journal") == 1
+
+
+class Ended(Run):
+    """A run that has its answers, and writes some of the final files."""
+
+    evaluators: ClassVar = {"correct": None, "close": None}
+    interrupted = False
+    names = ("workflow", "correct", "close")
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    async def run_and_evaluate(self):
+        files = [self.folder / f"{name}_output.json" for name in self.names]
+        for file in files:
+            file.touch()
+        self.eval_config = SimpleNamespace(evaluators=self.evaluators)
+        journal = opened(self.folder, asked("a"))
+        eval_plugin._journal.set(journal)
+        return SimpleNamespace(
+            workflow_interrupted=self.interrupted,
+            workflow_output_file=files[0] if files else None,
+            evaluator_output_files=files[1:],
+        )
+
+
+class Interrupted(Ended):
+    interrupted = True
+
+
+class OneEvaluatorRaised(Ended):
+    names = ("workflow", "close")
+
+
+class AllEvaluatorsRaised(Ended):
+    names = ()  # the toolkit writes nothing then
+
+
+@pytest.mark.parametrize(
+    ("kind", "stays"),
+    [(Ended, False), (Interrupted, True), (OneEvaluatorRaised, True), (AllEvaluatorsRaised, True)],
+)
+def test_the_journal_stays_until_all_final_files_are_written(tmp_path, kind, stays):
+    answer(tmp_path, asked("a"), ["A"])
+    asyncio.run(eval_plugin.journaled_run(kind)(tmp_path).run_and_evaluate())
+    assert found(tmp_path, asked("a")) == (["q0"] if stays else [])

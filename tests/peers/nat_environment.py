@@ -69,7 +69,8 @@ def environment_variables(**more: str) -> dict[str, str]:
 def _mark() -> str:
     """Return what tells whether an environment is the one that is wanted."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = (sys.version_info[:2], str(ROOT), TOOLKIT, project["dependencies"])
+    ours = (project["dependencies"], project["entry-points"])
+    wanted = (sys.version_info[:2], str(ROOT), TOOLKIT, ours)
     return hashlib.sha256(repr(wanted).encode()).hexdigest()
 
 

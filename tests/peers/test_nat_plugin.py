@@ -1,0 +1,369 @@
+"""The real `nat eval` with our plug-in: killed, run again, and compared with an undisturbed one."""
+
+import json
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+from e2e.nat_server import column, output, serving, wait_until
+from peers.nat_environment import (
+    PARTS,
+    UnavailableError,
+    environment_variables,
+    nat_environment,
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # the first one makes the environment
+
+COMMAND_S = 120
+CLEANUP = ("output_dir: ./out", "output: {dir: ./out, cleanup: true}")
+JOBS = (
+    "output_dir: ./out",
+    "output: {dir: ./out, cleanup: false, job_management: {append_job_id_to_output_dir: true}}",
+)
+
+
+@pytest.fixture(scope="module")
+def commands():
+    try:
+        return nat_environment()
+    except UnavailableError as error:
+        pytest.skip(f"the NeMo Agent Toolkit cannot be installed here: {error}")
+
+
+class Project:
+    """A configuration and a dataset, evaluated by `nat eval`."""
+
+    def __init__(self, commands, folder):
+        self.commands = commands
+        self.folder = folder
+        folder.mkdir(exist_ok=True)
+        shutil.copy(PARTS / "config.yml", folder)
+        self.calls_file = folder / "calls.txt"
+
+    def ask(self, *questions):
+        """Write the dataset."""
+        rows = [
+            {"id": f"q{n}", "question": question, "answer": question.split()[-1], "level": n}
+            for n, question in enumerate(questions)
+        ]
+        (self.folder / "data.json").write_text(json.dumps(rows), encoding="utf-8")
+
+    def configure(self, old, new, most=-1):
+        file = self.folder / "config.yml"
+        text = file.read_text(encoding="utf-8")
+        assert old in text
+        file.write_text(text.replace(old, new, most), encoding="utf-8")
+
+    def command(self, *flags, **variables):
+        return {
+            "args": [self.commands / "nat", "eval", "--config_file", "config.yml", *flags],
+            "cwd": self.folder,
+            "env": environment_variables(CALLS=str(self.calls_file), **variables),
+        }
+
+    def evaluate(self, *flags, **variables):
+        """Run `nat eval`; return what it wrote to stderr and stdout."""
+        done = subprocess.run(
+            **self.command(*flags, **variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-3000:]
+        return done.stdout
+
+    @contextmanager
+    def held(self, *flags, until, **variables):
+        """Run `nat eval` until something is true; kill it at the end."""
+        log = self.folder / "held.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(
+                **self.command(*flags, **variables), stdout=file, stderr=file
+            )
+
+        def reached():
+            assert process.poll() is None, log.read_text(encoding="utf-8")[-3000:]
+            return until()
+
+        try:
+            wait_until(reached)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def killed(self, *flags, until, **variables):
+        with self.held(*flags, until=until, **variables):
+            pass
+
+    def journaled(self):
+        return len(column(self.folder, where="out.journal"))
+
+    def reached(self, journaled, asked):
+        """Return a check: so many answers are on disk, and so many questions were asked."""
+        return lambda: self.journaled() == journaled and len(self.asked()) == asked
+
+    def asked(self):
+        file = self.calls_file
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    def calls(self):
+        """Return how often the workflow was asked what, since the last look."""
+        asked = self.asked()
+        self.calls_file.write_text("", encoding="utf-8")
+        return Counter(asked)
+
+    def journals(self):
+        return sorted(path.name for path in self.folder.glob("*.journal*"))
+
+
+@pytest.fixture
+def project(commands, tmp_path):
+    return Project(commands, tmp_path / "interrupted")
+
+
+@pytest.fixture
+def undisturbed(commands, tmp_path):
+    return Project(commands, tmp_path / "undisturbed")
+
+
+def final(project):
+    """Return what the final files say: ids, answers, steps and scores, in order."""
+    [found] = [path.parent for path in project.folder.glob("out/**/workflow_output.json")]
+    answers = output(found.parent, where=found.name)
+    scores = output(found.parent, "correct", where=found.name)
+    for row in answers:
+        row["intermediate_steps"] = [
+            (step["payload"]["event_type"], step["payload"]["data"], step["payload"]["usage_info"])
+            for step in row["intermediate_steps"]
+        ]
+    return answers, scores
+
+
+SIX = ["Repeat a0", "Repeat a1", "Repeat a2", "Repeat a3", "Wait a4", "Wait a5"]
+QUICK, SLOW = SIX[:4], SIX[4:]
+
+
+@pytest.mark.parametrize(("output_block", "reps"), [(CLEANUP, 1), (JOBS, 2)])
+def test_a_killed_run_resumes_with_the_same_command(project, undisturbed, output_block, reps):
+    flags = ("--reps", str(reps))
+    for where in (project, undisturbed):
+        where.configure(*output_block)
+        where.ask(*SIX)
+    project.killed(*flags, until=project.reached(4 * reps, 6 * reps), HOLD="Wait")
+    in_flight = project.calls() - Counter(QUICK * reps)
+    assert in_flight == Counter(SLOW * reps)
+    said = project.evaluate(*flags)
+    assert f"{4 * reps} of {6 * reps} answers found" in said
+    assert project.calls() == in_flight  # and nothing else
+    undisturbed.evaluate(*flags, LIMPET_NAT_JOURNAL="0")
+    assert final(project) == final(undisturbed)
+    assert project.journals() == []
+
+
+def test_a_killed_run_of_a_served_workflow_resumes(project, undisturbed):
+    questions = [f"Repeat b{n}" for n in range(12)]
+    for where in (project, undisturbed):
+        where.configure(*CLEANUP)
+        where.ask(*questions)
+    with serving() as server:
+        flags = ("--endpoint", server.url)
+        server.free = 5
+        server.gate.clear()
+        project.killed(*flags, until=lambda: project.journaled() == 5 and len(server.asked) == 9)
+        server.gate.set()
+        in_flight = server.asked[5:]
+        server.asked.clear()
+        assert "5 of 12 answers found" in project.evaluate(*flags)
+        assert sorted(server.asked) == sorted(in_flight + questions[9:])
+        undisturbed.evaluate(*flags)
+    assert final(project) == final(undisturbed)
+    assert project.journals() == []
+
+
+def test_restored_answers_have_their_own_steps_and_usage(project):
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    before = {
+        record["_limpet"]["id"]: record["steps"]
+        for record in column(project.folder, where="out.journal")
+    }
+    said = project.evaluate()
+    for row in output(project.folder)[:4]:
+        wanted = [
+            step
+            for step in before[row["id"]]
+            if step["payload"]["event_type"] in ("LLM_END", "TOOL_END")
+        ]
+        assert row["intermediate_steps"] == wanted
+    # From the first restored step to the last new one: the toolkit started again meanwhile.
+    [runtime] = [line.split()[-1] for line in said.splitlines() if "Total Runtime" in line]
+    assert float(runtime.removesuffix("s")) > 1
+
+
+def test_a_run_killed_while_it_scores_has_all_its_answers(project):
+    project.ask(*QUICK)
+    project.killed(until=project.reached(4, 4), HOLD="scores")
+    project.calls()
+    project.evaluate()
+    assert project.calls() == Counter()
+    assert output(project.folder, "correct")["average_score"] == 1.0
+
+
+def test_an_interrupted_run_resumes(project):
+    project.ask(*SIX)
+    with project.held(until=project.reached(4, 6), HOLD="Wait") as process:
+        process.send_signal(signal.SIGINT)
+        process.wait(COMMAND_S)
+    project.calls()
+    project.evaluate()
+    assert project.calls() == Counter(SLOW)
+
+
+def test_a_failed_item_and_an_edited_question_run_again_and_nothing_else(project):
+    project.ask("Repeat a0", "Repeat a1", "Raise a2", "Repeat a3")
+    said = project.evaluate()
+    assert "INTERRUPTED" in said
+    assert "the same command continues" in said
+    project.calls()
+    project.ask("Repeat a0", "Repeat again a1", "Repeat a2", "Repeat a3")
+    project.evaluate()
+    assert project.calls() == Counter(["Repeat again a1", "Repeat a2"])
+    assert [row["generated_answer"] for row in output(project.folder)] == ["a0", "a1", "a2", "a3"]
+    assert project.journals() == []
+
+
+def test_a_failed_item_of_a_served_workflow_runs_again(project):
+    project.ask(*QUICK)
+    with serving() as server:
+        server.broken = {"Repeat a1"}
+        project.evaluate("--endpoint", server.url)
+        server.asked.clear()
+        server.broken = set()
+        project.evaluate("--endpoint", server.url)
+        assert server.asked == ["Repeat a1"]
+    assert output(project.folder, "correct")["average_score"] == 1.0
+
+
+def test_an_edited_workflow_is_asked_everything(project):
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    project.calls()
+    project.configure("_type: limpet_repeat", "_type: limpet_objects")
+    assert "0 of 6 answers found" in project.evaluate()
+    assert project.calls() == Counter(SIX)
+    assert all('"word"' in row["generated_answer"] for row in output(project.folder))
+
+
+def test_a_value_that_is_overridden_counts_and_the_block_of_the_server_does_not(project):
+    project.ask(*SIX)
+    project.killed(until=project.reached(4, 6), HOLD="Wait")
+    project.calls()
+    project.killed(
+        *("--override", "functions.objects._type", "limpet_numbers"),
+        until=project.reached(8, 6),
+        HOLD="Wait",
+    )
+    assert project.calls() == Counter(SIX)
+    project.configure("general:\n", "general:\n  enable_per_user_monitoring: true\n", most=1)
+    project.evaluate()
+    assert project.calls() == Counter(SLOW)
+
+
+def test_a_finished_run_starts_anew(project):
+    project.ask(*QUICK)
+    for _ in range(2):
+        assert "0 of 4 answers found" in project.evaluate()
+        assert project.calls() == Counter(QUICK)
+        assert project.journals() == []
+
+
+def test_without_evaluators_the_answers_stay_in_the_journal(project):
+    project.configure("    correct: {_type: exact_match}", "    {}")
+    project.ask(*QUICK)
+    assert "4 of 4 answers in" in project.evaluate()  # the toolkit writes no file
+    project.calls()
+    project.configure("    {}", "    correct: {_type: exact_match}")
+    project.evaluate()
+    assert project.calls() == Counter()
+    assert output(project.folder, "correct")["average_score"] == 1.0
+
+
+def test_numbers_and_other_values_are_restored_as_they_were(project):
+    project.configure("_type: limpet_repeat", "_type: limpet_numbers")
+    project.ask("Number 1", "Number 2", "Number x")
+    project.configure("max_concurrency: 4", "max_concurrency: 1")
+    project.evaluate()
+    first = [record["output"] for record in column(project.folder, where="out.journal")]
+    project.ask("Number 1", "Number 2", "Number 3")
+    project.calls()
+    project.evaluate()
+    assert project.calls() == Counter(["Number 3"])
+    answers = [row["generated_answer"] for row in output(project.folder)]
+    assert answers[:2] == first
+    assert {type(answer) for answer in answers} == {type(answers[2])}
+
+
+def test_answers_of_the_dataset_are_left_to_the_toolkit(project):
+    project.ask(*QUICK)
+    file = project.folder / "data.json"
+    rows = json.loads(file.read_text(encoding="utf-8"))
+    rows[1]["generated_answer"] = "from before"
+    file.write_text(json.dumps(rows), encoding="utf-8")
+    project.evaluate("--skip_completed_entries")
+    assert project.calls() == Counter(QUICK) - Counter([QUICK[1]])
+    assert output(project.folder)[1]["generated_answer"] == "from before"
+    assert project.journals() == []
+
+
+def test_it_can_be_turned_off(project):
+    project.ask("Repeat a0", "Raise a1")
+    said = project.evaluate(LIMPET_NAT_JOURNAL="0")
+    assert "limpet" not in said.replace(str(project.folder), "").replace("limpet_", "")
+    assert project.journals() == []
+
+
+def test_a_place_that_cannot_be_written_costs_the_journal_and_nothing_else(project):
+    project.ask(*QUICK)
+    (project.folder / "out.journal").write_text("mine", encoding="utf-8")
+    said = project.evaluate()
+    assert "limpet: no journal" in said
+    assert output(project.folder, "correct")["average_score"] == 1.0
+    assert (project.folder / "out.journal").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_second_run_at_the_same_time_goes_on_without_a_journal(project):
+    project.ask(*SIX)
+    with project.held(until=project.reached(4, 6), HOLD="Wait"):
+        project.calls()
+        said = project.evaluate()
+        assert "is writing here" in said
+        assert project.calls() == Counter(SIX)
+        assert output(project.folder, "correct")["average_score"] == 1.0
+    project.evaluate()
+    assert project.calls() == Counter(SLOW)  # the first one's answers were not touched
+
+
+def test_nat_help_imports_nothing_of_the_journal(commands):
+    code = (
+        "import sys, nat.cli.entrypoint, limpet.integrations.nat.eval_plugin as plugin;"
+        "import nat.plugins.eval.cli.evaluate as command;"
+        "print(command.EvaluationRun.__name__, [m for m in sys.modules if m.startswith('limpet')])"
+    )
+    done = subprocess.run(
+        [commands / "python", "-c", code],
+        env=environment_variables(),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_S,
+        check=True,
+    )
+    name, modules = done.stdout.split(maxsplit=1)
+    assert name == "JournaledRun"
+    assert "journal" not in modules

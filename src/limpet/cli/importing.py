@@ -61,4 +61,5 @@ def _target(config: Config) -> Target:
         dataset.roles.input,
         id=dataset.roles.id or "id",
         trace_filter=None if steps is None else tuple(steps),
+        prices=ready.options.get("prices"),
     )

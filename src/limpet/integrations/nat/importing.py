@@ -18,18 +18,21 @@ from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.existing_answers import is_answer
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
 from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.record_fields import ANSWER, TRACE, answer_record, digests_of
+from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
-from limpet.types import Cell, Item, Outcome
+from limpet.types import Cell, Item, Outcome, Output, Usage
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.usage import usage_of, usage_of_trace
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
@@ -49,6 +52,7 @@ class Target:
         structure: The names of the other columns.
         id: The column of the ids.
         trace_filter: Types or kinds of trace events to keep; None keeps all.
+        prices: What a million tokens cost, by model.
     """
 
     run: Path
@@ -59,6 +63,7 @@ class Target:
     structure: Structure = field(default_factory=Structure)
     id: str = "id"
     trace_filter: tuple[str, ...] | None = None
+    prices: Prices | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +123,7 @@ def import_rows(
     if not matched:
         return report
     before()
-    with Journal(target.run) as journal:
+    with Journal(directory_at(target.run)) as journal:
         column, whole = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
         keyed = [(work_item.key(whole), (work_item, row)) for work_item, row in matched]
         new = {key: answer for key, answer in keyed if key not in column}
@@ -186,6 +191,15 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if name in row), None)
 
 
+def _usage_of(row: Mapping[str, Any], trace: Sequence[Any]) -> Usage | None:
+    """Return what an answer used: as our own line says, or else its steps."""
+    ours = row.get("_limpet")
+    if isinstance(ours, Mapping) and isinstance(ours.get("usage"), Mapping):
+        more = {name: ours[name] for name in ("models", "times") if name in ours}
+        return usage_of({**ours["usage"], **more})[0]
+    return usage_of_trace(trace)
+
+
 async def _append(
     column: Column,
     chosen: Mapping[str, tuple[WorkItem, Mapping[str, Any]]],
@@ -197,13 +211,15 @@ async def _append(
     for key, (work_item, row) in chosen.items():
         item = work_item.item
         steps = _first(row, columns.trajectory_key, TRACE)
-        events = kept_events(trace_of(steps), target.trace_filter)
+        trace = trace_of(steps)
+        events = kept_events(trace, target.trace_filter)
         answer = _first(row, columns.generated_answer_key, ANSWER)
         record = kept_form(answer_record(item.id, item.row, answer, events))
         digests = digests_of(record[ANSWER], record[TRACE])
         record, masking = masked_record(mask, record, (ANSWER, TRACE))
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)
-        facts = {"imported": name, **digests, **masking}
+        usage = usage_facts(Output(answer, _usage_of(row, trace)), target.prices) or {}
+        facts = {"imported": name, **digests, **masking, **usage}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

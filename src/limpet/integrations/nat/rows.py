@@ -69,7 +69,8 @@ def _may_be_ours(file: Path | None) -> bool:
 def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[dict[str, Any]]:
     if function is None:
         assert block.file_path is not None
-        yield from rows_of_file(block.file_path)
+        for row in rows_of_file(block.file_path):
+            yield {key: value for key, value in row.items() if key not in RESERVED}
         return
     try:
         found = function(file_path=block.file_path, **typed(block.kwargs))
@@ -87,7 +88,7 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
 
 
 def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file without the facts that a run of ours adds to them.
+    """Yield the rows of a file, with the facts that a run of ours adds to them.
 
     Raises:
         DatasetError: The file cannot be read, or holds something that is not a row.
@@ -96,7 +97,7 @@ def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
     for row in table.rows:
         if not isinstance(row, Row):
             raise DatasetError(f"{table.at(row.number)}: {row.reason}")
-        yield {key: value for key, value in row.values.items() if key not in RESERVED}
+        yield row.values
 
 
 def _row_of(item: Any, block: DatasetBlock) -> dict[str, Any]:

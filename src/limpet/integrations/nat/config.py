@@ -19,7 +19,7 @@ from limpet.evaluators import as_evaluator
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Evaluation
 from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.finishing import rename_columns, run_scripts, write_config_files
+from limpet.integrations.nat.finishing import run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
@@ -27,6 +27,7 @@ from limpet.integrations.nat.rows import read_dataset_rows, rows_of_file
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
+from limpet.run.record_fields import RecordNames
 from limpet.secrets.in_configs import Literals, masked
 from limpet.text import one_line
 from limpet.workflows.protocol import Workflow
@@ -103,9 +104,20 @@ class NatConfig:
             options,
             trace_filter=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
+            names=self._names,
             configuration=self.public,
         )
         return self._prepared
+
+    @property
+    def _names(self) -> RecordNames:
+        dataset = self.general.dataset
+        return RecordNames(
+            dataset.id_key,
+            dataset.structure.generated_answer_key,
+            dataset.structure.trajectory_key,
+            dataset.structure.expected_trajectory_key,
+        )
 
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
@@ -268,8 +280,7 @@ class NatConfig:
             self.trials,
             prepared.workflow,
             dataset.roles.input,
-            self.general.dataset.structure,
-            self.general.dataset.id_key,
+            replace(self._names, id=dataset.roles.id or "id"),
             self.general.output.steps,
         )
 
@@ -285,9 +296,7 @@ class NatConfig:
         Returns:
             Whether all of it succeeded.
         """
-        dataset = self.general.dataset
         try:
-            rename_columns(self.run, dataset.structure, dataset.id_key)
             write_config_files(self.run, self.path, self.original, self.tree.data, self.flags)
         except OSError as error:
             say(f"{one_line(str(self.run))}: some files could not be written: {error.strerror}")

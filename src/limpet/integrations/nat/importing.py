@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.existing_answers import is_answer
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
@@ -23,7 +22,14 @@ from limpet.json_values import kept_form
 from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
-from limpet.run.record_fields import ANSWER, TRACE, answer_record, digests_of
+from limpet.run.record_fields import (
+    ANSWER,
+    TRACE,
+    USUAL_NAMES,
+    RecordNames,
+    answer_record,
+    digests_of,
+)
 from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
@@ -49,8 +55,7 @@ class Target:
         trials: How many times each item runs.
         workflow: The workflow that the answers count for.
         question: The column of the input.
-        structure: The names of the other columns.
-        id: The column of the ids.
+        names: The names of the other columns.
         trace_filter: Types or kinds of trace events to keep; None keeps all.
         prices: What a million tokens cost, by model.
     """
@@ -60,8 +65,7 @@ class Target:
     trials: int
     workflow: Workflow
     question: str
-    structure: Structure = field(default_factory=Structure)
-    id: str = "id"
+    names: RecordNames = USUAL_NAMES
     trace_filter: tuple[str, ...] | None = None
     prices: Prices | None = None
 
@@ -158,23 +162,25 @@ def _matched(
         by_id[f"{work_item.item.id}_rep{work_item.trial}"] = work_item
         if work_item.trial == 0:
             by_id.setdefault(work_item.item.id, work_item)
-    numbered = [(_as_number(id_), work_item) for id_, work_item in by_id.items()]
-    by_number = {number: work_item for number, work_item in numbered if number is not None}
-    answer = target.structure.generated_answer_key
+    by_number = {_as_number(id_): work_item for id_, work_item in by_id.items()}
+    by_number.pop(None, None)
+    answer = target.names.answer
     for row in rows:
-        # Our files have the id under `id`, the toolkit's under the id column.
-        ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
-        known = [by_id[id_] for id_ in ids if id_ in by_id]
+        written = _first(row, target.names.id, "id")
+        if written is None:
+            report.skip(NO_ID, "?")
+            continue
+        id_ = str(written)
         # The toolkit reads "001" as a number, and writes 1.
-        known = known or [by_number[n] for id_ in ids if (n := _as_number(id_)) in by_number]
-        same = [found for found in known if found.item.input == row.get(target.question)]
-        if not same:
-            reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID
-            report.skip(reason, ids[0] if ids else "?")
+        known = by_id.get(id_) or by_number.get(_as_number(id_))
+        if known is None:
+            report.skip(NO_ITEM, id_)
+        elif known.item.input != row.get(target.question):
+            report.skip(OTHER_INPUT, id_)
         elif not is_answer(_first(row, answer, ANSWER)):
-            report.skip(NO_ANSWER, ids[0])
+            report.skip(NO_ANSWER, id_)
         else:
-            yield same[0], row
+            yield known, row
 
 
 def _as_number(id_: str) -> tuple[float, str] | None:
@@ -206,17 +212,17 @@ async def _append(
     name: str,
     target: Target,
 ) -> None:
-    mask, columns = by_environment().certain, target.structure
+    mask, names = by_environment().certain, target.names
     waiting = []
     for key, (work_item, row) in chosen.items():
         item = work_item.item
-        steps = _first(row, columns.trajectory_key, TRACE)
+        steps = _first(row, names.trace, TRACE)
         trace = trace_of(steps)
         events = kept_events(trace, target.trace_filter)
-        answer = _first(row, columns.generated_answer_key, ANSWER)
-        record = kept_form(answer_record(item.id, item.row, answer, events))
-        digests = digests_of(record[ANSWER], record[TRACE])
-        record, masking = masked_record(mask, record, (ANSWER, TRACE))
+        answer = _first(row, names.answer, ANSWER)
+        record = kept_form(answer_record(names, item.id, item.row, answer, events))
+        digests = digests_of(record[names.answer], record[names.trace]) | names.facts
+        record, masking = masked_record(mask, record, (names.answer, names.trace))
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)
         usage = usage_facts(Output(answer, _usage_of(row, trace)), target.prices) or {}
         facts = {"imported": name, **digests, **masking, **usage}

@@ -87,6 +87,7 @@ class SessionResults:
                 self._evaluators,
                 self._request.trials,
                 summarise,
+                names=self._request.names,
                 bare=self._request.bare_outputs,
                 trace_filter=self._request.trace_filter,
             )

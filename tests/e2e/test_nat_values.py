@@ -1,6 +1,7 @@
 """A configuration of the toolkit: values, names and usage stay what they are in the toolkit."""
 
 import json
+import math
 
 import pytest
 from e2e.nat_server import column, go, make, output
@@ -74,3 +75,138 @@ def test_the_usage_of_our_own_lines_survives_an_import(tmp_path, server):
     facts = column(tmp_path)[0]["_limpet"]
     assert facts["usage"] == ours["usage"]
     assert (facts["models"], facts["times"]) == (ours["models"], ours["times"])
+
+
+def test_what_nat_eval_wrote_with_nan_is_imported(tmp_path, server):
+    # pandas writes NaN where a row lacks a column of another, and reads a null as NaN.
+    make(tmp_path, rows=2)
+    rows = [
+        {"id": "000", "question": "Repeat 0", "generated_answer": "0", "note": math.nan},
+        {"id": "001", "question": "Repeat 1", "generated_answer": math.nan, "note": "x"},
+    ]
+    (tmp_path / "old.json").write_text(json.dumps(rows), encoding="utf-8")
+    into = ("--into", "config.yml", "--endpoint", server.url)
+    done = run(tmp_path, "old.json", *into, command="import")
+    assert done.stderr == "old.json: 1 imported; 1 skipped: no answer (001)\n"
+
+
+# ---- values -------------------------------------------------------------------------------------
+
+
+def with_data(folder, rows, more):
+    """Write a dataset of one's own, and keys of its block."""
+    make(folder)
+    (folder / "data.json").write_text(json.dumps(rows), encoding="utf-8")
+    edited(folder, "data.json", f"data.json\n      {more}")
+    return folder
+
+
+CASES = [
+    {"id": 100, "case": "c0", "question": "Repeat 0", "answer": "0"},
+    {"id": 101, "case": "c1", "question": "Repeat 1", "answer": "?"},
+]
+
+
+def test_the_datasets_own_id_stays_beside_another_id_key(tmp_path, server):
+    assert go(with_data(tmp_path, CASES, "id_key: case"), server).returncode == 0
+    for rows in (output(tmp_path), column(tmp_path)):
+        kept = sorted((row["id"], row["case"]) for row in rows)
+        assert kept == [(100, "c0"), (101, "c1")]
+    scores = output(tmp_path, "correct")["eval_output_items"]
+    assert [(score["id"], score["score"]) for score in scores] == [("c0", 1.0), ("c1", 0.0)]
+
+
+def test_repetitions_leave_the_datasets_own_id_alone(tmp_path, server):
+    with_data(tmp_path, CASES[:1], "id_key: case")
+    assert go(tmp_path, server, "--reps", "2").returncode == 0
+    kept = [(row["id"], row["case"]) for row in output(tmp_path)]
+    assert kept == [(100, "c0_rep0"), (100, "c0_rep1")]
+
+
+def test_no_id_is_added_where_the_id_key_has_another_name(tmp_path, server):
+    row = {"case": "c0", "question": "Repeat 0", "answer": "0"}
+    assert go(with_data(tmp_path, [row], "id_key: case"), server).returncode == 0
+    steps = ["generated_answer", "intermediate_steps", "expected_intermediate_steps"]
+    assert list(output(tmp_path)[0]) == [*row, *steps]
+
+
+@pytest.mark.parametrize("id_", [7, 7.5, "007"])
+def test_an_id_keeps_its_type_in_the_toolkits_files(tmp_path, server, id_):
+    row = {"id": id_, "question": "Repeat 0", "answer": "0"}
+    assert go(with_data(tmp_path, [row], "id_key: id"), server).returncode == 0
+    assert output(tmp_path)[0]["id"] == id_
+    assert output(tmp_path, "correct")["eval_output_items"][0]["id"] == id_
+    assert go(tmp_path, server, "--reps", "2").returncode == 0
+    ids = [row["id"] for row in output(tmp_path)]
+    assert ids == [f"{id_}_rep0", f"{id_}_rep1"]
+
+
+def test_booleans_are_numbers_in_the_toolkits_files(tmp_path, server):
+    assert go(make(tmp_path, rows=1), server).returncode == 0
+    text = (tmp_path / "out/correct_output.json").read_text(encoding="utf-8")
+    assert '"score":1.0' in text
+    assert '"average_score":1.0' in text
+
+
+def test_nan_is_kept_and_written_as_the_toolkit_writes_it(tmp_path, server):
+    rows = [{**CASES[0], "x": 1.5}, {**CASES[1], "x": math.nan}]
+    done = go(with_data(tmp_path, rows, "id_key: id"), server)
+    assert done.returncode == 0, done.stderr
+    assert '"x":NaN' in (tmp_path / "out/workflow_output.json").read_text().replace(" ", "")
+    assert math.isnan(output(tmp_path)[1]["x"])
+
+
+# ---- the names of the structure -----------------------------------------------------------------
+
+STRUCTURE = "structure: {generated_answer_key: got, trajectory_key: steps}"
+
+
+def test_live_lines_have_the_names_of_the_structure(tmp_path, server):
+    row = {**CASES[0], "generated_answer": "the dataset's own"}
+    assert go(with_data(tmp_path, [row], STRUCTURE), server).returncode == 0
+    (line,) = column(tmp_path)
+    (written,) = output(tmp_path)
+    assert (line["got"], written["got"]) == ("0", "0")
+    assert line["generated_answer"] == written["generated_answer"] == "the dataset's own"
+    assert written["steps"][0]["payload"]["event_type"] == "TOOL_END"
+    assert "steps" in line
+    assert "intermediate_steps" not in line
+
+
+def test_a_run_with_names_of_its_own_is_read_and_continued(tmp_path, server):
+    assert go(with_data(tmp_path, CASES, STRUCTURE), server).returncode == 0
+    shown = run(tmp_path, "out", "--json", command="show")
+    assert [json.loads(line)["output"] for line in shown.stdout.splitlines()] == ["0", "1"]
+    more = "    close: {_type: similarity}\n"
+    with (tmp_path / "config.yml").open("a", encoding="utf-8") as file:
+        file.write(more)
+    assert go(tmp_path, server).returncode == 0
+    assert len(server.asked) == 2
+    assert output(tmp_path, "close")["eval_output_items"][0]["score"] == 1.0
+    assert run(tmp_path, "out", command="verify").returncode == 0
+
+
+def test_lines_of_before_and_after_a_change_of_names_are_read_alike(tmp_path, server):
+    server.broken = {"Repeat 1"}
+    assert go(with_data(tmp_path, CASES, STRUCTURE), server).returncode == 1
+    server.broken = set()
+    edited(tmp_path, "got", "said")
+    assert go(tmp_path, server).returncode == 0
+    assert [("got" in line, "said" in line) for line in column(tmp_path)] == [
+        (True, False),
+        (False, True),
+    ]
+    assert [row["said"] for row in output(tmp_path)] == ["0", "1"]
+
+
+def test_an_export_of_an_unfinished_run_has_the_names_of_the_structure(tmp_path, server):
+    server.broken = {"Repeat 1"}
+    assert go(with_data(tmp_path, CASES, STRUCTURE), server).returncode == 1
+    for file in (tmp_path / "out").glob("*_output.json"):
+        file.unlink()
+    export = ("out", "--to", "nat", "--output", "ex")
+    assert run(tmp_path, *export, command="export").returncode == 0
+    done, failed = output(tmp_path, where="ex")
+    assert (done["id"], done["got"], failed["got"]) == (100, "0", None)
+    assert done["expected_intermediate_steps"] == []
+    assert "generated_answer" not in done

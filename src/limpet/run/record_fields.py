@@ -92,7 +92,8 @@ def answer_record(
     metadata: Any = None,
 ) -> dict[str, Any]:
     """Return the public record of an answer: the row, the answer, its trace and its metadata."""
-    record = {names.id: id_, **row, names.answer: value, names.trace: trace}  # an own id stays
+    record = {**row} if names.id in row else {names.id: id_, **row}
+    record |= {names.answer: value, names.trace: trace}
     # A field of that name in the dataset must not be read as the answer's metadata.
     if metadata is not None or METADATA in record:
         record[METADATA] = metadata

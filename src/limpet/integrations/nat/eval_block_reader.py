@@ -3,7 +3,7 @@
 Relative paths start at the current directory, as they do in `nat eval`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,17 @@ from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
 from limpet.datasets.sources import SUFFIXES
-from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
+from limpet.integrations.nat.eval_block import (
+    EvalBlock,
+    Evaluation,
+    GeneralBlock,
+    JobsBlock,
+    OpenBlock,
+    OutputBlock,
+    ScriptBlock,
+)
 from limpet.integrations.nat.evaluators import read_evaluators
-from limpet.text import nearest_file, one_line
+from limpet.text import did_you_mean, nearest_file, one_line, quoted
 
 _GENERAL: KeyPath = ("eval", "general")
 _DATASET: KeyPath = (*_GENERAL, "dataset")
@@ -31,6 +39,13 @@ _IGNORED: Mapping[KeyPath, str] = {
     (*_OUTPUT, "write_atif_workflow_output"): "",
     (*_JOBS, "max_jobs"): ": results are never deleted",
     (*_JOBS, "eviction_policy"): ": results are never deleted",
+}
+# Blocks whose unknown keys the toolkit accepts. It refuses those of `dataset`, and so do we.
+_OPEN: Mapping[KeyPath, type[OpenBlock]] = {
+    ("eval",): EvalBlock,
+    _GENERAL: GeneralBlock,
+    _OUTPUT: OutputBlock,
+    _JOBS: JobsBlock,
 }
 _SUFFIXES_OF: Mapping[str, tuple[str, ...]] = {
     "json": (".json",),
@@ -80,10 +95,25 @@ def _notes(data: Any, findings: Findings) -> list[str]:
         for path in _IGNORED
         if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
-    return [
-        f"{places[path]}: {named(path)}not supported, ignored{_IGNORED[path]}"
-        for path in sorted(places, key=lambda path: places[path].line or 0)
-    ]
+    notes = {path: f"{named(path)}not supported, ignored{_IGNORED[path]}" for path in places}
+    for path, known in _unknown_keys(data):
+        places[path] = findings.tree.key_place(path)
+        near = did_you_mean(str(path[-1]), known)
+        unknown = f"unknown key {quoted(str(path[-1]))}, ignored as in nat eval"
+        notes[path] = f"{named(path[:-1])}{unknown}{near}"
+    ordered = sorted(notes, key=lambda path: places[path].line or 0)
+    return [f"{places[path]}: {notes[path]}" for path in ordered]
+
+
+def _unknown_keys(data: Any) -> Iterator[tuple[KeyPath, list[str]]]:
+    """Yield the path of each key that the toolkit ignores, and the keys that are known there."""
+    scripts = _value(data, *_OUTPUT, "custom_scripts") or {}
+    blocks = {(*_OUTPUT, "custom_scripts", name): ScriptBlock for name in scripts}
+    for path, block in {**_OPEN, **blocks}.items():
+        known = list(block.model_fields)
+        for key in _value(data, *path) or ():
+            if key not in known:
+                yield (*path, key), known
 
 
 def _refuse_file_references(value: Any, path: KeyPath, findings: Findings) -> None:

@@ -2,13 +2,14 @@
 
 What the two write is compared, and the toolkit scores what Limpet left of a run.
 """
+# ruff: noqa: F401, F811 - fixtures are imported, and named again where they are used
 
 import json
 
 import pytest
 from e2e.nat_server import output
 from e2e.project import run
-from peers.test_nat import commands, configure, nat_eval, one_server, project, server  # noqa: F401
+from peers.test_nat import commands, configure, nat_eval, one_server, project, server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -23,7 +24,7 @@ def dataset(folder, data, more):
     return folder
 
 
-def of_both(tmp_path, server, commands, data, more, *flags):  # noqa: F811
+def of_both(tmp_path, server, commands, data, more, *flags):
     """Return what the two wrote: the answers and the scores of each."""
     theirs, ours = (dataset(tmp_path / whose, data, more) for whose in ("theirs", "ours"))
     nat_eval(commands, theirs, "--endpoint", server.url, *flags)
@@ -34,7 +35,9 @@ def of_both(tmp_path, server, commands, data, more, *flags):  # noqa: F811
 
 def answers(folder, where="out"):
     # As strings: NaN does not equal itself.
-    rows = [{k: v for k, v in row.items() if "steps" not in k} for row in output(folder, where=where)]
+    rows = [
+        {k: v for k, v in row.items() if "steps" not in k} for row in output(folder, where=where)
+    ]
     return [json.dumps(row) for row in rows]
 
 
@@ -45,7 +48,10 @@ def scores(folder, where="out"):
 
 @pytest.mark.parametrize("flags", [(), ("--reps", "2")])
 def test_ids_nan_and_scores_are_written_as_the_toolkit_writes_them(
-    commands, server, tmp_path, flags  # noqa: F811
+    commands,
+    server,
+    tmp_path,
+    flags,
 ):
     theirs, ours = of_both(tmp_path, server, commands, CASES, "id_key: case", *flags)
     assert ours == theirs
@@ -55,7 +61,7 @@ def test_ids_nan_and_scores_are_written_as_the_toolkit_writes_them(
 STRUCTURE = "structure: {generated_answer_key: got, trajectory_key: steps}"
 
 
-def test_names_of_the_structure_are_those_of_the_toolkit(commands, server, tmp_path):  # noqa: F811
+def test_names_of_the_structure_are_those_of_the_toolkit(commands, server, tmp_path):
     data = [{**row, "generated_answer": "the dataset's own"} for row in CASES]
     theirs, ours = of_both(tmp_path, server, commands, data, STRUCTURE)
     assert ours == theirs
@@ -63,7 +69,9 @@ def test_names_of_the_structure_are_those_of_the_toolkit(commands, server, tmp_p
 
 
 def test_the_toolkit_scores_the_export_of_a_killed_run_with_its_own_configuration(
-    commands, server, tmp_path  # noqa: F811
+    commands,
+    server,
+    tmp_path,
 ):
     data = [*CASES, {"id": 102, "question": "Raise a2", "answer": "a2", "x": 1}]
     dataset(tmp_path, data, STRUCTURE)
@@ -81,7 +89,7 @@ def test_the_toolkit_scores_the_export_of_a_killed_run_with_its_own_configuratio
     assert scores(tmp_path, "scored") == ["[100, 1.0]", "[101, 0.0]", "[102, 0.0]"]
 
 
-def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path):  # noqa: F811
+def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path):
     data = [{**CASES[0], "only": "here"}, CASES[1]]  # so the other row has NaN there
     dataset(tmp_path, data, "id_key: case")
     nat_eval(commands, tmp_path, "--endpoint", server.url)

@@ -108,8 +108,9 @@ def _notes(data: Any, findings: Findings) -> list[str]:
 def _unknown_keys(data: Any) -> Iterator[tuple[KeyPath, list[str]]]:
     """Yield the path of each key that the toolkit ignores, and the keys that are known there."""
     scripts = _value(data, *_OUTPUT, "custom_scripts") or {}
-    blocks = {(*_OUTPUT, "custom_scripts", name): ScriptBlock for name in scripts}
-    for path, block in {**_OPEN, **blocks}.items():
+    blocks: dict[KeyPath, type[OpenBlock]] = {**_OPEN}
+    blocks |= {(*_OUTPUT, "custom_scripts", name): ScriptBlock for name in scripts}
+    for path, block in blocks.items():
         known = list(block.model_fields)
         for key in _value(data, *path) or ():
             if key not in known:

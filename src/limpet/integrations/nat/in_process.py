@@ -171,5 +171,7 @@ def _output(runner: Any, value: Any, steps: list[Any]) -> Output:
 
 def _put(data: Any, path: list[str], value: Any) -> None:
     for part in path[:-1]:
-        data = data.setdefault(part, {})
+        if data.get(part) is None:
+            data[part] = {}
+        data = data[part]
     data[path[-1]] = value

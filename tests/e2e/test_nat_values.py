@@ -5,7 +5,8 @@ import math
 
 import pytest
 from e2e.nat_server import column, go, make, output
-from e2e.project import run
+from e2e.project import calls, run
+from e2e.project import make as eval_yml
 
 
 def edited(folder, old, new):
@@ -210,3 +211,54 @@ def test_an_export_of_an_unfinished_run_has_the_names_of_the_structure(tmp_path,
     assert (done["id"], done["got"], failed["got"]) == (100, "0", None)
     assert done["expected_intermediate_steps"] == []
     assert "generated_answer" not in done
+
+
+# ---- without evaluators -------------------------------------------------------------------------
+
+
+def test_a_run_without_evaluators_needs_none_and_says_how_to_score(tmp_path, server):
+    make(tmp_path, rows=2, evaluators="    judged: {_type: ragas, llm_name: nim}")
+    refused = go(tmp_path, server)
+    assert refused.returncode == 2
+    command = "nat eval --config_file config.yml --skip_workflow --dataset out/workflow_output.json"
+    assert "run with --no-evaluators" in refused.stderr
+    assert command in refused.stderr
+    done = go(tmp_path, server, "--no-evaluators")
+    assert done.returncode == 0, done.stderr
+    assert f"score with the toolkit: {command}" in done.stderr
+    assert [row["generated_answer"] for row in output(tmp_path)] == ["0", "1"]
+    assert not (tmp_path / "out/correct_output.json").exists()
+    again = go(tmp_path, server, "--no-evaluators")
+    assert (again.returncode, len(server.asked)) == (0, 2)
+
+
+def test_an_import_without_evaluators_needs_none(tmp_path, server):
+    make(tmp_path, rows=1, evaluators="    judged: {_type: ragas, llm_name: nim}")
+    theirs(tmp_path, "old")
+    into = ("--into", "config.yml", "--endpoint", server.url)
+    file = "old/workflow_output.json"
+    assert run(tmp_path, file, *into, command="import").returncode == 2
+    done = run(tmp_path, file, *into, "--no-evaluators", command="import")
+    assert (done.returncode, done.stderr) == (0, "workflow_output.json: 1 imported\n")
+
+
+def test_an_eval_yml_runs_without_evaluators_too(tmp_path):
+    eval_yml(tmp_path, rows=2)
+    text = (tmp_path / "eval.yml").read_text(encoding="utf-8")
+    broken = text.replace("correct: exact_match", "correct: missing_module:judge")
+    (tmp_path / "eval.yml").write_text(broken, encoding="utf-8")
+    assert run(tmp_path).returncode == 2
+    done = run(tmp_path, "--no-evaluators")
+    assert done.returncode == 0, done.stderr
+    assert len(calls(tmp_path)) == 2
+    (tmp_path / "eval.yml").write_text(text, encoding="utf-8")
+    assert run(tmp_path).returncode == 0  # scores what is there
+    assert len(calls(tmp_path)) == 2
+    scored = output(tmp_path, "correct", where="runs/trial")
+    assert scored["average_score"] == 1.0
+
+
+def test_neither_answers_nor_scores_leave_nothing_to_do(tmp_path):
+    done = run(make(tmp_path), "config.yml", "--skip-workflow", "--no-evaluators")
+    assert done.returncode == 2
+    assert "leave nothing to do" in done.stderr

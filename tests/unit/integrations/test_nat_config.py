@@ -279,14 +279,16 @@ def test_yamls_words_for_true_are_taken():
         (
             "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
             ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
-            "Limpet does not have"),
-            ("closest built-in: similarity for the wording; a judge of your own for the meaning; "
+            "is not installed here"),
+            ("run with --no-evaluators, then score where the toolkit is installed: nat eval "
+            "--config_file config.yml --skip_workflow --dataset out/workflow_output.json; "
+            "or use similarity for the wording; a judge of your own for the meaning; "
             "or write your own: {_type: python, function: module:name}"),
         ),
         (
             "  evaluators:\n    x: {_type: trajectory, llm_name: nim}\n",
             "config.yml:8: eval.evaluators.x._type: 'trajectory' is an evaluator of the toolkit",
-            "closest built-in: trajectory, without llm_name",
+            "run with --no-evaluators, then score where the toolkit is installed: nat eval",
         ),
         (
             "  evaluators:\n    x:\n      _type: exact_matsch\n",
@@ -329,6 +331,24 @@ def test_a_wrong_dataset_is_said_with_its_line(dataset, said, hint):
     assert found.startswith("config.yml:6: eval.general.dataset")
     assert said in found
     assert hint is None or (told or "").startswith(hint)
+
+
+def test_the_way_to_score_names_the_directory_of_the_run():
+    text = START.replace("./out", "my runs") + "  evaluators: {x: {_type: percent_games_won}}\n"
+    said, hint = refusal(text)
+    assert said.endswith("unknown evaluator 'percent_games_won'")
+    way = "--skip_workflow --dataset 'my runs/workflow_output.json'"
+    assert "of a plug-in of the toolkit: run with --no-evaluators, then score" in hint
+    assert hint.endswith(way)
+    jobs = "    output: {dir: o, job_management: {append_job_id_to_output_dir: true}}\n"
+    _, hint = refusal(START + jobs + "  evaluators: {x: {_type: ragas}}\n")
+    assert "--dataset 'o/jobs/…/workflow_output.json'" in hint
+
+
+def test_without_evaluators_those_of_the_file_may_be_anything():
+    flags = Flags(endpoint="http://localhost:8000", no_evaluators=True)
+    text = START + "  evaluators: {x: {_type: ragas, llm_name: nim}, y: 3}\n"
+    assert loaded(text, flags).prepare().evaluators == {}
 
 
 def test_what_is_left_out_without_harm_is_a_note_with_its_line():

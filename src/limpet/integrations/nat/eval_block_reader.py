@@ -3,6 +3,7 @@
 Relative paths start at the current directory, as they do in `nat eval`.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from limpet.config.dataset_checks import check_directory, checked_side, located
 from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
-from limpet.datasets.sources import SUFFIXES
+from limpet.datasets.sources import SUFFIXES, shown_path
 from limpet.integrations.nat.eval_block import (
     EvalBlock,
     Evaluation,
@@ -23,6 +24,7 @@ from limpet.integrations.nat.eval_block import (
     ScriptBlock,
 )
 from limpet.integrations.nat.evaluators import read_evaluators
+from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.text import did_you_mean, nearest_file, one_line, quoted
 
 _GENERAL: KeyPath = ("eval", "general")
@@ -70,7 +72,7 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
     block = checked(EvalBlock, {} if data is None else data, ("eval",), findings)
     _refuse_file_references(data, ("eval",), findings)
     data = {"eval": data}  # so that paths are those of the file
-    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings)
+    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings, _output_of(block))
     keep = _check_dataset(data, findings, replaced=dataset is not None)
     _check_output(data, findings)
     findings.raise_any()
@@ -80,6 +82,17 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
         replaced = general.dataset.model_copy(update={"file_path": dataset.absolute()})
         general = general.model_copy(update={"dataset": replaced})
     return Evaluation(general, keep, evaluators, _notes(data, findings))
+
+
+def _output_of(block: EvalBlock | None) -> str:
+    """Return where the answers will be, for a command to copy into a shell."""
+    if block is None:  # it is not valid
+        return f"…/{OUTPUT}"
+    general = block.general
+    folder = general.output.dir or general.output_dir
+    if general.output.job_management.append_job_id_to_output_dir:
+        folder = folder / "jobs" / "…"
+    return shlex.quote(shown_path(folder / OUTPUT))
 
 
 def _value(data: Any, *path: str | int) -> Any:

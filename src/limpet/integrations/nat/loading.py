@@ -39,6 +39,8 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     ]
     for text in flags.settings:
         override(tree, text)
+    if flags.no_evaluators:
+        override(tree, "eval.evaluators={}", Place("--no-evaluators"))
     findings = Findings(tree)
 
     def say(path: KeyPath, text: str, hint: str) -> None:

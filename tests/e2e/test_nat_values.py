@@ -262,3 +262,26 @@ def test_neither_answers_nor_scores_leave_nothing_to_do(tmp_path):
     done = run(make(tmp_path), "config.yml", "--skip-workflow", "--no-evaluators")
     assert done.returncode == 2
     assert "leave nothing to do" in done.stderr
+
+
+# ---- streams and time limits --------------------------------------------------------------------
+
+
+def test_a_stream_that_ends_properly_with_nothing_is_an_empty_answer(tmp_path, server):
+    server.silent = {"Repeat 0"}
+    done = go(make(tmp_path, rows=2), server)
+    assert done.returncode == 0, done.stderr
+    assert [row["generated_answer"] for row in output(tmp_path)] == ["", "1"]
+    scores = output(tmp_path, "correct")["eval_output_items"]
+    assert [score["score"] for score in scores] == [0.0, 1.0]
+
+
+def test_a_timeout_names_the_item(tmp_path, server):
+    server.gate.clear()
+    server.free = 1
+    limits = ("--endpoint-timeout", "0.5", "--max-retries", "0", "--no-early-stop")
+    done = go(make(tmp_path, rows=2), server, *limits)
+    assert done.returncode == 1, done.stderr
+    failed = [row for row in output(tmp_path) if "_limpet" in row]
+    said = [row["_limpet"]["error"]["message"] for row in failed]
+    assert said == [f"item {failed[0]['id']!r}: no answer within 0.5 s (attempt 1)"]

@@ -8,6 +8,8 @@ from e2e.nat_server import column, go, make, output
 from e2e.project import calls, run
 from e2e.project import make as eval_yml
 
+import limpet
+
 
 def edited(folder, old, new):
     text = (folder / "config.yml").read_text(encoding="utf-8")
@@ -157,6 +159,18 @@ def test_nan_is_kept_and_written_as_the_toolkit_writes_it(tmp_path, server):
     assert math.isnan(output(tmp_path)[1]["x"])
 
 
+def test_values_without_json_form_are_written_as_the_toolkit_writes_them(tmp_path):
+    def answer(question):
+        return {"raw": b"\x00a", "least": -math.inf, "text": "~float:nan", "wide": 2**70}
+
+    limpet.evaluate([{"id": 5, "question": "Q"}], answer, run=tmp_path / "out")
+    (row,) = output(tmp_path)
+    assert row["id"] == 5
+    assert row["generated_answer"] == {
+        "raw": str(b"\x00a"), "least": -math.inf, "text": "~float:nan", "wide": 2**70,
+    }  # fmt: skip
+
+
 # ---- the names of the structure -----------------------------------------------------------------
 
 STRUCTURE = "structure: {generated_answer_key: got, trajectory_key: steps}"
@@ -256,6 +270,16 @@ def test_an_eval_yml_runs_without_evaluators_too(tmp_path):
     assert len(calls(tmp_path)) == 2
     scored = output(tmp_path, "correct", where="runs/trial")
     assert scored["average_score"] == 1.0
+
+
+def test_the_toolkits_flags_have_a_heading_of_their_own_in_the_help(tmp_path):
+    text = run(tmp_path, "--help").stdout
+    general, heading, theirs = text.partition("Options for a NeMo Agent Toolkit configuration:")
+    assert heading
+    assert "--no-evaluators" in general
+    for flag in ("--endpoint", "--override", "--skip-workflow", "--reps", "--result-json-path"):
+        assert f"  {flag} " in theirs
+        assert f"  {flag} " not in general
 
 
 def test_neither_answers_nor_scores_leave_nothing_to_do(tmp_path):

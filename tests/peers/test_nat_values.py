@@ -9,7 +9,16 @@ import json
 import pytest
 from e2e.nat_server import output
 from e2e.project import run
-from peers.test_nat import commands, configure, nat_eval, one_server, project, server
+from peers.nat_environment import PARTS, ROOT
+from peers.test_nat import (
+    commands,
+    configure,
+    nat_eval,
+    one_server,
+    project,
+    server,
+    toolkit,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -102,3 +111,89 @@ def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path)
     assert server.asked() == []
     lines = (tmp_path / "res.out/workflow_output.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["_limpet"]["usage"]["total_tokens"] for line in lines] == [10, 10]
+
+
+# ---- a plug-in of one's own ---------------------------------------------------------------------
+
+GREETING = """
+from nat.builder.evaluator import EvaluatorInfo
+from nat.builder.function_info import FunctionInfo
+from nat.cli.register_workflow import register_evaluator, register_function
+from nat.data_models.evaluator import EvaluatorBaseConfig
+from nat.data_models.function import FunctionBaseConfig
+from nat.plugins.eval.data_models.evaluator_io import EvalOutput, EvalOutputItem
+
+
+class GreetConfig(FunctionBaseConfig, name="limpet_greet"):
+    greeting: str = ""
+    times: int = 1
+
+
+@register_function(config_type=GreetConfig)
+async def greet(config, builder):
+    async def answer(input_message: str) -> str:
+        return config.greeting * config.times + input_message.split()[-1]
+
+    yield FunctionInfo.from_fn(answer, description="Greets.")
+
+
+class LengthConfig(EvaluatorBaseConfig, name="limpet_length"):
+    pass
+
+
+@register_evaluator(config_type=LengthConfig)
+async def length(config, builder):
+    async def evaluate(eval_input):
+        items = [
+            EvalOutputItem(id=item.id, score=len(item.output_obj), reasoning={})
+            for item in eval_input.eval_input_items
+        ]
+        return EvalOutput(average_score=None, eval_output_items=items)
+
+    yield EvaluatorInfo(config=config, evaluate_fn=evaluate, description="How long it is.")
+"""
+
+
+def greeting(folder, data):
+    """Write a project with a workflow and an evaluator of its own; return its variables."""
+    plugin = folder / "plugin"
+    (plugin / "greeting-1.0.dist-info").mkdir(parents=True)
+    (plugin / "greeting.py").write_text(GREETING, encoding="utf-8")
+    about = "Metadata-Version: 2.1\nName: greeting\nVersion: 1.0\n"
+    (plugin / "greeting-1.0.dist-info/METADATA").write_text(about, encoding="utf-8")
+    points = "[nat.components]\ngreeting = greeting\n"
+    (plugin / "greeting-1.0.dist-info/entry_points.txt").write_text(points, encoding="utf-8")
+    configure(project(folder, data), "_type: limpet_repeat", "_type: limpet_greet")
+    return {"PYTHONPATH": f"{PARTS / 'plugin'}:{plugin}:{ROOT / 'src'}"}
+
+
+def test_overrides_and_unknown_keys_do_what_they_do_in_the_toolkit(commands, tmp_path):
+    flags = ("--override", "workflow.greeting", "007", "--override", "workflow.times", "2")
+    answered = {}
+    for whose, command in (("theirs", ("nat", "eval")), ("ours", ("limpet", "run"))):
+        variables = greeting(tmp_path / whose, CASES)
+        configure(
+            tmp_path / whose,
+            "    max_concurrency: 4\n",
+            "    max_concurrency: 4\n    verbose: true\n    max_concurency: 3\n",
+        )
+        where = ("--config_file", "config.yml", *flags)
+        toolkit(commands, tmp_path / whose, *command, *where, **variables)
+        answered[whose] = [row["generated_answer"] for row in output(tmp_path / whose)]
+        effective = (tmp_path / whose / "out/config_effective.yml").read_text(encoding="utf-8")
+        assert "greeting: '007'" in effective
+    assert answered["ours"] == answered["theirs"] == ["007007a0", "007007a1"]
+
+
+def test_the_toolkit_scores_what_was_run_without_evaluators(commands, server, tmp_path):
+    variables = greeting(tmp_path, CASES)
+    configure(tmp_path, "correct: {_type: exact_match}", "long: {_type: limpet_length}")
+    endpoint = ("config.yml", "--endpoint", server.url)
+    refused = run(tmp_path, *endpoint)
+    assert refused.returncode == 2
+    assert run(tmp_path, *endpoint, "--no-evaluators").returncode == 0
+    command = refused.stderr.partition("installed: nat ")[2].split()
+    assert command[-1] == "out/workflow_output.json"
+    toolkit(commands, tmp_path, "nat", *command, **variables)
+    items = output(tmp_path, "long")["eval_output_items"]
+    assert [(item["id"], item["score"]) for item in items] == [(100, 2), (101, 2)]

@@ -52,8 +52,7 @@ def write_outputs(
                 id_ = id_ if trials == 1 else f"{item.id}_rep{item.trial}"
                 for name, file in scores.items():
                     file.write((b",\n" if number else b"\n") + _json(_score(id_, name, item)))
-                answer = item.output if bare else _answer(item, trace_filter, names)
-                yield answer if bare else {**answer, names.id: id_}
+                yield item.output if bare else _answer(id_, item, trace_filter, names)
 
         replace_file(layout.home / "workflow_output.json", _array(answers()))
         summary = summarise()
@@ -66,14 +65,18 @@ def write_outputs(
 
 
 def _answer(
-    item: ItemResult, trace_filter: Sequence[str] | None, names: RecordNames
+    id_: Any, item: ItemResult, trace_filter: Sequence[str] | None, names: RecordNames
 ) -> dict[str, Any]:
-    steps = nat_steps(kept_events(item.trace, trace_filter)) if item.is_completed else []
-    metadata = item.metadata if item.is_completed else None
-    record = answer_record(names, item.id, item.row, item.output, steps, metadata)
+    if item.is_completed:
+        steps = nat_steps(kept_events(item.trace, trace_filter))
+        record = answer_record(names, item.id, item.row, item.output, steps, item.metadata)
+    else:
+        record = answer_record(names, item.id, item.row, None, [])
+        record["_limpet"] = _failure(item)
+    record[names.id] = id_
     if names.expected_trace is not None:
         record.setdefault(names.expected_trace, [])
-    return record if item.is_completed else {**record, "_limpet": _failure(item)}
+    return record
 
 
 def _failure(item: ItemResult) -> dict[str, Any]:

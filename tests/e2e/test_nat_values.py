@@ -309,3 +309,18 @@ def test_a_timeout_names_the_item(tmp_path, server):
     failed = [row for row in output(tmp_path) if "_limpet" in row]
     said = [row["_limpet"]["error"]["message"] for row in failed]
     assert said == [f"item {failed[0]['id']!r}: no answer within 0.5 s (attempt 1)"]
+
+
+def test_rows_that_nat_eval_wrote_with_nan_are_scored(tmp_path):
+    make(tmp_path)
+    rows = [
+        {"id": 1, "question": "Q", "answer": "A", "generated_answer": "A", "note": math.nan,
+         "intermediate_steps": math.nan},
+        {"id": 2, "question": "Q", "answer": "A", "generated_answer": math.nan, "note": "x"},
+    ]  # fmt: skip
+    (tmp_path / "old.json").write_text(json.dumps(rows), encoding="utf-8")
+    done = run(tmp_path, "config.yml", "--skip-workflow", "--dataset", "old.json")
+    assert done.returncode == 1, done.stderr
+    assert "its row has no answer in 'generated_answer'" in json.dumps(output(tmp_path)[1])
+    scores = output(tmp_path, "correct")["eval_output_items"]
+    assert [(score["id"], score["score"]) for score in scores] == [(1, 1.0), (2, None)]

@@ -279,7 +279,7 @@ def test_yamls_words_for_true_are_taken():
         (
             "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
             ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
-            "is not installed here"),
+            "Limpet does not run here"),
             ("run with --no-evaluators, then score where the toolkit is installed: nat eval "
             "--config_file config.yml --skip_workflow --dataset out/workflow_output.json; "
             "or use similarity for the wording; a judge of your own for the meaning; "

@@ -76,7 +76,7 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings, output:
     if isinstance(kind, str) and kind in BUILT_INS and not is_theirs:
         return built_in(kind, value, path, findings, "_type")
     if isinstance(kind, str) and kind in _NEAREST:
-        text = f"{shown(kind)} is an evaluator of the toolkit, which is not installed here"
+        text = f"{shown(kind)} is an evaluator of the toolkit, which Limpet does not run here"
         hint = f"{_way(findings, output)}; or use {_NEAREST[kind]}; or write your own: {_OWN}"
     else:
         text = f"unknown evaluator {shown(kind)}"

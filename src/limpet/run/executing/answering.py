@@ -12,6 +12,7 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form
 from limpet.run.executing.cells import cell_status
+from limpet.run.executing.recorder import message_of
 from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import logging_failure
@@ -21,7 +22,6 @@ from limpet.run.request import Request
 from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
-from limpet.text import text_of
 from limpet.trace import kept_events
 from limpet.types import CellStatus, Output
 
@@ -118,7 +118,7 @@ class AnsweringStep:
 
 def item_result(finished: Finished[Call, Output]) -> ItemResult:
     """Return a finished item as the results will show it, still without scores."""
-    work_item, _ = finished.input
+    work_item, cell = finished.input
     own = own_copy(work_item.item)
     item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
@@ -128,7 +128,8 @@ def item_result(finished: Finished[Call, Output]) -> ItemResult:
     else:
         error = finished.error
         item.status = CellStatus.FAILED
-        item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
+        message = "" if error is None else message_of(error, finished.index, cell)
+        item.error = {"type": type(error).__name__, "message": message}
     return item
 
 

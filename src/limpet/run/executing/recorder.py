@@ -219,7 +219,7 @@ class Recorder:
             if own or kind in ("permanent", "mistake"):
                 kind = self._own_kind or kind
             cell = self._cell_of(finished.index, finished.input)
-            message = self._safe(_message(finished.error, finished.index, cell))
+            message = self._safe(message_of(finished.error, finished.index, cell))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
             failure = Failure(kind, message, type_name, tuple(attempts), traceback)
@@ -307,7 +307,7 @@ def _is_external(error: BaseException) -> bool:
     return isinstance(error, (TransientError, OSError))
 
 
-def _message(error: BaseException, index: int, cell: Cell) -> str:
+def message_of(error: BaseException, index: int, cell: Cell) -> str:
     """Return an error's message; a time-out names the item, not the input's number."""
     text, numbered = text_of(error), f"input {index}: "
     is_numbered = isinstance(error, TimeoutError) and text.startswith(numbered)
@@ -319,7 +319,7 @@ def _message(error: BaseException, index: int, cell: Cell) -> str:
 def _attempt_facts(attempt: Attempt, cell: Cell, safe: Callable[[str], str]) -> dict[str, Any]:
     """Return an attempt's failure as plain data without secrets."""
     kind, error = attempt.kind, attempt.error
-    message = "" if error is None else _message(error, attempt.index, cell)
+    message = "" if error is None else message_of(error, attempt.index, cell)
     if kind is None:
         kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
     else:

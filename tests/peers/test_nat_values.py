@@ -11,11 +11,13 @@ from e2e.nat_server import output
 from e2e.project import run
 from peers.nat_environment import PARTS, ROOT
 from peers.test_nat import (
+    ask,
     commands,
     configure,
     nat_eval,
     one_server,
     project,
+    rows,
     server,
     toolkit,
 )
@@ -111,6 +113,11 @@ def test_what_the_toolkit_wrote_with_nan_is_imported(commands, server, tmp_path)
     assert server.asked() == []
     lines = (tmp_path / "res.out/workflow_output.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["_limpet"]["usage"]["total_tokens"] for line in lines] == [10, 10]
+
+
+def test_a_real_stream_without_a_part_is_an_empty_answer(server, tmp_path):
+    (item,) = ask(server, tmp_path, rows("Silent"), path="/tokens/full").items
+    assert (item.status, item.output) == ("completed", "")
 
 
 # ---- a plug-in of one's own ---------------------------------------------------------------------

@@ -324,3 +324,17 @@ def test_rows_that_nat_eval_wrote_with_nan_are_scored(tmp_path):
     assert "its row has no answer in 'generated_answer'" in json.dumps(output(tmp_path)[1])
     scores = output(tmp_path, "correct")["eval_output_items"]
     assert [(score["id"], score["score"]) for score in scores] == [(1, 1.0), (2, None)]
+
+
+def test_an_export_of_imported_answers_has_the_names_of_the_structure(tmp_path, server):
+    with_data(tmp_path, CASES, STRUCTURE)
+    rows = [{**row, "got": row["answer"]} for row in CASES]
+    (tmp_path / "old.json").write_text(json.dumps(rows), encoding="utf-8")
+    into = ("--into", "config.yml", "--endpoint", server.url)
+    assert run(tmp_path, "old.json", *into, command="import").returncode == 0
+    export = ("out", "--to", "nat", "--output", "ex")
+    assert run(tmp_path, *export, command="export").returncode == 0
+    assert [(row["id"], row["got"]) for row in output(tmp_path, where="ex")] == [
+        (100, "0"),
+        (101, "?"),
+    ]

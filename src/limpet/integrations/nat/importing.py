@@ -148,6 +148,7 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: Target
     # Tells a later session whether the workflow is still the same.
     run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
     run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
+    run_file.names = target.names
     run_file.write(journal)
     if not journal.layout.items.exists():  # else a session writes it
         contents = WorkItems(target.items, target.trials, target.workflow).contents

@@ -31,6 +31,7 @@ class Server:
         requests: How: the path, the headers and the name of the parameter.
         broken: Questions that fail on the server's side.
         refused: Questions that are no valid request.
+        silent: Questions that are answered with nothing.
         most_in_flight: How many it was asked at once, at most.
         gate: Answers wait for it while it is not set; the first `free` do not.
     """
@@ -40,6 +41,7 @@ class Server:
         self.requests = []
         self.broken = set()
         self.refused = set()
+        self.silent = set()
         self.free = 0
         self.in_flight = 0
         self.most_in_flight = 0
@@ -75,7 +77,7 @@ class Server:
         if question in self.broken:
             error = {"code": "workflow_error", "message": "no idea", "details": "ImportError"}
             await reply.write(json.dumps(error).encode())
-        else:
+        elif question not in self.silent:
             value = json.dumps({"value": self.answer(question)})
             await reply.write(f"data: {value}\n\n".encode())
         await reply.write_eof()

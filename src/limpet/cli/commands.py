@@ -83,6 +83,8 @@ _RUN = click.argument("run", required=False, shell_complete=_complete_run)
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object to stdout.")
 _SET = click.option("--set", "settings", multiple=True, metavar="PATH=VALUE",
                     help="Override a value of the file; may be repeated.")
+_NO_EVALUATORS = click.option("--no-evaluators", is_flag=True,
+                              help="Do not score: leave out the evaluators of the file.")
 _COUNT = at_least(1)
 _PATH = click.Path(path_type=Path)
 
@@ -114,6 +116,7 @@ def _init(**given: Any) -> int:
 @click.option("--limit", type=_COUNT, metavar="N",
               help="Run only the first N rows in this session.")
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")
+@_NO_EVALUATORS
 @_SET
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
@@ -139,6 +142,7 @@ def _run(**given: Any) -> int:
               help="The file that describes the run.")
 @click.option("--trials", "--reps", "trials", type=_COUNT, metavar="N",
               help="The run has N trials of each item.")
+@_NO_EVALUATORS
 @_SET
 @_JSON
 @endpoint_flags

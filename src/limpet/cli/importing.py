@@ -14,6 +14,7 @@ from limpet.integrations.nat import NatConfig
 from limpet.integrations.nat.importing import ImportReport, Target, import_rows
 from limpet.integrations.nat.rows import rows_of_file
 from limpet.report.terminal import say
+from limpet.run.record_fields import RecordNames
 
 
 def command(
@@ -59,6 +60,7 @@ def _target(config: Config) -> Target:
         config.trials,
         ready.workflow,
         dataset.roles.input,
-        id=dataset.roles.id or "id",
+        RecordNames(dataset.roles.id or "id"),
         trace_filter=None if steps is None else tuple(steps),
+        prices=ready.options.get("prices"),
     )

@@ -34,7 +34,15 @@ _IN_EVAL_YML = {
     "skip_completed": ("--skip-completed-entries", "run limpet import FILE first"),
 }
 """What replaces each flag of `nat eval` in an eval.yml."""
-_RECORDED = ("endpoint", "endpoint_path", "input_key", "result_json_path", "skip_workflow", "reps")
+_RECORDED = (
+    "endpoint",
+    "endpoint_path",
+    "input_key",
+    "result_json_path",
+    "skip_workflow",
+    "no_evaluators",
+    "reps",
+)
 
 
 class MadeBy(NamedTuple):
@@ -70,8 +78,12 @@ class MadeBy(NamedTuple):
                     f"{flag} works only with a NeMo Agent Toolkit configuration; this file is an "
                     f"eval.yml: {instead}"
                 )
-        trials = () if self.trials is None else (f"trials={self.trials}",)
-        return load_config(self.file, (*self.settings, *trials))
+        settings = list(self.settings)
+        if self.trials is not None:
+            settings.append(f"trials={self.trials}")
+        if self.given.get("no_evaluators"):
+            settings.append("evaluators={}")
+        return load_config(self.file, tuple(settings))
 
     def _flags(self, *, continue_run: bool) -> Flags:
         given = {name: value for name, value in self.given.items() if value is not None}
@@ -84,6 +96,8 @@ class MadeBy(NamedTuple):
             if flags.skip_workflow and name in given:
                 flag, _ = _IN_EVAL_YML[name]
                 raise click.UsageError(f"--skip-workflow calls no workflow: leave out {flag}")
+        if flags.skip_workflow and flags.no_evaluators:
+            raise click.UsageError("--skip-workflow and --no-evaluators leave nothing to do")
         for name in ("headers", "endpoint_path", "input_key"):
             if flags.endpoint is None and given.get(name):
                 flag, _ = _IN_EVAL_YML[name]

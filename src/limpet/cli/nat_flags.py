@@ -99,7 +99,7 @@ identity_flags = _flags(
     _flag("--dataset", type=click.Path(exists=True, dir_okay=False, path_type=Path),
           metavar="FILE", help="Read the rows from this file instead."),
     _flag("--override", "overrides", type=(str, str), multiple=True, metavar="PATH VALUE",
-          help="Same as --set PATH=VALUE; may be repeated."),
+          help="Set a value, of the type that it replaces; may be repeated."),
     _flag("--result-json-path", metavar="PATH",
           help="JSONPath of the answer in the output.  [default: $]"),
 )  # fmt: skip

@@ -246,7 +246,14 @@ def _run(
         if isinstance(view, EventView):
             view.say("ended", exit_code=code, why=why, run=result.run, summary=result.summary)
     run = shown_path(Path(result.run or config.run), here)
-    return Ended(result, code, why, time.monotonic() - began, next_steps(result, run, code))
+    following = next_steps(result, run, code)
+    if isinstance(config, NatConfig) and config.flags.no_evaluators and code == DONE:
+        file = shown_path(config.path, here)
+        following.append(
+            f"score with the toolkit: nat eval --config_file {file} --skip_workflow "
+            f"--dataset {run}/workflow_output.json"
+        )
+    return Ended(result, code, why, time.monotonic() - began, following)
 
 
 def _warn(line: str) -> None:

@@ -32,9 +32,9 @@ _Decode = Callable[[str, int], tuple[Any, int]]
 # ---- one object per line ------------------------------------------------------------------------
 
 
-def read_jsonl(path: Path, place: str) -> Rows:
-    """Yield the rows of a JSONL file, skipping blank lines."""
-    decode = _exact_decoder().decode
+def read_jsonl(path: Path, place: str, *, nan: bool = False) -> Rows:
+    """Yield the rows of a JSONL file, skipping blank lines; with `nan`, NaN is a number."""
+    decode = _exact_decoder(nan=nan).decode
     is_first = True
     for number, raw, offset in raw_lines_of(path, place):
         plain = _plain_object(raw)
@@ -76,8 +76,8 @@ def _check_not_an_array(text: str, place: str, number: int) -> None:
 # ---- an array -----------------------------------------------------------------------------------
 
 
-def read_json(path: Path, place: str) -> Rows:
-    """Yield the rows of a JSON file.
+def read_json(path: Path, place: str, *, nan: bool = False) -> Rows:
+    """Yield the rows of a JSON file; with `nan`, NaN and Infinity are numbers.
 
     The file is read at once but decoded object by object, so that each has a line number, an
     unusable one can be skipped, and there is no second copy of all of them.
@@ -86,7 +86,7 @@ def read_json(path: Path, place: str) -> Rows:
         DatasetError: It is not an array or is truncated, so that rows cannot be located.
     """
     text = _text_of(path, place)
-    decode = _exact_decoder().raw_decode
+    decode = _exact_decoder(nan=nan).raw_decode
     at = _opening(text, place)
     number, counted = 1, 0
     while text[at : at + 1] != "]":
@@ -185,7 +185,7 @@ class _NotExactError(ValueError):
     """Not all JSON readers agree on the value."""
 
 
-def _exact_decoder() -> json.JSONDecoder:
+def _exact_decoder(*, nan: bool) -> json.JSONDecoder:
     """Return a decoder that keeps integers exact, and raises `_NotExactError` instead of guessing.
 
     Rows share their key strings: with a million rows, that halves the memory.
@@ -199,7 +199,9 @@ def _exact_decoder() -> json.JSONDecoder:
         return values
 
     return json.JSONDecoder(
-        object_pairs_hook=whole_object, parse_constant=_refused, parse_float=_finite
+        object_pairs_hook=whole_object,
+        parse_constant=float if nan else _refused,
+        parse_float=_finite,
     )
 
 

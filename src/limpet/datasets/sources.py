@@ -22,10 +22,13 @@ from limpet.datasets.xlsx import read_xlsx
 from limpet.errors import DatasetError
 from limpet.text import hint_near, nearest_file, one_line, quoted
 
-_TEXT_READERS: dict[str, Callable[[Path, str], Rows]] = {
+_JSON_READERS: dict[str, Callable[..., Rows]] = {
     ".json": read_json,
     ".jsonl": read_jsonl,
     ".ndjson": read_jsonl,
+}
+_TEXT_READERS: dict[str, Callable[..., Rows]] = {
+    **_JSON_READERS,
     ".csv": read_csv,
     ".tsv": partial(read_csv, delimiter="\t"),
 }
@@ -51,7 +54,7 @@ def table_of(source: object, sheet: str | None) -> Table:
 def _table_of_data(source: object, maker: str | None, sheet: str | None) -> Table:
     """Return the table of any source but a function. `maker`: the function that returned it."""
     if isinstance(source, (str, os.PathLike)):
-        return _table_of_file(source, sheet)
+        return table_of_file(source, sheet)
     if sheet is not None:
         raise DatasetError(f"sheet={sheet!r}: only a .xlsx file has sheets")
     if _is_frame(source):
@@ -67,7 +70,19 @@ def _is_reference(source: str) -> bool:
     return bool(_REFERENCE.fullmatch(source)) and suffix not in SUFFIXES and not exists
 
 
-def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table:
+def table_of_file(
+    source: "str | os.PathLike[str]", sheet: str | None = None, *, nan: bool = False
+) -> Table:
+    """Return the rows of a file.
+
+    Args:
+        source: The file.
+        sheet: The sheet of an XLSX file; None: the first.
+        nan: Whether JSON may hold NaN and Infinity, as Python writes them.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
     place, path = shown_path(source), expanded(Path(source))
     suffix = path.suffix.lower()
     if sheet is not None and suffix != ".xlsx":
@@ -75,7 +90,7 @@ def _table_of_file(source: "str | os.PathLike[str]", sheet: str | None) -> Table
     with _reading(place):
         _check_file(path, place)
     unit = "line" if suffix in _TEXT_READERS else "row"
-    rows = _guarded(_reader_of(path, place, suffix, sheet), place)
+    rows = _guarded(_reader_of(path, place, suffix, sheet, nan=nan), place)
     return Table(path.name, place, unit, rows, is_file=True)
 
 
@@ -114,7 +129,9 @@ def _hint_of_missing(path: Path) -> str:
     return "check the name" if path.is_absolute() else f"paths start at {str(Path.cwd())!r}"
 
 
-def _reader_of(path: Path, place: str, suffix: str, sheet: str | None) -> Rows:
+def _reader_of(path: Path, place: str, suffix: str, sheet: str | None, *, nan: bool) -> Rows:
+    if suffix in _JSON_READERS:
+        return _JSON_READERS[suffix](path, place, nan=nan)
     if suffix in _TEXT_READERS:
         return _TEXT_READERS[suffix](path, place)
     if suffix == ".parquet":

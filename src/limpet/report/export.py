@@ -173,4 +173,11 @@ def write_nat(reader: RunReader, directory: Path) -> None:
     """Write `workflow_output.json`, `<evaluator>_output.json` and `summary.json`."""
     make_directory(directory)
     items, evaluators = reader.items(), reader.evaluators
-    write_outputs(Layout(directory), items, evaluators, reader.trials, reader.summary)
+    write_outputs(
+        Layout(directory),
+        items,
+        evaluators,
+        reader.trials,
+        reader.summary,
+        names=reader.run_file.names,
+    )

@@ -11,7 +11,7 @@ from limpet.report.items import error_words, item_data, traceback_lines, values_
 from limpet.report.tables import Indented
 from limpet.report.words import duration, in_full, moment, shown
 from limpet.run.reading.item_history import WholeItem
-from limpet.run.record_fields import ANSWER
+from limpet.run.record_fields import fields_of
 from limpet.text import count, one_line
 
 _MOST_EVENTS = 50
@@ -118,7 +118,9 @@ def _why(record: Mapping[str, Any]) -> Iterator[str]:
 
 def _answer(entry: Entry) -> Any:
     record = entry.record
-    return record.get(ANSWER, record.get("output")) if isinstance(record, Mapping) else record
+    if not isinstance(record, Mapping):
+        return record
+    return record.get(fields_of(entry)[0], record.get("output"))
 
 
 def whole_data(whole: WholeItem) -> dict[str, Any]:

@@ -238,7 +238,10 @@ def _request(prepared: Arguments, view: Watcher | None = None) -> Request:
         bad_rows=dataset.bad_rows,
         dataset_files=() if dataset.path is None else (dataset.path,),
         options=executor_options(options),
-        **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},
+        **{
+            **{extra.name: getattr(prepared, extra.name) for extra in fields(Extras)},
+            "names": replace(prepared.names, id=dataset.roles.id or "id"),
+        },
     )
 
 

@@ -1,6 +1,7 @@
 """What is in the record of an answer or a score, and by which digests do they find each other?"""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from limpet.fingerprints.keys import digest
@@ -8,6 +9,38 @@ from limpet.journal.lines import Entry
 
 ANSWER, TRACE, METADATA = "generated_answer", "intermediate_steps", "output_metadata"
 """The fields of the workflow's public record: two names of NAT's, and one of ours."""
+_USUAL = (ANSWER, TRACE)
+FIELDS = "fields"
+"""Fact about an answer: the names of its answer and trace, if they are not the usual ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordNames:
+    """Which fields of an answer's public record hold what.
+
+    Attributes:
+        id: The dataset's column of ids; if it has none, `id` is added.
+        answer: The answer.
+        trace: The trace.
+        expected_trace: Added to the rows of `workflow_output.json` that lack it; None: it is not.
+    """
+
+    id: str = "id"
+    answer: str = ANSWER
+    trace: str = TRACE
+    expected_trace: str | None = None
+
+    @property
+    def facts(self) -> dict[str, list[str]]:
+        """The fact about a line that names its answer and its trace; empty: the usual names.
+
+        Each line has its own: the names may change from one session to the next.
+        """
+        return {} if (self.answer, self.trace) == _USUAL else {FIELDS: [self.answer, self.trace]}
+
+
+USUAL_NAMES = RecordNames()
+
 SCORED = ("score", "scores", "reasoning", "label", "metadata")
 """The fields of a score's record that come from the evaluator."""
 OF, BY, SAW = "of", "by", "saw"
@@ -29,8 +62,20 @@ def output_digest(entry: Entry, reads: Collection[str]) -> str:
         entry: The answer's line.
         reads: What the evaluator reads: the trace counts only if it is among them.
     """
-    known = entry.facts.get(OUTPUT) or digests_of(entry.record[ANSWER], entry.record[TRACE])[OUTPUT]
+    known = entry.facts.get(OUTPUT) or digests_of(*answer_and_trace(entry))[OUTPUT]
     return str(known["trace" in reads])
+
+
+def fields_of(entry: Entry) -> tuple[str, str]:
+    """Return the names of the answer and of the trace in a record."""
+    answer, trace = entry.facts.get(FIELDS, _USUAL)
+    return answer, trace
+
+
+def answer_and_trace(entry: Entry) -> tuple[Any, Any]:
+    """Return an answer and its trace."""
+    answer, trace = fields_of(entry)
+    return entry.record[answer], entry.record[trace]
 
 
 def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
@@ -39,11 +84,16 @@ def digests_of(answer: Any, trace: Any) -> dict[str, list[str]]:
 
 
 def answer_record(
-    id_: str, row: Mapping[str, Any], value: Any, trace: list[Any], metadata: Any = None
+    names: RecordNames,
+    id_: str,
+    row: Mapping[str, Any],
+    value: Any,
+    trace: list[Any],
+    metadata: Any = None,
 ) -> dict[str, Any]:
     """Return the public record of an answer: the row, the answer, its trace and its metadata."""
-    record = {"id": id_, **row, ANSWER: value, TRACE: trace}
-    record["id"] = id_  # even if the row has another "id"
+    record = {**row} if names.id in row else {names.id: id_, **row}
+    record |= {names.answer: value, names.trace: trace}
     # A field of that name in the dataset must not be read as the answer's metadata.
     if metadata is not None or METADATA in record:
         record[METADATA] = metadata

@@ -12,6 +12,7 @@ from limpet.executors.options import ExecutorOptions
 from limpet.fingerprints.declared import DependsOn
 from limpet.journal.writer import Durability
 from limpet.run.progress.watcher import Watcher
+from limpet.run.record_fields import USUAL_NAMES, RecordNames
 from limpet.run.results.costs import Prices
 from limpet.run.results.evaluation_result import EvaluationResult, ItemResult
 from limpet.run.run_file import OnChange
@@ -34,6 +35,7 @@ class Extras:
         trace_filter: Which types or kinds of events of a trace are kept; None: all.
         written_events: Which of them `workflow_output.json` gets; None: those that are kept.
         bare_outputs: Whether `workflow_output.json` holds only the outputs.
+        names: The names of the fields of an answer's record; the id's is that of the dataset.
         on_end: Called at the end: see `OnEnd`.
         stop_grace_s: How long calls in flight may continue after an interrupt.
         configuration: Written to `run.json`.
@@ -45,6 +47,7 @@ class Extras:
     trace_filter: Sequence[str] | None = None
     written_events: Sequence[str] | None = None
     bare_outputs: bool = False
+    names: RecordNames = USUAL_NAMES
     on_end: OnEnd | None = None
     stop_grace_s: float = STOP_GRACE_S
     configuration: Mapping[str, Any] | None = None

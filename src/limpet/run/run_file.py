@@ -16,6 +16,7 @@ from limpet.datasets.selection import Selection
 from limpet.errors import JournalError
 from limpet.journal.journal import RESTORE, Journal, read_about
 from limpet.journal.layout import Layout
+from limpet.run.record_fields import RecordNames
 from limpet.text import one_line
 from limpet.types import Item
 
@@ -184,6 +185,7 @@ class RunFile:
         configuration: The configuration, without secrets.
         made_by: Which file the command line ran, and how.
         imported: Where answers of other tools were imported from.
+        names: The names of the fields of an answer's record in the files for others.
     """
 
     limpet: str = ""
@@ -203,6 +205,7 @@ class RunFile:
     configuration: dict[str, Any] | None = None
     made_by: dict[str, Any] | None = None
     imported: list[str] = field(default_factory=list)
+    names: RecordNames = field(default_factory=RecordNames)
 
     @classmethod
     def load(cls, layout: Layout) -> "RunFile":

@@ -149,16 +149,13 @@ class AgentStream:
             framed: HTTP marked the end, so the stream is not truncated.
 
         Raises:
-            LimpetError: There is no answer, or it is incomplete; the type says what to do.
+            LimpetError: It failed, or is incomplete; the type says what to do.
         """
         self._end_line()
         self._end_event()
         if self._failure is not None:
             raise self._failure
         values = self._values
-        if not values:
-            what = "ended without an answer" if self.trace else "is empty"
-            raise TransientError(f"{self._where}: the stream {what}")
         if self._under_way:
             raise TransientError(
                 f"{self._where}: the stream ended before its workflow did (a WORKFLOW_START has no "
@@ -169,6 +166,8 @@ class AgentStream:
                 f"{self._where}: the stream ended without a mark (it is not chunked, and has no "
                 "length and no WORKFLOW_END): it may be truncated"
             )
+        if not values:
+            return ""  # the agent had nothing to say
         if any(value is None for value in values):
             raise PermanentError(f"{self._where}: the answer is null")
         if len(values) == 1:

@@ -174,10 +174,10 @@ def test_a_custom_dataset_may_give_the_toolkits_items(folder):
 def test_a_base_is_laid_under_and_its_lines_keep_their_file(folder):
     base = START.replace("data.json}", "data.json}\n    max_concurrency: 2\n    nonsense: 1")
     (folder / "base.yml").write_text(base, encoding="utf-8")
-    said, _ = refusal("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
-    assert said == "base.yml:8: eval.general: unknown key 'nonsense'"
-    (folder / "base.yml").write_text(base.replace("    nonsense: 1\n", ""), encoding="utf-8")
     config = loaded("base: base.yml\neval: {general: {max_concurrency: 5}}\n")
+    assert config.notes == [
+        "base.yml:8: eval.general: unknown key 'nonsense', ignored as in nat eval"
+    ]
     assert config.general.max_concurrency == 5
     assert config.run == folder / "out"
 
@@ -197,13 +197,48 @@ def test_overrides_take_the_kind_of_what_they_replace():
     assert len(list(config.prepare().dataset)) == 2
 
 
-def test_an_override_of_what_is_not_there_is_refused():
-    def said(path):
-        return refusal(START, Flags(endpoint="http://localhost:8000", overrides=((path, "1"),)))
+def overridden(*overrides):
+    return loaded(START, Flags(endpoint="http://localhost:8000", overrides=overrides))
 
-    assert "no 'lms' there; did you mean 'llms'?" in said("lms.nim.temperature")[0]
-    assert "--set adds new ones" in said("llms.nim.temprature")[1]
-    assert said("workflow._type.deeper")[0].endswith("the file has no 'deeper' there")
+
+def test_an_override_creates_what_is_not_there_as_the_toolkit_does():
+    config = overridden(
+        ("llms.nim.base_url", "http://127.0.0.1:8000/v1"),
+        ("llms.nim.timeout", "5"),
+        ("functions.search.top_k", "3"),
+        ("eval.general.output.dir", "there"),
+        ("eval.general.max_concurrency", "3"),
+    )
+    llm = config.tree.data["llms"]["nim"]
+    # The toolkit, too, makes a string of it: its models read a number from it.
+    assert (llm["base_url"], llm["timeout"]) == ("http://127.0.0.1:8000/v1", "5")
+    assert config.tree.data["functions"] == {"search": {"top_k": "3"}}
+    assert (config.run.name, config.general.max_concurrency) == ("there", 3)
+    assert config.notes == []
+
+
+def test_an_override_that_may_be_misspelt_is_a_note():
+    assert overridden(("lms.nim.temperature", "1")).notes == [
+        (
+            "--override lms.nim.temperature: the file has no 'lms' there, so it is added; "
+            "did you mean 'llms'?"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "said"),
+    [
+        ("workflow._type.deeper", "1", "'workflow._type' has no keys below it to set"),
+        ("llms.nim.temperature", "warm", "must be a number, like the value that it replaces"),
+        ("llms.nim.max_tokens", "1.5", "must be an integer, like the value that it replaces"),
+        ("llms.nim.streaming", "maybe", "must be true or false, like the value that it replaces"),
+    ],
+)
+def test_an_override_of_another_type_is_refused_as_in_the_toolkit(path, value, said):
+    text = START.replace("model_name: m", "temperature: 0.5, max_tokens: 5, streaming: true")
+    flags = Flags(endpoint="http://localhost:8000", overrides=((path, value),))
+    assert refusal(text, flags)[0] == f"--override {path}: {said}"
 
 
 def test_the_environment_is_read_in_eval_and_left_alone_elsewhere(monkeypatch):
@@ -225,11 +260,6 @@ def test_yamls_words_for_true_are_taken():
     ("more", "said", "hint"),
     [
         (
-            "    max_concurency: 3\n",
-            "config.yml:7: eval.general: unknown key 'max_concurency'",
-            "did you mean 'max_concurrency'?",
-        ),
-        (
             "    max_concurrency: 0\n",
             "config.yml:7: eval.general.max_concurrency: must be at least 1, not 0",
             None,
@@ -249,14 +279,16 @@ def test_yamls_words_for_true_are_taken():
         (
             "  evaluators:\n    x: {_type: ragas, llm_name: nim}\n",
             ("config.yml:8: eval.evaluators.x._type: 'ragas' is an evaluator of the toolkit, which "
-            "Limpet does not have"),
-            ("closest built-in: similarity for the wording; a judge of your own for the meaning; "
+            "Limpet does not run here"),
+            ("run with --no-evaluators, then score where the toolkit is installed: nat eval "
+            "--config_file config.yml --skip_workflow --dataset out/workflow_output.json; "
+            "or use similarity for the wording; a judge of your own for the meaning; "
             "or write your own: {_type: python, function: module:name}"),
         ),
         (
             "  evaluators:\n    x: {_type: trajectory, llm_name: nim}\n",
             "config.yml:8: eval.evaluators.x._type: 'trajectory' is an evaluator of the toolkit",
-            "closest built-in: trajectory, without llm_name",
+            "run with --no-evaluators, then score where the toolkit is installed: nat eval",
         ),
         (
             "  evaluators:\n    x:\n      _type: exact_matsch\n",
@@ -305,6 +337,24 @@ def test_a_wrong_dataset_is_said_with_its_line(dataset, said, hint):
     assert hint is None or (told or "").startswith(hint)
 
 
+def test_the_way_to_score_names_the_directory_of_the_run():
+    text = START.replace("./out", "my runs") + "  evaluators: {x: {_type: percent_games_won}}\n"
+    said, hint = refusal(text)
+    assert said.endswith("unknown evaluator 'percent_games_won'")
+    way = "--skip_workflow --dataset 'my runs/workflow_output.json'"
+    assert "of a plug-in of the toolkit: run with --no-evaluators, then score" in hint
+    assert hint.endswith(way)
+    jobs = "    output: {dir: o, job_management: {append_job_id_to_output_dir: true}}\n"
+    _, hint = refusal(START + jobs + "  evaluators: {x: {_type: ragas}}\n")
+    assert "--dataset 'o/jobs/…/workflow_output.json'" in hint
+
+
+def test_without_evaluators_those_of_the_file_may_be_anything():
+    flags = Flags(endpoint="http://localhost:8000", no_evaluators=True)
+    text = START + "  evaluators: {x: {_type: ragas, llm_name: nim}, y: 3}\n"
+    assert loaded(text, flags).prepare().evaluators == {}
+
+
 def test_what_is_left_out_without_harm_is_a_note_with_its_line():
     config = loaded(
         START
@@ -327,8 +377,37 @@ def test_verbose_is_ignored_as_the_toolkits_published_files_have_it():
     assert note == "config.yml:7: eval.general.verbose: not supported, ignored"
 
 
+def test_keys_that_the_toolkit_ignores_are_a_note_and_no_fault():
+    text = START.replace("eval:\n", "eval:\n  timeout: 3\n")
+    Path("after.py").touch()
+    notes = loaded(
+        text + "    max_concurency: 3\n    output:\n      cleanupp: true\n"
+        "      job_management: {keep: 3}\n"
+        "      custom_scripts: {a: {script: after.py, when: {}}}\n"
+    ).notes
+    assert notes == [
+        "config.yml:4: eval: unknown key 'timeout', ignored as in nat eval",
+        (
+            "config.yml:8: eval.general: unknown key 'max_concurency', ignored as in nat eval; "
+            "did you mean 'max_concurrency'?"
+        ),
+        (
+            "config.yml:10: eval.general.output: unknown key 'cleanupp', ignored as in nat eval; "
+            "did you mean 'cleanup'?"
+        ),
+        (
+            "config.yml:11: eval.general.output.job_management: unknown key 'keep', ignored as in "
+            "nat eval"
+        ),
+        (
+            "config.yml:12: eval.general.output.custom_scripts.a: unknown key 'when', "
+            "ignored as in nat eval"
+        ),
+    ]
+
+
 def test_several_faults_are_said_at_once():
-    found, _ = refusal(START + "    a: 1\n    b: 2\n")
+    found, _ = refusal(START + "    max_concurrency: 0\n    per_input_user_id: 2\n")
     problems = [line for line in found.splitlines() if not line.startswith("  hint: ")]
     assert [line.split(": ")[0] for line in problems] == ["config.yml:7", "config.yml:8"]
 
@@ -336,7 +415,7 @@ def test_several_faults_are_said_at_once():
 def test_every_kind_of_fault_is_said_in_one_pass():
     found, _ = refusal(
         START.replace("_type: json, file_path: data.json", "_type: jsonl, file_path: no.jsonl")
-        + "    max_concurrency: many\n    wrong: 1\n"
+        + "    max_concurrency: many\n    per_input_user_id: 2\n"
         + "    output: {dir: data.json, cleanup: perhaps}\n"
         + "  evaluators:\n    a: {_type: x}\n    b: {_type: python}\n"
         + "    c: {_type: numeric, tolerance: -1}\n    d: {_type: python, function: x}\n"
@@ -344,7 +423,7 @@ def test_every_kind_of_fault_is_said_in_one_pass():
     assert [line for line in found.splitlines() if not line.startswith("  hint: ")] == [
         "config.yml:6: eval.general.dataset.file_path: no.jsonl does not exist",
         "config.yml:7: eval.general.max_concurrency: must be an integer, not 'many'",
-        "config.yml:8: eval.general: unknown key 'wrong'",
+        "config.yml:8: eval.general.per_input_user_id: must be true or false, not 2",
         "config.yml:9: eval.general.output.cleanup: must be true or false, not 'perhaps'",
         "config.yml:9: eval.general.output.dir: data.json is a file, not a directory",
         "config.yml:11: eval.evaluators.a._type: unknown evaluator 'x'",
@@ -352,11 +431,6 @@ def test_every_kind_of_fault_is_said_in_one_pass():
         "config.yml:13: eval.evaluators.c.tolerance: must be a finite number, 0 or more, not -1",
         "config.yml:14: eval.evaluators.d.function: must be module.name or module:name, not 'x'",
     ]
-
-
-def test_a_key_of_an_eval_yml_is_not_sent_to_the_top_of_this_file():
-    _, hint = refusal(START.replace("eval:\n", "eval:\n  timeout: 3\n"))
-    assert hint == "known here: general, evaluators"
 
 
 def test_without_an_endpoint_the_toolkit_is_needed(monkeypatch):

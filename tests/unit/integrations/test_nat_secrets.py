@@ -197,7 +197,6 @@ def refused(put, *given):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("llms.nim.api_kye", "SECRET"),
         ("llms.nim.api_key.x", "SECRET"),
         ("llms.nim.api_key=SECRET", "x"),
         ("llms.nim", "{api_key: SECRET"),

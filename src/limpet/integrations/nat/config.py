@@ -20,7 +20,7 @@ from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Evaluation
 from limpet.integrations.nat.evaluators import ToolkitBlock
 from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.finishing import rename_columns, run_scripts, write_config_files
+from limpet.integrations.nat.finishing import run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
@@ -36,6 +36,7 @@ from limpet.integrations.nat.toolkit_files import (
 from limpet.integrations.nat.workflow import ConfiguredWorkflow, workflow_of
 from limpet.run.api import Arguments
 from limpet.run.options import Pace, Retry, RunOptions
+from limpet.run.record_fields import RecordNames
 from limpet.run.results.evaluation_result import EvaluationResult
 from limpet.secrets.in_configs import Literals, masked
 from limpet.secrets.known import maskable
@@ -143,9 +144,20 @@ class NatConfig:
             known_secrets=keys,
             written_events=self.general.output.steps,
             bare_outputs=self.general.dataset.structure.disable,
+            names=self._names,
             configuration=self.public,
         )
         return self._prepared
+
+    @property
+    def _names(self) -> RecordNames:
+        dataset = self.general.dataset
+        return RecordNames(
+            dataset.id_key,
+            dataset.structure.generated_answer_key,
+            dataset.structure.trajectory_key,
+            dataset.structure.expected_trajectory_key,
+        )
 
     def _imported(self, key: tuple[str, ...], reference: str | None, findings: Findings) -> Any:
         if reference is None:
@@ -310,8 +322,7 @@ class NatConfig:
             self.trials,
             prepared.workflow,
             dataset.roles.input,
-            self.general.dataset.structure,
-            self.general.dataset.id_key,
+            replace(self._names, id=dataset.roles.id or "id"),
             self.general.output.steps,
         )
 
@@ -330,9 +341,8 @@ class NatConfig:
         Returns:
             Whether all of it succeeded.
         """
-        dataset, output, data = self.general.dataset, self.general.output, self.tree.data
+        output, data = self.general.output, self.tree.data
         try:
-            rename_columns(self.run, dataset.structure, dataset.id_key)
             effective = with_defaults(data, self.toolkit)
             write_config_files(self.run, self.path, self.original, data, effective, self.flags)
         except OSError as error:

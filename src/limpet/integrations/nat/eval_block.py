@@ -59,6 +59,12 @@ class Block(Section):
         return without_empty(data) if isinstance(data, dict) else data
 
 
+class OpenBlock(Block):
+    """A mapping whose unknown keys the toolkit ignores: so do we, with a note."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
 class Structure(Block):
     """The names of the dataset's columns; with `disable`, the input is the whole row."""
 
@@ -99,14 +105,14 @@ class DatasetBlock(Block):
     remote_file_path: Any = None
 
 
-class ScriptBlock(Block):
+class ScriptBlock(OpenBlock):
     """A script of the user that runs when the results are on disk."""
 
     script: LocalPath
     kwargs: dict[str, Any] = Field(default_factory=dict)
 
 
-class JobsBlock(Block):
+class JobsBlock(OpenBlock):
     """Whether each run has its own directory under `jobs/`."""
 
     append_job_id_to_output_dir: Truth = False
@@ -114,7 +120,7 @@ class JobsBlock(Block):
     eviction_policy: Any = None
 
 
-class OutputBlock(Block):
+class OutputBlock(OpenBlock):
     """What is written, and where."""
 
     dir: LocalPath | None = None
@@ -135,7 +141,7 @@ class OutputBlock(Block):
         return _DEFAULT_STEPS if steps is None else tuple(steps)
 
 
-class GeneralBlock(Block):
+class GeneralBlock(OpenBlock):
     """Everything but the evaluators."""
 
     max_concurrency: Count = 8
@@ -149,7 +155,7 @@ class GeneralBlock(Block):
     verbose: Any = None
 
 
-class EvalBlock(Block):
+class EvalBlock(OpenBlock):
     """The whole block."""
 
     general: GeneralBlock = Field(default_factory=GeneralBlock.model_construct)

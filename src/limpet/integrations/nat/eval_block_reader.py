@@ -3,7 +3,8 @@
 Relative paths start at the current directory, as they do in `nat eval`.
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,20 @@ from limpet.config.dataset_checks import check_directory, checked_side, located
 from limpet.config.environment import typed, written_as
 from limpet.config.errors import Findings, named
 from limpet.config.yaml_file import KeyPath
-from limpet.datasets.sources import SUFFIXES
-from limpet.integrations.nat.eval_block import EvalBlock, Evaluation
+from limpet.datasets.sources import SUFFIXES, shown_path
+from limpet.integrations.nat.eval_block import (
+    EvalBlock,
+    Evaluation,
+    GeneralBlock,
+    JobsBlock,
+    OpenBlock,
+    OutputBlock,
+    ScriptBlock,
+)
 from limpet.integrations.nat.evaluators import ToolkitBlock, read_evaluators
+from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.integrations.nat.toolkit import is_installed
-from limpet.text import nearest_file, one_line
+from limpet.text import did_you_mean, nearest_file, one_line, quoted
 
 _GENERAL: KeyPath = ("eval", "general")
 _DATASET: KeyPath = (*_GENERAL, "dataset")
@@ -34,6 +44,13 @@ _NEEDS_TOOLKIT: Mapping[KeyPath, str] = {
     (*_OUTPUT, "s3"): "nothing is uploaded",
     (*_OUTPUT, "remote_dir"): "nothing is uploaded",
     (*_OUTPUT, "write_atif_workflow_output"): "it is not written",
+}
+# Blocks whose unknown keys the toolkit accepts. It refuses those of `dataset`, and so do we.
+_OPEN: Mapping[KeyPath, type[OpenBlock]] = {
+    ("eval",): EvalBlock,
+    _GENERAL: GeneralBlock,
+    _OUTPUT: OutputBlock,
+    _JOBS: JobsBlock,
 }
 _SUFFIXES_OF: Mapping[str, tuple[str, ...]] = {
     "json": (".json",),
@@ -57,7 +74,7 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
     """
     block = checked(EvalBlock, {} if data is None else data, ("eval",), findings)
     data = {"eval": data}  # so that paths are those of the file
-    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings)
+    evaluators = read_evaluators(_value(data, "eval", "evaluators"), findings, _output_of(block))
     _refuse_file_references(data["eval"], ("eval",), findings, evaluators)
     keep = _check_dataset(data, findings, replaced=dataset is not None)
     _check_output(data, findings)
@@ -68,6 +85,17 @@ def read_eval(data: Any, findings: Findings, dataset: Path | None) -> Evaluation
         replaced = general.dataset.model_copy(update={"file_path": dataset.absolute()})
         general = general.model_copy(update={"dataset": replaced})
     return Evaluation(general, keep, evaluators, _notes(data, findings))
+
+
+def _output_of(block: EvalBlock | None) -> str:
+    """Return where the answers will be, for a command to copy into a shell."""
+    if block is None:  # it is not valid
+        return f"…/{OUTPUT}"
+    general = block.general
+    folder = general.output.dir or general.output_dir
+    if general.output.job_management.append_job_id_to_output_dir:
+        folder = folder / "jobs" / "…"
+    return shlex.quote(shown_path(folder / OUTPUT))
 
 
 def _value(data: Any, *path: str | int) -> Any:
@@ -87,10 +115,26 @@ def _notes(data: Any, findings: Findings) -> list[str]:
         for path in notes
         if typed(_value(data, *path)) and _value(data, *path) != "time_created"  # the default
     }
-    return [
-        f"{places[path]}: {named(path)}{notes[path]}"
-        for path in sorted(places, key=lambda path: places[path].line or 0)
-    ]
+    said = {path: f"{named(path)}{notes[path]}" for path in places}
+    for path, known in _unknown_keys(data):
+        places[path] = findings.tree.key_place(path)
+        near = did_you_mean(str(path[-1]), known)
+        unknown = f"unknown key {quoted(str(path[-1]))}, ignored as in nat eval"
+        said[path] = f"{named(path[:-1])}{unknown}{near}"
+    ordered = sorted(said, key=lambda path: places[path].line or 0)
+    return [f"{places[path]}: {said[path]}" for path in ordered]
+
+
+def _unknown_keys(data: Any) -> Iterator[tuple[KeyPath, list[str]]]:
+    """Yield the path of each key that the toolkit ignores, and the keys that are known there."""
+    scripts = _value(data, *_OUTPUT, "custom_scripts") or {}
+    blocks: dict[KeyPath, type[OpenBlock]] = {**_OPEN}
+    blocks |= {(*_OUTPUT, "custom_scripts", name): ScriptBlock for name in scripts}
+    for path, block in blocks.items():
+        known = list(block.model_fields)
+        for key in _value(data, *path) or ():
+            if key not in known:
+                yield (*path, key), known
 
 
 def _refuse_file_references(

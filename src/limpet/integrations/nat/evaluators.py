@@ -1,10 +1,11 @@
 """Which evaluators does the `eval:` block ask for?
 
 Built-in evaluators are created here, so that a wrong argument is reported with its line. All others
-are the toolkit's, and run through it: `toolkit_evaluators`. Where it is not installed, the closest
-of ours is named.
+are the toolkit's, and run through it: `toolkit_evaluators`. Where it is not installed, the way to
+score with it and the closest of ours are named.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,18 +20,18 @@ from limpet.integrations.nat.toolkit import is_installed
 from limpet.text import hint_near
 
 _JUDGE = "similarity for the wording; a judge of your own for the meaning"
-_MEASURED = "none: workflow_output.jsonl has the seconds and tokens of each call"
+_MEASURED = "workflow_output.jsonl, which has the seconds and tokens of each call"
 _NEAREST: Mapping[str, str] = {
     "ragas": _JUDGE,
     "tunable_rag_evaluator": _JUDGE,
     "rag_evaluator": _JUDGE,
-    "trajectory": "trajectory, without llm_name: it compares tool calls by name",
-    "trajectory_evaluator": "trajectory: it compares tool calls by name",
+    "trajectory": "trajectory without llm_name, which compares tool calls by name",
+    "trajectory_evaluator": "trajectory, which compares tool calls by name",
     "langsmith": "exact_match or similarity",
-    "langsmith_custom": "none",
+    "langsmith_custom": _JUDGE,
     "langsmith_judge": _JUDGE,
     "red_teaming_evaluator": "regex, for what must not be said",
-    "swe_bench": "none",
+    "swe_bench": "a Python function that runs the tests",
     "avg_llm_latency": _MEASURED,
     "avg_workflow_runtime": _MEASURED,
     "avg_num_llm_calls": _MEASURED,
@@ -47,22 +48,37 @@ class ToolkitBlock:
     block: Mapping[str, Any]
 
 
-def read_evaluators(section: Any, findings: Findings) -> Mapping[str, Any]:
-    """Return each evaluator by name: created, a `PythonEvaluator` to import, a `ToolkitBlock`."""
+def read_evaluators(section: Any, findings: Findings, output: str) -> Mapping[str, Any]:
+    """Return each evaluator by name: created, a `PythonEvaluator` to import, a `ToolkitBlock`.
+
+    Args:
+        section: The block.
+        findings: Collects the problems.
+        output: Where the answers will be, for the toolkit to score.
+    """
     folded: dict[str, str] = {}
     evaluators = {}
     for name, value in section.items() if isinstance(section, dict) else ():
         path = ("eval", "evaluators", name)
         check_name(name, path, folded, findings)
         if isinstance(value, dict) and "_type" in value:
-            evaluators[name] = _evaluator(value, path, findings)
+            evaluators[name] = _evaluator(value, path, findings, output)
         else:
             text = "needs _type" if value is None else f"needs _type, not {shown(value)}"
             findings.add(path, text, _LISTED)
     return evaluators
 
 
-def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
+def _way(findings: Findings, output: str) -> str:
+    """Return how the toolkit scores the answers of a run, wherever it is installed."""
+    config = shlex.quote(findings.tree.shown)
+    return (
+        "run with --no-evaluators, then score where the toolkit is installed: nat eval "
+        f"--config_file {config} --skip_workflow --dataset {output}"
+    )
+
+
+def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings, output: str) -> Any:
     kind = value["_type"]
     if kind == "python":
         return checked(OwnEvaluator, value, path, findings)
@@ -72,10 +88,11 @@ def _evaluator(value: dict[str, Any], path: KeyPath, findings: Findings) -> Any:
     if isinstance(kind, str) and is_installed():
         return ToolkitBlock(value)
     if isinstance(kind, str) and kind in _NEAREST:
-        text = f"{shown(kind)} is an evaluator of the toolkit, which Limpet does not have"
-        hint = f"closest built-in: {_NEAREST[kind]}; or write your own: {_OWN}"
+        text = f"{shown(kind)} is an evaluator of the toolkit, which Limpet does not run here"
+        hint = f"{_way(findings, output)}; or use {_NEAREST[kind]}; or write your own: {_OWN}"
     else:
         text = f"unknown evaluator {shown(kind)}"
         near = hint_near(kind, (*BUILT_INS, "python")) if isinstance(kind, str) else None
-        hint = f"{near}  ({_LISTED})" if near else _LISTED
+        plug_in = f"of a plug-in of the toolkit: {_way(findings, output)}"
+        hint = f"{near}  ({_LISTED})" if near else f"{_LISTED}; {plug_in}"
     return findings.add((*path, "_type"), text, hint)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from limpet.datasets.rows import is_nan
 from limpet.errors import PermanentError
 from limpet.fingerprints.keys import digest
 from limpet.integrations.nat.eval_block import Structure
@@ -14,8 +15,15 @@ _HINT = "run without --skip-workflow to get an answer"
 
 
 def is_answer(value: Any) -> bool:
-    """Return whether a value is an answer: the toolkit writes null or "" where a call failed."""
-    return value is not None and not (isinstance(value, str) and not value.strip())
+    """Return whether a value is an answer.
+
+    The toolkit writes null or "" where a call failed, and NaN after it has read that null.
+    """
+    return value is not None and not is_nan(value) and not _is_blank(value)
+
+
+def _is_blank(value: Any) -> bool:
+    return isinstance(value, str) and not value.strip()
 
 
 class RecordedAnswers(Workflow):

@@ -1,28 +1,24 @@
 """What happens when the results are on disk?
 
-Readers of the toolkit's files expect its column names, `expected_intermediate_steps` in each row,
-and three files about the configuration; these are written without secrets. Then the user's scripts
-run, as in the toolkit: `python script --output_dir DIR --key value …`, in the current directory.
-What a script prints goes to stderr: stdout is ours.
+Readers of the toolkit's files expect three about the configuration; they are written without
+secrets. Then the user's scripts run, as in the toolkit: `python script --output_dir DIR --key value
+…`, in the current directory. What a script prints goes to stderr: stdout is ours.
 """
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from limpet.config.environment import typed
-from limpet.integrations.nat.eval_block import ScriptBlock, Structure
+from limpet.integrations.nat.eval_block import ScriptBlock
 from limpet.integrations.nat.flags import Flags
-from limpet.integrations.nat.run_directory import OUTPUT
 from limpet.journal.files import replace_file
 from limpet.journal.lines import timestamp
-from limpet.json_values import encode
-from limpet.run.record_fields import ANSWER, TRACE
 from limpet.secrets.in_configs import masked, shown_value
 from limpet.secrets.in_yaml import masked_text, words_of
 from limpet.text import one_line
@@ -67,47 +63,6 @@ def write_config_files(
     metadata["endpoint_headers"] = [name for name, _ in flags.headers]
     content = json.dumps(metadata, indent=2).encode() + b"\n"
     replace_file(run / "config_metadata.json", [content])
-
-
-# ---- workflow_output.json ---------------------------------------------------------------------
-
-
-def rename_columns(run: Path, structure: Structure, id_column: str) -> None:
-    """Rename the columns of `workflow_output.json` as the configuration says."""
-    if structure.disable:
-        return  # it holds only the outputs
-    file = run / OUTPUT
-    with file.open("rb") as lines:
-        rows = (_row(line) for line in lines if line.startswith(b"{"))
-        if all(row == _renamed(row, structure, id_column) for row in rows):
-            return  # it may be large: do not write it again
-    replace_file(file, _renamed_lines(file, structure, id_column))
-
-
-def _renamed_lines(file: Path, structure: Structure, id_column: str) -> Iterator[bytes]:
-    # The run writes one row per line.
-    with file.open("rb") as lines:
-        for line in lines:
-            if not line.startswith(b"{"):
-                yield line
-                continue
-            comma = b"," if line.rstrip().endswith(b",") else b""
-            yield encode(_renamed(_row(line), structure, id_column))[0] + comma + b"\n"
-
-
-def _row(line: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads(line.rstrip().rstrip(b","))
-    return row
-
-
-def _renamed(row: dict[str, Any], structure: Structure, id_column: str) -> dict[str, Any]:
-    renamed = {**row, id_column: row["id"]}  # with `_rep<N>`, by which readers tell rows apart
-    names = ((ANSWER, structure.generated_answer_key), (TRACE, structure.trajectory_key))
-    for ours, theirs in names:
-        if ours != theirs and ours in renamed:
-            renamed[theirs] = renamed.pop(ours)
-    renamed.setdefault(structure.expected_trajectory_key, [])
-    return renamed
 
 
 # ---- scripts ----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ class Flags:
         result_json_path: Where in the workflow's output the answer is.
         skip_workflow: Do not call the workflow; score existing outputs.
         skip_completed: Import the answers of an earlier `workflow_output.json`.
+        no_evaluators: Do not score: leave out the evaluators of the file.
         keep: Continue the existing run, even if it is finished.
         max_retries: Retries of a failed call; None for the default.
         user_id: The user of the workflow's sessions; None: the toolkit's.
@@ -37,6 +38,7 @@ class Flags:
     result_json_path: str = "$"
     skip_workflow: bool = False
     skip_completed: bool = False
+    no_evaluators: bool = False
     keep: bool = False
     max_retries: int | None = None
     user_id: str | None = None

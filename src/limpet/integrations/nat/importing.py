@@ -14,22 +14,31 @@ from pathlib import Path
 from typing import Any
 
 from limpet.fingerprints.keys import digest
-from limpet.integrations.nat.eval_block import Structure
 from limpet.integrations.nat.existing_answers import is_answer
 from limpet.journal.column import Column
 from limpet.journal.journal import Journal
+from limpet.journal.layout import directory_at
 from limpet.json_values import kept_form
 from limpet.run.executing.cells import masked_record
 from limpet.run.planning.items_file import write_items
 from limpet.run.planning.work_items import WorkItem, WorkItems
-from limpet.run.record_fields import ANSWER, TRACE, answer_record, digests_of
+from limpet.run.record_fields import (
+    ANSWER,
+    TRACE,
+    USUAL_NAMES,
+    RecordNames,
+    answer_record,
+    digests_of,
+)
+from limpet.run.results.costs import Prices, usage_facts
 from limpet.run.run_file import WORKFLOW, RunFile, StepIdentity
 from limpet.secrets.masking import by_environment
 from limpet.text import one_line
 from limpet.trace import kept_events
-from limpet.types import Cell, Item, Outcome
+from limpet.types import Cell, Item, Outcome, Output, Usage
 from limpet.workflows.nat_trace import trace_of
 from limpet.workflows.protocol import Workflow
+from limpet.workflows.usage import usage_of, usage_of_trace
 
 _CHUNK = 500
 NO_ID, NO_ITEM = "the row has no id", "no item of the dataset has this id"
@@ -46,9 +55,9 @@ class Target:
         trials: How many times each item runs.
         workflow: The workflow that the answers count for.
         question: The column of the input.
-        structure: The names of the other columns.
-        id: The column of the ids.
+        names: The names of the other columns.
         trace_filter: Types or kinds of trace events to keep; None keeps all.
+        prices: What a million tokens cost, by model.
     """
 
     run: Path
@@ -56,9 +65,9 @@ class Target:
     trials: int
     workflow: Workflow
     question: str
-    structure: Structure = field(default_factory=Structure)
-    id: str = "id"
+    names: RecordNames = USUAL_NAMES
     trace_filter: tuple[str, ...] | None = None
+    prices: Prices | None = None
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ def import_rows(
     if not matched:
         return report
     before()
-    with Journal(target.run) as journal:
+    with Journal(directory_at(target.run)) as journal:
         column, whole = journal.column(WORKFLOW), digest(dict(target.workflow.fingerprint))
         keyed = [(work_item.key(whole), (work_item, row)) for work_item, row in matched]
         new = {key: answer for key, answer in keyed if key not in column}
@@ -139,6 +148,7 @@ def _prepare_run(run_file: RunFile, journal: Journal, whole: str, target: Target
     # Tells a later session whether the workflow is still the same.
     run_file.functions.setdefault(whole, dict(target.workflow.fingerprint))
     run_file.steps.setdefault(WORKFLOW, StepIdentity(whole))
+    run_file.names = target.names
     run_file.write(journal)
     if not journal.layout.items.exists():  # else a session writes it
         contents = WorkItems(target.items, target.trials, target.workflow).contents
@@ -153,23 +163,25 @@ def _matched(
         by_id[f"{work_item.item.id}_rep{work_item.trial}"] = work_item
         if work_item.trial == 0:
             by_id.setdefault(work_item.item.id, work_item)
-    numbered = [(_as_number(id_), work_item) for id_, work_item in by_id.items()]
-    by_number = {number: work_item for number, work_item in numbered if number is not None}
-    answer = target.structure.generated_answer_key
+    by_number = {_as_number(id_): work_item for id_, work_item in by_id.items()}
+    by_number.pop(None, None)
+    answer = target.names.answer
     for row in rows:
-        # Our files have the id under `id`, the toolkit's under the id column.
-        ids = [str(row[name]) for name in ("id", target.id) if row.get(name) is not None]
-        known = [by_id[id_] for id_ in ids if id_ in by_id]
+        written = _first(row, target.names.id, "id")
+        if written is None:
+            report.skip(NO_ID, "?")
+            continue
+        id_ = str(written)
         # The toolkit reads "001" as a number, and writes 1.
-        known = known or [by_number[n] for id_ in ids if (n := _as_number(id_)) in by_number]
-        same = [found for found in known if found.item.input == row.get(target.question)]
-        if not same:
-            reason = OTHER_INPUT if known else NO_ITEM if ids else NO_ID
-            report.skip(reason, ids[0] if ids else "?")
+        known = by_id.get(id_) or by_number.get(_as_number(id_))
+        if known is None:
+            report.skip(NO_ITEM, id_)
+        elif known.item.input != row.get(target.question):
+            report.skip(OTHER_INPUT, id_)
         elif not is_answer(_first(row, answer, ANSWER)):
-            report.skip(NO_ANSWER, ids[0])
+            report.skip(NO_ANSWER, id_)
         else:
-            yield same[0], row
+            yield known, row
 
 
 def _as_number(id_: str) -> tuple[float, str] | None:
@@ -186,24 +198,35 @@ def _first(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if name in row), None)
 
 
+def _usage_of(row: Mapping[str, Any], trace: Sequence[Any]) -> Usage | None:
+    """Return what an answer used: as our own line says, or else its steps."""
+    ours = row.get("_limpet")
+    if isinstance(ours, Mapping) and isinstance(ours.get("usage"), Mapping):
+        more = {name: ours[name] for name in ("models", "times") if name in ours}
+        return usage_of({**ours["usage"], **more})[0]
+    return usage_of_trace(trace)
+
+
 async def _append(
     column: Column,
     chosen: Mapping[str, tuple[WorkItem, Mapping[str, Any]]],
     name: str,
     target: Target,
 ) -> None:
-    mask, columns = by_environment().certain, target.structure
+    mask, names = by_environment().certain, target.names
     waiting = []
     for key, (work_item, row) in chosen.items():
         item = work_item.item
-        steps = _first(row, columns.trajectory_key, TRACE)
-        events = kept_events(trace_of(steps), target.trace_filter)
-        answer = _first(row, columns.generated_answer_key, ANSWER)
-        record = kept_form(answer_record(item.id, item.row, answer, events))
-        digests = digests_of(record[ANSWER], record[TRACE])
-        record, masking = masked_record(mask, record, (ANSWER, TRACE))
+        steps = _first(row, names.trace, TRACE)
+        trace = trace_of(steps)
+        events = kept_events(trace, target.trace_filter)
+        answer = _first(row, names.answer, ANSWER)
+        record = kept_form(answer_record(names, item.id, item.row, answer, events))
+        digests = digests_of(record[names.answer], record[names.trace]) | names.facts
+        record, masking = masked_record(mask, record, (names.answer, names.trace))
         cell = Cell(WORKFLOW, item.id, work_item.trial, key)
-        facts = {"imported": name, **digests, **masking}
+        usage = usage_facts(Output(answer, _usage_of(row, trace)), target.prices) or {}
+        facts = {"imported": name, **digests, **masking, **usage}
         waiting.append(column.append(Outcome(cell, record=record, attempts=0, facts=facts)))
         if len(waiting) == _CHUNK:
             await asyncio.gather(*waiting)

@@ -34,16 +34,20 @@ def load_nat_config(path: str | Path, flags: Flags | None = None) -> NatConfig:
     name = one_line(str(path))
     original = read_text(file, name)
     tree = _read_with_base(file, name, original)
-    for where, value in flags.overrides:
-        apply_override(tree, where, value)
+    notes = [
+        note for where, value in flags.overrides for note in apply_override(tree, where, value)
+    ]
     for text in flags.settings:
         override(tree, text)
+    if flags.no_evaluators:
+        override(tree, "eval.evaluators={}", Place("--no-evaluators"))
     findings = Findings(tree)
 
     def say(path: KeyPath, text: str, hint: str) -> None:
         findings.add(("eval", *path), text, hint, final=True)
 
     evaluation = read_eval(substitute(tree.data.get("eval"), say), findings, flags.dataset)
+    evaluation.notes.extend(notes)
     return NatConfig(file.parent.resolve() / file.name, tree, evaluation, flags, original)
 
 
@@ -103,15 +107,15 @@ def _merge(base: Tree, tree: Tree, path: KeyPath, under: Any, over: Any) -> None
 
 
 # ---- --override PATH VALUE --------------------------------------------------------------------
-# As in the toolkit, the value gets the type of the value that it replaces: a string stays a string,
-# and a list is split at its commas.
+# As in the toolkit, a path that does not exist is created, and a value gets the type of the value
+# that it replaces: a string stays a string, and a list is split at its commas.
 
 
-def apply_override(tree: Tree, path: str, value: str) -> None:
-    """Apply an `--override` to the tree.
+def apply_override(tree: Tree, path: str, value: str) -> list[str]:
+    """Apply an `--override` to the tree; return a note if it may be misspelt.
 
     Raises:
-        ConfigError: The path does not exist.
+        ConfigError: It is not a path, leads through a value, or the value has another type.
     """
     # Without the value: a path that does not exist may be a misspelt `api_key`.
     place = Place(f"--override {one_line(path.partition('=')[0])}")
@@ -119,20 +123,32 @@ def apply_override(tree: Tree, path: str, value: str) -> None:
     if "=" in path or not all(parts):
         hint = "for example --override eval.general.max_concurrency 4"
         refuse(place, "must be a path and a value", hint)
+    notes: list[str] = []
     data: Any = tree.data
     for part in parts:
         known = list(map(str, data)) if isinstance(data, dict) else []
-        # We know which keys `eval` may have; of the others only the toolkit does.
-        if part not in known and parts[0] != "eval":
-            near = did_you_mean(part, known) or (f": {', '.join(known[:8])}" if known else "")
-            refuse(
-                place,
-                f"the file has no {quoted(part)} there{near}",
-                "as in the toolkit, only existing keys can be overridden; --set adds new ones",
-            )
+        near = "" if part in known or parts[0] == "eval" else did_you_mean(part, known)
+        if near:
+            notes.append(f"{place}: the file has no {quoted(part)} there, so it is added{near}")
         data = data[part] if part in known else None
-    if isinstance(data, str):
+    # We know the types of keys of `eval`; of new ones elsewhere only the toolkit does.
+    if isinstance(data, str) or (data is None and parts[0] != "eval"):
         value = json.dumps(value)
     elif isinstance(data, list) and not value.lstrip().startswith("["):
         value = json.dumps([part.strip() for part in value.split(",")])
+    else:
+        _check_type(data, value, place)
     override(tree, f"{path}={value}", place)
+    return notes
+
+
+def _check_type(replaced: Any, value: str, place: Place) -> None:
+    if isinstance(replaced, bool):
+        if value.strip().lower() not in ("true", "false"):
+            refuse(place, "must be true or false, like the value that it replaces")
+    elif isinstance(replaced, (int, float)):
+        try:
+            type(replaced)(value)
+        except ValueError:
+            kind = "an integer" if isinstance(replaced, int) else "a number"
+            refuse(place, f"must be {kind}, like the value that it replaces")

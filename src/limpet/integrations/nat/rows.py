@@ -5,6 +5,7 @@ reported: the toolkit skips it in silence.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +14,14 @@ from typing import Any
 from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
 from limpet.datasets.rows import RESERVED, Row
-from limpet.datasets.sources import shown_path, table_of
+from limpet.datasets.sources import shown_path, table_of, table_of_file
 from limpet.errors import DatasetError
 from limpet.integrations.nat.eval_block import DatasetBlock
 from limpet.text import one_line, text_of
 from limpet.types import Item
 
 _WHOLE_ROW = "the whole row"
-_MARKS = tuple(f'"{name}":'.encode() for name in RESERVED)
+_MARK = re.compile(rb'"(_limpet|_crc)":|[:,[]\s*-?(NaN|Infinity)\b')
 
 
 def read_dataset_rows(
@@ -44,7 +45,7 @@ def read_dataset_rows(
         return _without_whole_row(Dataset(rows, input=_WHOLE_ROW, **options).load())
     options["input"] = _unless(structure.question_key, "question")
     options["expected"] = _unless(structure.answer_key, "answer")
-    if function is not None or _may_be_ours(block.file_path):
+    if function is not None or _may_be_an_output(block.file_path):
         return Dataset(_named(block, lambda: list(_rows(block, function))), **options).load()
     assert block.file_path is not None
     return Dataset(block.file_path, **options).load()
@@ -55,21 +56,23 @@ def _unless(column: str, default: str) -> str | None:
     return None if column == default else column
 
 
-def _may_be_ours(file: Path | None) -> bool:
-    """Return whether a run wrote the file: its rows hold our own facts, not the dataset's.
+def _may_be_an_output(file: Path | None) -> bool:
+    """Return whether a run may have written the file, so that its rows are read leniently.
 
-    Only rows that failed hold them, in a file of any name, and these rows must not be skipped.
+    A run of ours adds its own facts to rows that failed, and the toolkit writes NaN where a row
+    lacks a column of another. In a file of any name, these rows must not be skipped.
     """
     if file is None or file.suffix not in (".json", ".jsonl") or not file.is_file():
         return False
     with file.open("rb") as lines:
-        return any(mark in line for line in lines for mark in _MARKS)
+        return any(_MARK.search(line) for line in lines)
 
 
 def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[dict[str, Any]]:
     if function is None:
         assert block.file_path is not None
-        yield from rows_of_file(block.file_path)
+        for values in rows_of_file(block.file_path):
+            yield {key: value for key, value in values.items() if key not in RESERVED}
         return
     try:
         found = function(file_path=block.file_path, **typed(block.kwargs))
@@ -87,16 +90,16 @@ def _rows(block: DatasetBlock, function: Callable[..., Any] | None) -> Iterator[
 
 
 def rows_of_file(file: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a file without the facts that a run of ours adds to them.
+    """Yield the rows of a file, with the facts that a run of ours adds to them.
 
     Raises:
         DatasetError: The file cannot be read, or holds something that is not a row.
     """
-    table = table_of(file, None)
+    table = table_of_file(file, nan=True)  # as the toolkit writes it
     for row in table.rows:
         if not isinstance(row, Row):
             raise DatasetError(f"{table.at(row.number)}: {row.reason}")
-        yield {key: value for key, value in row.values.items() if key not in RESERVED}
+        yield row.values
 
 
 def _row_of(item: Any, block: DatasetBlock) -> dict[str, Any]:

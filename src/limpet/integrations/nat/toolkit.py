@@ -339,5 +339,7 @@ def toolkit_version() -> str:
 
 def _put(data: Any, path: list[str], value: Any) -> None:
     for part in path[:-1]:
-        data = data.setdefault(part, {})
+        if data.get(part) is None:
+            data[part] = {}
+        data = data[part]
     data[path[-1]] = value

@@ -12,16 +12,16 @@ from limpet.executors.details import Finished
 from limpet.journal.lines import Entry
 from limpet.json_values import NotPlainError, kept_form
 from limpet.run.executing.cells import cell_status
+from limpet.run.executing.recorder import message_of
 from limpet.run.executing.returned_values import Remarks, read_output
 from limpet.run.executing.step_runner import StepRunner, output_of, run_cell
 from limpet.run.executing.tracebacks import logging_failure
 from limpet.run.planning.work_items import Call
-from limpet.run.record_fields import ANSWER, METADATA, TRACE, answer_record, digests_of
+from limpet.run.record_fields import METADATA, answer_record, digests_of
 from limpet.run.request import Request
 from limpet.run.results.costs import usage_facts
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.run.run_file import WORKFLOW
-from limpet.text import text_of
 from limpet.trace import kept_events
 from limpet.types import CellStatus, Output
 
@@ -54,6 +54,7 @@ class AnsweringStep:
         self._remarks = remarks
         self._pass_on = pass_on
         self._trace_filter = request.trace_filter
+        self._names = request.names
         self._prices = request.prices
         self._on_complete = request.options.get("on_complete")
         self._on_item_complete = request.on_item_complete
@@ -67,7 +68,7 @@ class AnsweringStep:
             lambda call: call[0],
             self._record_of,
             facts_of=self._facts_of,
-            returned=(ANSWER, TRACE, METADATA),
+            returned=(self._names.answer, self._names.trace, METADATA),
         )
         self._lost, endpoint = recorder.lost, self.target.endpoint
         self.executor = self._runner.executor(recorder, self._answer, endpoint, self._completed)
@@ -101,6 +102,7 @@ class AnsweringStep:
         if output is not None:
             with suppress(NotPlainError):  # the cell is then recorded as a failure
                 facts = digests_of(output.value, kept_events(output.trace, self._trace_filter))
+                facts |= self._names.facts
                 self._digests[finished.index] = facts
         return facts | (usage_facts(output, self._prices) or {})
 
@@ -110,12 +112,13 @@ class AnsweringStep:
             return {"id": work_item.item.id}
         trace = kept_events(output.trace, self._trace_filter)
         item = work_item.item
-        return answer_record(item.id, item.row, output.value, trace, output.metadata)
+        metadata = output.metadata
+        return answer_record(self._names, item.id, item.row, output.value, trace, metadata)
 
 
 def item_result(finished: Finished[Call, Output]) -> ItemResult:
     """Return a finished item as the results will show it, still without scores."""
-    work_item, _ = finished.input
+    work_item, cell = finished.input
     own = own_copy(work_item.item)
     item = ItemResult(work_item.item.id, work_item.trial, own.input, own.expected)
     item.seconds = finished.details.execution_seconds
@@ -125,7 +128,8 @@ def item_result(finished: Finished[Call, Output]) -> ItemResult:
     else:
         error = finished.error
         item.status = CellStatus.FAILED
-        item.error = {"type": type(error).__name__, "message": text_of(error) if error else ""}
+        message = "" if error is None else message_of(error, finished.index, cell)
+        item.error = {"type": type(error).__name__, "message": message}
     return item
 
 

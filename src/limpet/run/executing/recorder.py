@@ -163,7 +163,7 @@ class Recorder:
         if attempt.error is not None:
             cell = self._cell_of(attempt.index, attempt.input)
             self._secrets_found = 0
-            facts = _attempt_facts(attempt, self._safe)
+            facts = _attempt_facts(attempt, cell, self._safe)
             self._masked[attempt.index] += self._secrets_found
             self._attempts[attempt.index].append(facts)
             event = {"key": cell.key, "id": cell.id, "trial": cell.trial, **facts}
@@ -223,7 +223,8 @@ class Recorder:
             own = kind == "transient" and not _is_external(finished.error)
             if own or kind in ("permanent", "mistake"):
                 kind = self._own_kind or kind
-            message = self._safe(text_of(finished.error))
+            cell = self._cell_of(finished.index, finished.input)
+            message = self._safe(message_of(finished.error, finished.index, cell))
             traceback = self._safe(user_traceback(finished.error))
             type_name = type(finished.error).__name__
             failure = Failure(kind, message, type_name, tuple(attempts), traceback)
@@ -311,9 +312,19 @@ def _is_external(error: BaseException) -> bool:
     return isinstance(error, (TransientError, OSError))
 
 
-def _attempt_facts(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, Any]:
+def message_of(error: BaseException, index: int, cell: Cell) -> str:
+    """Return an error's message; a time-out names the item, not the input's number."""
+    text, numbered = text_of(error), f"input {index}: "
+    is_numbered = isinstance(error, TimeoutError) and text.startswith(numbered)
+    if not is_numbered or cell.step == "map":
+        return text
+    return f"item {cell.id!r}: {text.removeprefix(numbered)}"
+
+
+def _attempt_facts(attempt: Attempt, cell: Cell, safe: Callable[[str], str]) -> dict[str, Any]:
     """Return an attempt's failure as plain data without secrets."""
-    kind = attempt.kind
+    kind, error = attempt.kind, attempt.error
+    message = "" if error is None else message_of(error, attempt.index, cell)
     if kind is None:
         kind_name = "timeout" if isinstance(attempt.error, TimeoutError) else "cancelled"
     else:
@@ -322,7 +333,7 @@ def _attempt_facts(attempt: Attempt, safe: Callable[[str], str]) -> dict[str, An
         "attempt": attempt.number,
         "class": kind_name,
         "type": type(attempt.error).__name__,
-        "message": "" if attempt.error is None else safe(text_of(attempt.error))[:1000],
+        "message": safe(message)[:1000],
         "seconds": round(attempt.seconds or 0.0, 6),
     }
     if attempt.retry_in is not None:

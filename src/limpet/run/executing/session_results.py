@@ -102,6 +102,7 @@ class SessionResults:
                 self._evaluators,
                 self._request.trials,
                 summarise,
+                names=self._request.names,
                 bare=self._request.bare_outputs,
                 trace_filter=self._request.written_events or self._request.trace_filter,
             )

@@ -17,7 +17,7 @@ from limpet.run.planning.scorings import scoring_of
 from limpet.run.planning.versions import choice_about, other_versions
 from limpet.run.planning.work_items import WorkItem, WorkItems
 from limpet.run.reading.item_history import WholeItem
-from limpet.run.record_fields import ANSWER, METADATA, TRACE
+from limpet.run.record_fields import METADATA, fields_of
 from limpet.run.request import Request
 from limpet.run.run_file import WORKFLOW
 
@@ -260,7 +260,8 @@ def _latest(work_item: WorkItem, there: Sequence[WholeItem]) -> Entry | None:
 def _edited(work_item: WorkItem, before: Entry) -> list[str]:
     """Return the fields of the row that differ from those of the answer's record."""
     row, record = dict(work_item.item.row), before.record
-    ours = (ANSWER, TRACE, METADATA, "id")
+    ours = (*fields_of(before), METADATA)
     was = {name: value for name, value in record.items() if name not in ours}
-    row.pop("id", None)
+    if "id" not in row:
+        was.pop("id", None)  # it was made from the content
     return sorted(name for name in {*row, *was} if row.get(name) != was.get(name))

@@ -24,7 +24,7 @@ from limpet.run.planning.redo import begin_redo, cancel_redos
 from limpet.run.planning.step_identities import StepIdentities
 from limpet.run.planning.why import Why, why_now
 from limpet.run.request import Request, secrets_of
-from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity
+from limpet.run.run_file import WORKFLOW, Completion, NotedRedo, RunFile, StepIdentity, plain
 from limpet.secrets.masking import Masking
 
 
@@ -143,6 +143,7 @@ class Planner:
         # The configuration may say what the files look like.
         events = [request.trace_filter, request.written_events]
         shape = [events, request.bare_outputs, digest(request.configuration)]
+        shape.append(plain(request.names))
         shape += [sorted(evaluator.reads) for evaluator in request.evaluators]
         versions = list(self.identities.versions.items())
         return digest(versions, request.trials, shape, items_digest(items))
@@ -215,5 +216,6 @@ class Planner:
             run_file.steps[step.name] = StepIdentity(self.identities.version(step.name), reads)
         if request.configuration is not None:
             run_file.configuration = self.clean(kept_form(dict(request.configuration)))
+        run_file.names = request.names
         made_by = request.made_by  # the last session says how the run is started
         run_file.made_by = None if made_by is None else self.clean(kept_form(dict(made_by)))

@@ -6,7 +6,15 @@ from limpet.evaluators.protocol import Evaluator
 from limpet.fingerprints.keys import score_key, seen_digest
 from limpet.journal.lines import Entry
 from limpet.run.planning.work_items import WorkItem
-from limpet.run.record_fields import ANSWER, BY, MASKED, OF, SAW, SAW_MASKED, TRACE, output_digest
+from limpet.run.record_fields import (
+    BY,
+    MASKED,
+    OF,
+    SAW,
+    SAW_MASKED,
+    answer_and_trace,
+    output_digest,
+)
 from limpet.types import Cell
 
 
@@ -39,4 +47,4 @@ def scoring_of(
     facts: dict[str, Any] = {OF: output, BY: fingerprint, SAW: seen}
     if entry.facts.get(MASKED):
         facts[SAW_MASKED] = True
-    return Scoring(work_item, cell, entry.record[ANSWER], entry.record[TRACE], facts)
+    return Scoring(work_item, cell, *answer_and_trace(entry), facts)

@@ -10,12 +10,11 @@ from limpet.run.reading.asked_cells import AskedCell, AskedCells
 from limpet.run.reading.facts_reader import FactsReader, facts_in
 from limpet.run.reading.failures_reader import Failed
 from limpet.run.reading.scores import ScoresReader, facts_and_record
-from limpet.run.record_fields import ANSWER, METADATA, OUTPUT, TRACE
+from limpet.run.record_fields import METADATA, OUTPUT, fields_of
 from limpet.run.results.evaluation_result import ItemResult
 from limpet.types import CellStatus, Item
 
 _CHUNK = 1_000
-_OURS = (ANSWER, TRACE, METADATA)
 
 
 class ItemsReader:
@@ -91,10 +90,11 @@ class ItemsReader:
         item.note(self.asked.step, facts)
         if not isinstance(record, Mapping):  # of a map
             item.output = record
-        elif ANSWER in record:
-            item.output, item.trace = record[ANSWER], record.get(TRACE) or ()
+        elif (fields := fields_of(entry))[0] in record:
+            item.output, item.trace = record[fields[0]], record.get(fields[1]) or ()
             item.metadata = record.get(METADATA)
-            item.row = item.row or {n: value for n, value in record.items() if n not in _OURS}
+            ours = (*fields, METADATA)
+            item.row = item.row or {n: value for n, value in record.items() if n not in ours}
         else:
             item.output, item.input = record.get("output"), record.get("input", item.input)
 

@@ -95,13 +95,15 @@ async def repeat(config: RepeatConfig, builder: Builder):
 
 
 class TokensConfig(FunctionBaseConfig, name="limpet_tokens"):
-    """Answers letter by letter; `Raise …` raises in the middle."""
+    """Answers letter by letter; `Raise …` raises in the middle, `Silent …` has no letters."""
 
 
 @register_function(config_type=TokensConfig)
 async def tokens(config: TokensConfig, builder: Builder):
     async def _stream(input_message: str) -> AsyncGenerator[str]:
         note(input_message)
+        if input_message.startswith("Silent"):
+            return
         for letter in input_message.rsplit(maxsplit=1)[-1]:
             yield letter
             await asyncio.sleep(0)

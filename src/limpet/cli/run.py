@@ -149,12 +149,16 @@ def _check_skipped(given: Mapping[str, Any], steps: Sequence[str], *, forces: bo
 
 def _prepare(config: Config | NatConfig, *, quiet: bool, as_json: bool) -> Arguments:
     """Import what the file names and report skipped rows, before any call is made."""
+    known = 0
     if isinstance(config, NatConfig) and not quiet:
+        known = len(config.notes)
         for note in config.notes:
             _warn(note)
     with no_exit(), _busy(quiet=quiet, as_json=as_json):
         prepared = config.prepare()
     if isinstance(config, NatConfig) and not quiet:
+        for note in config.notes[known:]:
+            _warn(note)
         bad_rows = prepared.dataset.bad_rows
         for row in bad_rows[:_MOST_ROWS]:
             _warn(f"skipped: {row}")

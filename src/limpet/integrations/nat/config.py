@@ -19,8 +19,8 @@ from limpet.evaluators import as_evaluator
 from limpet.integrations.nat import run_directory
 from limpet.integrations.nat.eval_block import Evaluation
 from limpet.integrations.nat.evaluators import ToolkitBlock
-from limpet.integrations.nat.existing_answers import RowAnswers
-from limpet.integrations.nat.finishing import run_scripts, write_config_files
+from limpet.integrations.nat.existing_answers import RowAnswers, is_answer
+from limpet.integrations.nat.finishing import parse_outputs, run_scripts, write_config_files
 from limpet.integrations.nat.flags import Flags
 from limpet.integrations.nat.importing import Target, import_rows
 from limpet.integrations.nat.pre_processing import PreProcessed
@@ -123,7 +123,9 @@ class NatConfig:
         findings.raise_any()
         if self.general.dataset.remote_file_path and self.flags.dataset is None:
             download(self.general.dataset)
-        dataset = read_dataset_rows(self.general.dataset, self._evaluation.filter, function)
+        dataset = read_dataset_rows(
+            self.general.dataset, self._evaluation.filter, function, self.notes.append
+        )
         workflow = workflow_of(self, dataset)
         if isinstance(workflow, ConfiguredWorkflow):
             workflow.check()
@@ -171,8 +173,18 @@ class NatConfig:
                 self._evaluation.evaluators, self.path.parent, findings, at, "function"
             )
         )
+        evaluators = {
+            name: evaluator
+            for name, evaluator in evaluators.items()
+            if not isinstance(evaluator, ToolkitBlock)
+        }
         evaluators |= toolkit_evaluators(
-            self.toolkit, self.tree.data, self.path.parent, self.general.dataset, findings
+            self.toolkit,
+            self.tree.data,
+            self.path.parent,
+            self.general.dataset,
+            findings,
+            self.notes.append,
         )
         key = "custom_pre_eval_process_function"
         function = self._imported(("output", key), getattr(self.general.output, key), findings)
@@ -291,9 +303,16 @@ class NatConfig:
             # not asked to import.
             aside = run_directory.latest_foreign_beside(self.run)
             if aside is None or aside.name in run_directory.run_file(self.run).imported:
-                return None  # the run continues from its own column
+                return self._answered_rows()  # the run continues from its own column
             file = aside / run_directory.OUTPUT
         return list(rows_of_file(file)), file.name
+
+    def _answered_rows(self) -> tuple[list[dict[str, Any]], str] | None:
+        """Return the rows of the dataset itself, if some have an answer already."""
+        dataset = (self._prepared or self.prepare()).dataset
+        answer = self.general.dataset.structure.generated_answer_key
+        rows = [dict(item.row) for item in dataset if is_answer(item.row.get(answer))]
+        return (rows, dataset.name) if rows else None
 
     @contextmanager
     def to_plan(self) -> Iterator[Path]:
@@ -343,6 +362,8 @@ class NatConfig:
         """
         output, data = self.general.output, self.tree.data
         try:
+            if self.general.dataset.structure.disable:
+                parse_outputs(self.run)
             effective = with_defaults(data, self.toolkit)
             write_config_files(self.run, self.path, self.original, data, effective, self.flags)
         except OSError as error:

@@ -13,7 +13,8 @@ from typing import Any
 
 from limpet.config.environment import typed
 from limpet.datasets import Dataset, LoadedDataset
-from limpet.datasets.rows import RESERVED, Row
+from limpet.datasets.columns import MissingColumnError
+from limpet.datasets.rows import RESERVED, BadRow, Row
 from limpet.datasets.sources import shown_path, table_of, table_of_file
 from limpet.errors import DatasetError
 from limpet.integrations.nat.eval_block import DatasetBlock
@@ -25,7 +26,10 @@ _MARK = re.compile(rb'"(_limpet|_crc)":|[:,[]\s*-?(NaN|Infinity)\b')
 
 
 def read_dataset_rows(
-    block: DatasetBlock, keep: Mapping[str, Any] | None, function: Callable[..., Any] | None
+    block: DatasetBlock,
+    keep: Mapping[str, Any] | None,
+    function: Callable[..., Any] | None,
+    say: Callable[[str], None],
 ) -> LoadedDataset:
     """Read the dataset.
 
@@ -33,6 +37,7 @@ def read_dataset_rows(
         block: The dataset's block.
         keep: Which rows to keep: `allow` and `deny`.
         function: The function that returns the rows of a custom dataset.
+        say: Called with a line for each part of the filter that does nothing.
 
     Raises:
         DatasetError: It cannot be read.
@@ -42,13 +47,44 @@ def read_dataset_rows(
     options["on_bad_row"] = "skip"
     if structure.disable:
         rows = _named(block, lambda: [_with_whole_row(row) for row in _rows(block, function)])
-        return _without_whole_row(Dataset(rows, input=_WHOLE_ROW, **options).load())
+        return _without_whole_row(_loaded(rows, {**options, "input": _WHOLE_ROW}, say))
     options["input"] = _unless(structure.question_key, "question")
     options["expected"] = _unless(structure.answer_key, "answer")
     if function is not None or _may_be_an_output(block.file_path):
-        return Dataset(_named(block, lambda: list(_rows(block, function))), **options).load()
+        rows = _named(block, lambda: list(_rows(block, function)))
+        return _without_blank(_loaded(rows, options, say))
     assert block.file_path is not None
-    return Dataset(block.file_path, **options).load()
+    return _without_blank(_loaded(block.file_path, options, say))
+
+
+def _loaded(source: Any, options: dict[str, Any], say: Callable[[str], None]) -> LoadedDataset:
+    """Load a dataset. As in the toolkit, a filter over a column that is missing does nothing."""
+    try:
+        return Dataset(source, **options).load()
+    except MissingColumnError as error:
+        if error.argument[:1] != ("filter",):
+            raise
+        say(f"{error}: ignored, as in nat eval")
+        _, side, column = error.argument
+        rest = {name: value for name, value in options["filter"][side].items() if name != column}
+        keep = {name: value for name, value in options["filter"].items() if name != side}
+        keep |= {side: rest} if rest else {}
+        return _loaded(source, {**options, "filter": keep or None}, say)
+
+
+def _without_blank(dataset: LoadedDataset) -> LoadedDataset:
+    """Skip the items whose question is blank, as the toolkit does, and report them."""
+    blank = [item for item in dataset if isinstance(item.input, str) and not item.input.strip()]
+    if not blank:
+        return dataset
+    reason = "the question is blank"
+    skipped = [BadRow(f"{dataset.name}, {item.id}", 0, "", reason) for item in blank]
+    ids = {item.id for item in blank}
+    return replace(
+        dataset,
+        items=[item for item in dataset if item.id not in ids],
+        bad_rows=[*dataset.bad_rows, *skipped],
+    )
 
 
 def _unless(column: str, default: str) -> str | None:

@@ -34,7 +34,7 @@ from limpet.integrations.nat.toolkit import (
     toolkit_version,
 )
 from limpet.integrations.nat.workflow import counted
-from limpet.text import hint_near, one_line, quoted
+from limpet.text import hint_near, one_line, quoted, text_of
 from limpet.types import Output, Score
 from limpet.workflows.nat_trace import nat_steps
 
@@ -111,6 +111,12 @@ class ToolkitEvaluator(CodeStep, Evaluator):
                 returned = await self._score(self._item(scored))
         except RefusedCallError as refused:
             raise refused.error from None
+        except NotImplementedError as error:
+            raise PermanentError(
+                f"{self.name} does not score single items: {one_line(text_of(error))}",
+                hint="score whole runs with the toolkit: nat eval --skip_workflow --dataset "
+                "…/workflow_output.json",
+            ) from error
         return as_scores(_score_of(returned, self.name), self.name)
 
     def _item(self, scored: Scored) -> Any:
@@ -140,6 +146,7 @@ def toolkit_evaluators(
     folder: Path,
     dataset: DatasetBlock,
     findings: Findings,
+    say: Callable[[str], None],
 ) -> dict[str, ToolkitEvaluator]:
     """Return the toolkit's evaluators of a configuration, by name.
 
@@ -149,6 +156,7 @@ def toolkit_evaluators(
         folder: Its folder, where `file://` paths start.
         dataset: The dataset's block.
         findings: Collects the problems.
+        say: Called with a line for each evaluator that is left out.
 
     Raises:
         LimpetError: The toolkit cannot be imported, or rejects the configuration.
@@ -159,6 +167,9 @@ def toolkit_evaluators(
     configs = toolkit.read().eval.evaluators
     evaluators = {}
     for name in blocks:
+        if getattr(getattr(configs[name], "metric_config", None), "skip", False):
+            say(f"{findings.tree.place(('eval', 'evaluators', name))}: {name}: skip is set")
+            continue
         made_of, models = _made_of(data, data["eval"]["evaluators"][name], folder)
         endpoint = f"llm {models[0]}" if models else name
         evaluators[name] = ToolkitEvaluator(

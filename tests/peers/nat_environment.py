@@ -1,8 +1,8 @@
 """Where is the real NeMo Agent Toolkit, and how is it made where it is not there yet?
 
-It weighs some 650 MB and pins tightly, so it has a virtual environment of its own: `.venv-nat`,
+It weighs 1.4 GB and pins tightly, so it has a virtual environment of its own: `.venv-nat`,
 beside the project's `.venv`. Made once, in about two minutes, it is used again as long as what is
-wanted does not change; `make clean` removes it.
+wanted does not change; `make clean` removes it. uv installs it: pip searches for half an hour.
 """
 
 import fcntl
@@ -20,11 +20,11 @@ PLACE = ROOT / ".venv-nat"
 PARTS = Path(__file__).parent / "nat"
 
 TOOLKIT = (
-    "nvidia-nat[eval]==1.9.0",
+    "nvidia-nat[eval,langchain,ragas,profiler]==1.9.0",
     "langchain-core>=1.4",  # `nat eval` imports it and does not ask for it
     "sqlalchemy[asyncio]>=2",  # so does `nat serve`; its extra would bring a Dask cluster too
 )
-OURS = ("--editable", str(ROOT))  # for a run in which both share a process
+OURS = ("--editable", f"{ROOT}[data]")  # for a run in which both share a process
 _MAKING_S, _INSTALLING_S = 120, 1500
 
 
@@ -56,6 +56,7 @@ def environment_variables(**more: str) -> dict[str, str]:
         "NAT_TELEMETRY_ENDPOINT": "",
         "HF_HUB_OFFLINE": "1",
         "DO_NOT_TRACK": "1",
+        "RAGAS_DO_NOT_TRACK": "true",
         **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), nowhere),
         **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
         "PYTHONPATH": str(PARTS / "plugin"),
@@ -88,8 +89,11 @@ def _alone():
 def _make() -> None:
     _run("making it", _MAKING_S, sys.executable, "-m", "venv", "--clear", str(PLACE))
     (PLACE / ".gitignore").write_text("*\n", encoding="utf-8")
-    pip = (str(PLACE / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries", "1")
-    _run("installing", _INSTALLING_S, *pip, "--disable-pip-version-check", *TOOLKIT, *OURS)
+    python = str(PLACE / "bin" / "python")
+    pip = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run("installing uv", _INSTALLING_S, *pip, "--retries", "1", "uv")
+    uv = (str(PLACE / "bin" / "uv"), "pip", "install", "--quiet", "--python", python)
+    _run("installing", _INSTALLING_S, *uv, *TOOLKIT, *OURS)
 
 
 def _run(what: str, seconds: int, *command: str) -> None:

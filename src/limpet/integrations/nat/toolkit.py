@@ -297,6 +297,9 @@ def outspoken(model: Any) -> Any:
     for name, method in inspect.getmembers(type(model), inspect.iscoroutinefunction):
         if not name.startswith("_"):
             object.__setattr__(model, name, MethodType(_outspoken(method), model))
+    for wrapped in ("default", "bound"):  # LangChain hands out the inner one, for some calls
+        if (inner := vars(model).get(wrapped)) is not None and hasattr(inner, "ainvoke"):
+            outspoken(inner)
     return model
 
 

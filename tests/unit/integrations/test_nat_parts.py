@@ -232,6 +232,20 @@ def toolkit(monkeypatch):
         async def from_config(cls, *, config):
             yield "builder"
 
+    class Config(dict):
+        workflow, functions = object(), {}
+
+        def model_dump(self, mode):
+            return dict(self)
+
+    class Registry:
+        @classmethod
+        def get(cls):
+            return cls()
+
+        def get_function(self, kind):
+            raise KeyError(kind)
+
     async def pull_intermediate():
         return [{"payload": {"event_type": "TOOL_END", "name": "t"}}]
 
@@ -243,8 +257,11 @@ def toolkit(monkeypatch):
         "nat.utils.io.yaml_tools": {
             "yaml_load": lambda path: {"eval": {}, "llms": {"a": {"t": 0}}}
         },
-        "nat.data_models.config": {"Config": dict},
-        "nat.utils.data_models.schema_validator": {"validate_schema": lambda data, kind: data},
+        "nat.data_models.config": {"Config": Config},
+        "nat.utils.data_models.schema_validator": {
+            "validate_schema": lambda data, kind: kind(data)
+        },
+        "nat.cli.type_registry": {"GlobalTypeRegistry": Registry},
         "nat.builder.workflow_builder": {"WorkflowBuilder": Builder},
         "nat.runtime.session": {"SessionManager": Sessions},
         "nat.builder.runtime_event_subscriber": {"pull_intermediate": pull_intermediate},
@@ -254,7 +271,7 @@ def toolkit(monkeypatch):
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
     for name in ("nat", "nat.runtime", "nat.utils", "nat.utils.io", "nat.data_models",
-                 "nat.utils.data_models", "nat.builder"):  # fmt: skip
+                 "nat.utils.data_models", "nat.builder", "nat.cli"):  # fmt: skip
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     return told
 

@@ -7,6 +7,7 @@ session.
 import asyncio
 import json
 import logging
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from importlib import import_module
 from inspect import signature
@@ -16,6 +17,7 @@ from uuid import uuid4
 from pydantic import BaseModel
 
 from limpet.errors import LimpetError, PermanentError
+from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.toolkit import Built, Toolkit
 from limpet.types import Item, Output
 from limpet.workflows.nat_trace import trace_of
@@ -28,8 +30,8 @@ _EXPORT_S = 60.0  # the toolkit's own limit
 logger = logging.getLogger("limpet.integrations.nat")
 
 
-class InProcessWorkflow(Workflow):
-    """The workflow of a configuration.
+class InProcessWorkflow(CodeStep, Workflow):
+    """The workflow of a configuration. Its code is that of the plug-ins that it is built by.
 
     Args:
         toolkit: Reads and builds the configuration.
@@ -49,7 +51,6 @@ class InProcessWorkflow(Workflow):
         per_input_user_id: bool = True,
     ) -> None:
         self.name = name
-        self.fingerprint = {}  # `ConfiguredWorkflow` adds the configuration's blocks
         self._toolkit = toolkit
         self._user_id = user_id
         self._per_input = per_input_user_id
@@ -57,6 +58,10 @@ class InProcessWorkflow(Workflow):
         self._built: Built | None = None
         self._sessions: Any = None
         self._pull: Any = None
+
+    @property
+    def code(self) -> Mapping[str, Any]:
+        return {f"{name}: ": function for name, function in self._toolkit.functions().items()}
 
     def seen(self, item: Item) -> Any:
         return item.input

@@ -8,7 +8,7 @@ hold task groups, which must be left in the task that entered them.
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import wraps
@@ -177,6 +177,21 @@ class Toolkit:
         config_of = import_module("nat.data_models.config").Config
         validate = import_module("nat.utils.data_models.schema_validator").validate_schema
         return validate(data, config_of)
+
+    def functions(self) -> dict[str, Any]:
+        """Return the registered functions that the workflow is built by, by the names of blocks.
+
+        Raises:
+            LimpetError: As `read`.
+        """
+        config, known = self.read(), registry()
+        blocks = {"workflow": config.workflow}
+        blocks |= {f"functions.{name}": block for name, block in config.functions.items()}
+        found = {}
+        for name, block in blocks.items():
+            with suppress(KeyError):  # an empty workflow
+                found[name] = inspect.unwrap(known.get_function(type(block)).build_fn)
+        return found
 
     # ---- what is built from it ------------------------------------------------------------------
 

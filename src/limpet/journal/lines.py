@@ -108,33 +108,42 @@ def _tail(crc: int) -> bytes:
     return _TAIL % crc
 
 
-def checksum(path: Path, size: int | None = None) -> int:
+def checksum(path: Path, size: int | None = None, start: tuple[int, int] = (0, 0)) -> int:
     """Return the CRC32 of a file.
 
     Args:
         path: The file.
         size: How many of its bytes count; None: all.
+        start: How many of them are known already, and their CRC32.
 
     Raises:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    crc, left = 0, sys.maxsize if size is None else size
+    at, crc = start
+    left = sys.maxsize if size is None else size - at
     with open_to_read(path, buffering=0) as file:
+        file.seek(at)
         while piece := file.read(min(CHUNK_BYTES, left)):
             crc = crc32(piece, crc)
             left -= len(piece)
     return crc
 
 
-def size_and_crc(path: Path) -> list[int]:
+def size_and_crc(path: Path, start: tuple[int, int] = (0, 0)) -> list[int]:
     """Return the size of a file and the CRC32 of its beginning: 256 MiB take a twentieth second.
+
+    Args:
+        path: The file.
+        start: The same of an earlier time, if it has only grown since.
 
     Raises:
         JournalError: It is not a regular file.
         OSError: It cannot be read.
     """
-    return [path.stat().st_size, checksum(path, _MOST_CHECKED)]
+    size = path.stat().st_size
+    known = start if start[0] <= min(size, _MOST_CHECKED) else (0, 0)
+    return [size, checksum(path, min(size, _MOST_CHECKED), known)]
 
 
 def is_whole(line: bytes) -> bool:

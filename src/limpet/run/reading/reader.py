@@ -27,7 +27,12 @@ from limpet.run.reading.items import ItemsReader
 from limpet.run.reading.items_asked import ItemsFile
 from limpet.run.reading.noted_summary import digest_of_inputs, note_summary, noted_summary
 from limpet.run.reading.progress import Progress, seconds_of
-from limpet.run.reading.recorded import changed_columns, has_newer_items, may_lack_failures
+from limpet.run.reading.recorded import (
+    Checked,
+    changed_columns,
+    has_newer_items,
+    may_lack_failures,
+)
 from limpet.run.reading.run_files import RunFiles
 from limpet.run.reading.scores import ScoresReader
 from limpet.run.reading.totals import add_up
@@ -64,6 +69,7 @@ class RunReader(RunFiles):
         super().__init__(path, columns)
         self._used: dict[str, tuple[int, dict[str, float]]] = {}
         self._asked: tuple[Any, ...] = ()
+        self._checked: Checked = {}
 
     def refresh(self) -> None:
         """Read what happened since."""
@@ -118,7 +124,7 @@ class RunReader(RunFiles):
         """Whether `run.json` describes the files; else all results are counted."""
         if self.is_running or not self.run_file.sessions:
             return True
-        changed = changed_columns(self)
+        changed = changed_columns(self, self._checked)
         if changed:
             names = ", ".join(changed)
             self.remarks.append(f"{names} changed after the last session: what is whole is counted")

@@ -21,18 +21,33 @@ def has_newer_items(run: RunFiles) -> bool:
     return run.items_file is not None  # else it is damaged
 
 
-def changed_columns(run: RunFiles) -> list[str]:
-    """Return the names of the columns that are not as recorded: they were cut or changed since."""
+Checked = dict[str, tuple[int, int]]
+"""Of each column what was checked before: its size, and its checksum."""
+
+
+def changed_columns(run: RunFiles, checked: Checked) -> list[str]:
+    """Return the names of the columns that are not as recorded: they were cut or changed since.
+
+    Args:
+        run: The run.
+        checked: What was as recorded before is not read again; updated here.
+    """
     names = (run.step, *run.evaluators)
     columns = ((name, run.columns[name]) for name in names)
-    return [column.path.name for name, column in columns if not _is_same(run, name, column)]
+    return [
+        column.path.name for name, column in columns if not _is_same(run, name, column, checked)
+    ]
 
 
-def _is_same(run: RunFiles, name: str, column: FactsReader) -> bool:
+def _is_same(run: RunFiles, name: str, column: FactsReader, checked: Checked) -> bool:
     known, began = run.session.columns.get(name), run.session.steps.get(name)
     if known is not None:
         with suppress(OSError, JournalError):
-            return size_and_crc(column.path) == known
+            size, crc = size_and_crc(column.path, checked.get(name, (0, 0)))
+            if [size, crc] == known:
+                checked[name] = (size, crc)
+                return True
+        checked.pop(name, None)
         return False
     is_cut = began is not None and column.end < began.bytes_at
     return not (is_cut or column.state.bad_lines)

@@ -27,9 +27,9 @@ from limpet.fingerprints.steps import CodeStep
 from limpet.integrations.nat.eval_block import DatasetBlock, Structure
 from limpet.integrations.nat.toolkit import (
     Built,
-    RefusedCallError,
     Toolkit,
     discover_plugins,
+    refusals,
     registry,
     toolkit_version,
 )
@@ -107,10 +107,8 @@ class ToolkitEvaluator(CodeStep, Evaluator):
         assert self._built is not None
         assert self._score is not None
         try:
-            with self._built.context():
+            with self._built.context(), refusals():
                 returned = await self._score(self._item(scored))
-        except RefusedCallError as refused:
-            raise refused.error from None
         except NotImplementedError as error:
             raise PermanentError(
                 f"{self.name} does not score single items: {one_line(text_of(error))}",
@@ -353,7 +351,8 @@ def _failure_in(error: Any, reasoning: Any) -> str | None:
     raised = reasoning.get("error")
     if isinstance(raised, str) and raised.startswith(_RAISED):
         return one_line(raised.removeprefix(_RAISED))
-    if "error_type" in reasoning and not reasoning.get("recovered_from_output_parser_error"):
+    is_trajectory = {"error_type", "trajectory", "question_text"} <= reasoning.keys()
+    if is_trajectory and not reasoning.get("recovered_from_output_parser_error"):
         return f"the judge failed: {one_line(reasoning['error_type'])}"
     text = reasoning.get("reasoning")
     if isinstance(text, str) and text.startswith(_UNREADABLE):

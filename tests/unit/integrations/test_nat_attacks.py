@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from limpet.errors import LimpetError, RateLimitError
 from limpet.integrations.nat import toolkit as toolkit_module
 from limpet.integrations.nat.toolkit import RefusedCallError, Toolkit, outspoken, refusals
-from limpet.integrations.nat.toolkit_evaluators import _score_of
+from limpet.integrations.nat.toolkit_evaluators import _made_of, _score_of
 
 WAIT_S = 10
 
@@ -210,3 +210,22 @@ def test_a_build_that_hangs_ends_when_nobody_waits_for_it(build):
 
     run(give_up())
     assert seen == ["left"]
+
+
+# ---- what an evaluator is made of ---------------------------------------------------------------
+
+
+def test_what_is_named_by_a_key_or_a_default_counts():
+    data = {
+        "llms": {"judge": {"model": "m"}, "deep": {"model": "d"}, "other": {"model": "o"}},
+        "functions": {"tool": {"_type": "t"}},
+        "workflow": {"_type": "w", "weights": 1},
+        "eval": {"evaluators": {"own": {"_type": "own", "weights": {"judge": 1}}}},
+    }
+    defaults = {
+        "functions": {"tool": {"_type": "t", "llm_name": "deep"}},
+        "eval": {"evaluators": {"own": {"_type": "own", "tool_name": "tool"}}},
+    }
+    made_of, models = _made_of(data, defaults, "own", Path())
+    assert sorted(made_of) == ["evaluator", "functions.tool", "llms.deep", "llms.judge"]
+    assert sorted(models) == ["deep", "judge"]

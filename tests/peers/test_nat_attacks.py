@@ -70,11 +70,13 @@ COPIES = """
 import asyncio
 from langchain_openai import ChatOpenAI
 from limpet.integrations.nat.toolkit import RefusedCallError, outspoken
-model = outspoken(ChatOpenAI(model="m", api_key="x", base_url="http://127.0.0.1:9/v1", max_retries=0))
+nowhere = "http://127.0.0.1:9/v1"
+model = outspoken(ChatOpenAI(model="m", api_key="x", base_url=nowhere, max_retries=0))
 copy = model.model_copy(update={"temperature": 0.9})
 assert isinstance(model, ChatOpenAI)
 assert copy.ainvoke.__self__ is copy
-for asked in (model, copy, copy.bind(stop=["."]), copy.with_retry(), model.with_structured_output({"title": "t", "type": "object", "properties": {}})):
+structured = model.with_structured_output({"title": "t", "type": "object", "properties": {}})
+for asked in (model, copy, copy.bind(stop=["."]), copy.with_retry(), structured):
     try:
         asyncio.run(asked.ainvoke("?"))
     except RefusedCallError:

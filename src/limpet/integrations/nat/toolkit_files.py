@@ -78,7 +78,7 @@ def write_toolkit_files(
     if not is_installed():
         return True  # reported when the file was read
     wanted: dict[str, Callable[[], None]] = {}
-    if profiler:
+    if profiler is not None:  # an empty block asks for the default
         wanted["profiler"] = lambda: _profile(run, profiler, items())
     if output.write_atif_workflow_output:
         wanted[_ATIF] = lambda: _write_atif(run, items())

@@ -32,6 +32,7 @@ as_a_new_interpreter = ready_limpet.be
 def be(command):
     """Find plug-ins as a new interpreter would."""
     sys.path[1:1] = command["environment"]["PYTHONPATH"].split(os.pathsep)
+    loader.discover_entrypoints.cache_clear()
     as_a_new_interpreter(command)
 
 

@@ -131,6 +131,13 @@ class Project:
         text = yaml.safe_dump(config, sort_keys=False)
         (self.folder / "config.yml").write_text(text, encoding="utf-8")
 
+    def configuration(self):
+        return yaml.safe_load((self.folder / "config.yml").read_text(encoding="utf-8"))
+
+    def remove_results(self):
+        shutil.rmtree(self.out)
+        (self.folder / "traces.jsonl").unlink(missing_ok=True)
+
     def edit(self, name, old, new):
         file = self.folder / name
         text = file.read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ failure. The toolkit writes a score of 0 for many failures; they are recognised 
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from inspect import unwrap
@@ -33,7 +33,7 @@ from limpet.integrations.nat.toolkit import (
     registry,
     toolkit_version,
 )
-from limpet.integrations.nat.workflow import counted
+from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.text import hint_near, one_line, quoted, text_of
 from limpet.types import Output, Score
 from limpet.workflows.nat_trace import nat_steps
@@ -214,29 +214,9 @@ def _made_of(data: Mapping[str, Any], block: Any, folder: Path) -> tuple[dict[st
 
     That is its own block, and each block of a model, a tool or anything else that it names.
     """
-    found: dict[str, Any] = {"evaluator": block}
-    models: list[str] = []
-    waiting = [block]
-    while waiting:
-        named = set(_strings(waiting.pop()))
-        for section, parts in data.items():
-            if section in ("eval", "general") or not isinstance(parts, Mapping):
-                continue
-            for name in named & parts.keys():
-                key = f"{section}.{name}"
-                if key not in found:
-                    found[key] = parts[name]
-                    waiting.append(parts[name])
-                    models += [name] if section == "llms" else []
-    return counted(found, folder), models
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (Mapping, list)):
-        for below in value.values() if isinstance(value, Mapping) else value:
-            yield from _strings(below)
+    named = named_blocks(data, block)
+    found = {"evaluator": block, **{".".join(key): part for key, part in named.items()}}
+    return counted(found, folder), [name for section, name in named if section == "llms"]
 
 
 # ---- a function for one item ------------------------------------------------------------------

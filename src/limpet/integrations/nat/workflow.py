@@ -5,7 +5,7 @@ After an edit of one of them, the answers on disk are those of another workflow.
 served and traced (`general`) changes no answer, and secrets do not count.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from limpet.integrations.nat.config import NatConfig
 
 _NOT_COUNTED = ("eval", "general", "base", "optimizer")
+_MODELS = ("llms", "embedders")
 _FLAG = "--result-json-path"
 # What an address may end with, and the path to call then. The toolkit's own help shows an address
 # that ends with /generate, to which it then adds /generate/full.
@@ -52,12 +53,18 @@ def workflow_of(config: "NatConfig", items: Iterable[Item]) -> Workflow:
 
     Raises:
         ConfigError: It cannot be called with this configuration and these flags.
+        LimpetError: The toolkit cannot be imported, or rejects the configuration.
     """
     flags = config.flags
     if flags.skip_workflow:
         return _existing_answers(config, items)
-    blocks = counted_blocks(config.tree.data, config.path.parent)
-    inner = _own(config) if flags.endpoint is None else _served(flags.endpoint, flags)
+    data: Mapping[str, Any] = config.tree.data
+    if flags.endpoint is None:
+        inner = _own(config)
+        data = _named_by_workflow(data, config.toolkit.with_defaults())
+    else:
+        inner = _served(flags.endpoint, flags)
+    blocks = counted_blocks(data, config.path.parent)
     return ConfiguredWorkflow(inner, blocks, flags.result_json_path)
 
 
@@ -110,6 +117,53 @@ def counted_blocks(data: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         folder: Its folder, where `file://` paths start.
     """
     return counted({key: value for key, value in data.items() if key not in _NOT_COUNTED}, folder)
+
+
+def _named_by_workflow(data: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration without the models that only evaluators name.
+
+    Args:
+        data: The configuration as written.
+        known: The same, with the toolkit's defaults: a name may be one.
+    """
+    named = named_blocks(known, known.get("workflow"))
+    models = {
+        section: {name: part for name, part in parts.items() if (section, name) in named}
+        for section, parts in data.items()
+        if section in _MODELS and isinstance(parts, Mapping)
+    }
+    return {**data, **models}
+
+
+def named_blocks(data: Mapping[str, Any], block: Any) -> dict[tuple[str, str], Any]:
+    """Return the models, tools and so on that a block names, and those that these name.
+
+    Args:
+        data: The whole configuration.
+        block: One of its blocks.
+
+    Returns:
+        The blocks, by section and name.
+    """
+    found: dict[tuple[str, str], Any] = {}
+    waiting = [block]
+    while waiting:
+        named = set(_strings(waiting.pop()))
+        for section, parts in data.items():
+            if section in _NOT_COUNTED or not isinstance(parts, Mapping):
+                continue
+            new = {(section, name): parts[name] for name in sorted(named & parts.keys())}
+            waiting += [part for key, part in new.items() if key not in found]
+            found |= new
+    return found
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for below in value.values() if isinstance(value, Mapping) else value:
+            yield from _strings(below)
 
 
 def counted(blocks: Mapping[str, Any], folder: Path) -> dict[str, Any]:

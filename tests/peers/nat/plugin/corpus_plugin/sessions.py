@@ -48,7 +48,7 @@ class ConnectedConfig(FunctionBaseConfig, name="corpus_connected"):
 @register_function(config_type=ConnectedConfig)
 async def connected(config: ConnectedConfig, builder: Builder):
     async def _connected(input_message: str) -> str:
-        return input_message.split()[-1]
+        return input_message.rsplit(maxsplit=1)[-1]
 
     async with connection():
         yield FunctionInfo.from_fn(_connected, description="Over a connection.")

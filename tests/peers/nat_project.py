@@ -26,7 +26,7 @@ class CountingModel(Model):
         asked: The kind, model and prompt of each call, in order.
         free: How many calls are answered while the gate is closed.
         gate: Calls wait for it.
-        refusals: How often each prompt is refused before it is answered.
+        refusals: How many calls are refused at first.
     """
 
     def __init__(self):
@@ -46,8 +46,7 @@ class CountingModel(Model):
         return super().status(kind, prompt, model)
 
     def _status(self, kind, prompt):
-        asked = sum(prompt == before for _, _, before in self.asked)
-        return 429 if asked <= self.refusals else super()._status(kind, prompt)
+        return 429 if len(self.asked) <= self.refusals else super()._status(kind, prompt)
 
     def forget(self):
         self.asked.clear()

@@ -240,17 +240,17 @@ def test_judges_that_refuse_at_first_have_every_score(project, model):
 
 
 def test_a_judge_that_always_refuses_is_a_failure(project, model):
-    project.make(config(**JUDGES), rows=2)
+    project.make(config(**{**JUDGES, "own": judge("other")}), rows=1)
     model.control = {"fail_on": {"Grade this": 429}, "retry_after": 0.05}
     said = project.run("--max-retries", 1, code=1)
-    assert "429" in said
+    assert "own failed: 1" in said
     assert set(project.scores("own").values()) == {None}
     for name in ("accuracy", "trajectory", "tunable"):
         assert None not in project.scores(name).values()
     model.control = {}
     model.forget()
     project.run()
-    assert model.by_judge() == {OWN: 2}
+    assert model.by_judge() == {SECOND: 1}
 
 
 # ---- the toolkit's files ------------------------------------------------------------------------
@@ -371,11 +371,11 @@ def test_an_output_without_json_form(project, commands):
     [
         (("workflow", "_type"), "nowhere_registered", "nowhere_registered"),
         (("eval", "evaluators", "own", "_type"), "nowhere_judge", "config.yml:27: "),
-        (("eval", "evaluators", "own", "llm_name"), [3], "config.yml:28: "),
+        (("eval", "evaluators", "equal", "max_concurrency"), "many", "config.yml:31: "),
     ],
 )
 def test_a_plan_fails_where_the_toolkit_would(project, path, value, said):
-    made = config(own=judge())
+    made = config(own=judge(), equal={"_type": "corpus_equal"})
     block = made
     for part in path[:-1]:
         block = block[part]

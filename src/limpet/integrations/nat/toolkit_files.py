@@ -53,7 +53,7 @@ def download(block: DatasetBlock) -> None:
 
 @contextmanager
 def _unsaid(logger: logging.Logger) -> Iterator[None]:
-    """Let the toolkit log nothing: a failure is reported, and it would log the signature of a URL."""
+    """Let the toolkit log nothing: it would log the signature of a URL, and we report failures."""
     before, logger.disabled = logger.disabled, True
     try:
         yield

@@ -239,9 +239,9 @@ def test_judges_that_refuse_at_first_have_every_score(project, model):
     assert refused == 2
 
 
-def test_a_judge_that_always_refuses_is_a_failure(project, model):
+def test_a_judge_that_always_fails_is_a_failure(project, model):
     project.make(config(**{**JUDGES, "own": judge("other")}), rows=1)
-    model.control = {"fail_on": {"Grade this": 429}, "retry_after": 0.05}
+    model.control = {"fail_on": {"Grade this": 500}}
     said = project.run("--max-retries", 1, code=1)
     assert "own failed: 1" in said
     assert set(project.scores("own").values()) == {None}

@@ -20,10 +20,6 @@ from record import GIVEN, HERE, environment, rows_of, scores_of
 
 from limpet.cli.main import main as limpet
 
-# Models that refuse some prompts always: to try those again and again takes minutes.
-ONCE = ("--max-retries", "0")
-REFUSING = dict.fromkeys(("41_judge_failures", "42_judge_failures_atif", "45_model_fails"), ONCE)
-
 
 def run(name: str, case: dict[str, Any], server: Server) -> dict[str, Any]:
     """Run one case in a folder of its own."""
@@ -34,8 +30,7 @@ def run(name: str, case: dict[str, Any], server: Server) -> dict[str, Any]:
         for folder in GIVEN:
             shutil.copytree(HERE / folder, folder)
         said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        flags = [*case["flags"], "--no-early-stop", *REFUSING.get(name, ())]
-        sys.argv = ["limpet", "run", case["config"], *flags]
+        sys.argv = ["limpet", "run", case["config"], *case["flags"], "--no-early-stop"]
         for _ in range(case.get("times", 1)):
             code = _exit_code(said)
         out = Path(case.get("out", "out"))

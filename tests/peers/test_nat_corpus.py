@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CORPUS = PARTS / "corpus"
 CASES = json.loads((CORPUS / "cases.json").read_text(encoding="utf-8"))
-# Not run: one needs S3. In the others a model refuses (429) all that it is asked, or all that is left;
-# a refusal does not count against `--max-retries`, so that Limpet asks on, every 15 seconds.
+# Not run: one needs S3. In the others a model refuses (429) all that it is asked, or all that is
+# left; refusals do not count against `--max-retries`, so that Limpet asks on, every 15 seconds.
 NOT_RUN = (
     "41_judge_failures",
     "42_judge_failures_atif",

@@ -7,7 +7,7 @@ failure. The toolkit writes a score of 0 for many failures; they are recognised 
 
 import math
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import wraps
 from importlib import import_module
 from inspect import unwrap
@@ -33,13 +33,12 @@ from limpet.integrations.nat.toolkit import (
     registry,
     toolkit_version,
 )
-from limpet.integrations.nat.workflow import counted
+from limpet.integrations.nat.workflow import counted, named_blocks
 from limpet.text import hint_near, one_line, quoted, text_of
 from limpet.types import Output, Score
 from limpet.workflows.nat_trace import nat_steps
 
 _REFUSED = re.compile(r"\b429\b|RateLimit|Too Many Requests", re.IGNORECASE)
-_NOT_NAMED = ("eval", "general", "workflow", "optimizer")  # sections without names of parts
 _RAISED = "Evaluator error: "
 _UNREADABLE = "Error in evaluator from parsing judge LLM response"
 
@@ -218,32 +217,10 @@ def _made_of(
     That is its own block, and each block of a model, a tool or anything else that it names: as a
     value, as a key, or by a default of the toolkit or the plug-in.
     """
-    found: dict[str, Any] = {"evaluator": data["eval"]["evaluators"][evaluator]}
-    models: list[str] = []
-    waiting = [found["evaluator"], defaults["eval"]["evaluators"][evaluator]]
-    while waiting:
-        named = set(_strings(waiting.pop()))
-        for section, parts in data.items():
-            if section in _NOT_NAMED or not isinstance(parts, Mapping):
-                continue
-            for name in sorted(named & parts.keys()):
-                key = f"{section}.{name}"
-                if key not in found:
-                    found[key] = parts[name]
-                    waiting += [parts[name], (defaults.get(section) or {}).get(name)]
-                    models += [name] if section == "llms" else []
-    return counted(found, folder), models
-
-
-def _strings(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from (*_strings(key), *_strings(below))
-    elif isinstance(value, list):
-        for below in value:
-            yield from _strings(below)
+    block = data["eval"]["evaluators"][evaluator]
+    named = named_blocks(data, defaults, block, defaults["eval"]["evaluators"][evaluator])
+    found = {"evaluator": block, **{".".join(key): part for key, part in named.items()}}
+    return counted(found, folder), [name for section, name in named if section == "llms"]
 
 
 # ---- a function for one item ------------------------------------------------------------------

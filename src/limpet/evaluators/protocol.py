@@ -17,7 +17,9 @@ Scores = Mapping[str, Score]
 """Scores by name, in order: a single one named "score", or those of a dict."""
 RESERVED = ("workflow", "run", "summary", "events", "failures", "map")
 """Names that are files of a run."""
-COLUMNS = ("id", "trial", "input", "expected", "output", "status", "seconds", "error")
+COLUMNS = (
+    "id", "trial", "input", "expected", "output", "status", "seconds", "attempts", "error",
+)  # fmt: skip
 """Names that are columns of an export."""
 LONGEST_NAME = 200
 """Letters in a name: with what is added to the names of its files, 255 bytes are the limit."""

@@ -252,7 +252,7 @@ class RunReader(RunFiles):
             )
             for name in self.evaluators
         ]
-        return ItemsReader(asked, evaluators, self.redos)
+        return ItemsReader(asked, evaluators, self.redos, self.run_file.names.id)
 
     def _places(self, file: ItemsFile | None) -> Sequence[int]:
         """Return the places of the items that the run reports on."""

@@ -194,9 +194,10 @@ def _means(key: Key, values: Sequence[Any]) -> Iterator[tuple[Key, Any]]:
             yield ("score", str(evaluator), part, "n"), len(numbers) or None
         elif fact == "label" and values:
             yield ("score", str(evaluator), part, "labels"), dict(Counter(values))
-    elif key in (("own", "seconds"), ("own", "attempts")) or str(key[-1]).startswith("usage."):
-        if key[0] != "row":
-            yield key, mean(numbers)
+    elif key in (("own", "seconds"), ("own", "attempts")) or (
+        key[0] == "fact" and str(key[-1]).startswith("usage.")
+    ):
+        yield key, mean(numbers)
 
 
 def mean(values: Sequence[float]) -> float | None:

@@ -39,15 +39,20 @@ class Rows:
     def __init__(self, reader: RunReader, *, by_item: bool = False) -> None:
         self._reader = reader
         self._by_item = by_item
+        self._length = 0
         table = Table(reader.evaluators, by_item=by_item)
         for cells in self._cells():
             table.add(cells)
+            self._length += 1
         self.columns = table.names()
 
     @property
     def names(self) -> list[str]:
         """The names of the columns."""
         return [*self.columns.values()]
+
+    def __len__(self) -> int:
+        return self._length
 
     def __iter__(self) -> Iterator[list[Any]]:
         for cells in self._cells():

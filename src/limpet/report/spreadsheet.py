@@ -3,6 +3,7 @@
 import math
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,18 @@ def write_xlsx(rows: Rows, path: Path) -> int:
             f"writing Excel files needs openpyxl, which cannot be imported ({error})",
             hint="pip install 'limpet[data]'",
         ) from error
-    sheet, cut = book.create_sheet("results"), 0
-    sheet.freeze_panes = "B2"
-    for number, row in enumerate(_lines(rows), 1):
-        if number > _MOST_ROWS or len(row) > _MOST_COLUMNS:
-            raise LimpetError(
-                f"{one_line(str(path))}: an Excel sheet holds at most {_MOST_ROWS:,} rows and "
-                f"{_MOST_COLUMNS:,} columns, and this run has more",
-                hint="write csv or parquet instead",
-            )
-        cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
-        sheet.append([_excel_cell(sheet, value) for value in row])
+    if len(rows) >= _MOST_ROWS or len(rows.columns) > _MOST_COLUMNS:  # one row has the names
+        raise LimpetError(
+            f"{one_line(str(path))}: an Excel sheet holds {_MOST_ROWS:,} rows and "
+            f"{_MOST_COLUMNS:,} columns, not {len(rows) + 1:,} and {len(rows.columns):,}",
+            hint="write csv or parquet instead",
+        )
+    cut = 0
+    with closing(book.create_sheet("results")) as sheet:
+        sheet.freeze_panes = "B2"
+        for row in _lines(rows):
+            cut += sum(isinstance(value, str) and len(value) > MOST_LETTERS for value in row)
+            sheet.append([_excel_cell(sheet, value) for value in row])
     with tempfile.TemporaryDirectory(prefix="limpet-") as place:
         file = Path(place) / "results.xlsx"
         book.save(file)

@@ -87,9 +87,9 @@ def _unique_names(keys: Iterable[Key]) -> dict[Key, str]:
     taken = {""}  # a column without a name is of no use in SQL
     for key in keys:
         name = _plain_name(key)
-        while name in taken:
+        while name.casefold() in taken:  # SQL does not tell `Output` from `output`
             name = f"row.{name}" if key[0] == "row" else f"{name}_"
-        taken.add(name)
+        taken.add(name.casefold())
         names[key] = name
     return names
 

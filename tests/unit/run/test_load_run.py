@@ -1,6 +1,8 @@
 """`limpet.load_run`: the result of a run that is on disk."""
 
 import json
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -89,3 +91,13 @@ def test_a_run_is_found_by_its_name_and_a_wrong_name_is_explained(tmp_path, monk
     assert raised.value.hint == "did you mean runs/capitals?"
     with pytest.raises(TypeError, match="path=None: must be a string or a Path"):
         limpet.load_run(None)
+
+
+def test_reading_a_run_imports_no_evaluators(tmp_path):
+    limpet.evaluate(ROWS, last_word, run=tmp_path / "run")
+    script = (
+        "import limpet, sys; limpet.load_run(sys.argv[1]).items;"
+        "print([name for name in sys.modules if name.startswith(('limpet.evaluators', 'pandas'))])"
+    )
+    done = subprocess.check_output([sys.executable, "-c", script, str(tmp_path / "run")], text=True)
+    assert done == "[]\n"

@@ -12,8 +12,8 @@ from fractions import Fraction
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from limpet.evaluators.protocol import COLUMNS
 from limpet.run.results.costs import is_bounded
+from limpet.types import COLUMNS
 
 if TYPE_CHECKING:  # it makes tables
     from limpet.run.results.evaluation_result import ItemResult

@@ -78,6 +78,7 @@ def test_the_journal_of_a_map_is_a_run(tmp_path):
     assert [item.output for item in loaded.items] == [1, 4, 9]
     assert list(loaded.to_dataframe()["input"]) == [1, 2, 3]
     assert loaded.summary["workflow"]["completed"] == 3
+    assert repr(loaded) == "<EvaluationResult: 3 of 3 completed>"
 
 
 def test_a_run_is_found_by_its_name_and_a_wrong_name_is_explained(tmp_path, monkeypatch):

@@ -167,7 +167,8 @@ class EvaluationResult:
         done, asked = self.summary["workflow"]["completed"], self.summary["n"]
         evaluators = self.summary["evaluators"].items()
         scores = ", ".join(f"{name} {_shown(numbers)}" for name, numbers in evaluators)
-        return f"<EvaluationResult: {done:,} of {asked:,} completed; {scores}>"
+        parts = filter(None, [f"{done:,} of {asked:,} completed", scores])
+        return f"<EvaluationResult: {'; '.join(parts)}>"
 
 
 def _shown(evaluator: Mapping[str, Any]) -> str:

@@ -181,3 +181,23 @@ def test_labels_inside_several_scores_are_in_the_summary(tmp_path):
     assert numbers["labels_by_score"] == {"tone": {"warm": 3, "cold": 1}, "quality": {"fine": 4}}
     assert numbers["means"] == {"quality": 0.5}
     assert "labels" not in numbers
+
+
+def test_means_by_item_are_the_same_however_many_items_are_read_at_once(tmp_path, monkeypatch):
+    result = evaluate(tmp_path, [limpet.exact_match()], trials=3)
+    whole = exported(tmp_path, by_item=True)
+    monkeypatch.setattr("limpet.run.reading.reader._LEAST_ITEMS", 1)
+    assert exported(tmp_path, by_item=True) == whole
+    assert list(result.to_dataframe(by_item=True)) == whole[0]
+    assert [row[0] for row in whole[1]] == [0, 1, 2, 3]
+
+
+def test_without_its_items_a_run_still_has_its_fields(tmp_path):
+    evaluate(tmp_path, [limpet.exact_match()], trials=2)
+    (tmp_path / "run/items.jsonl").unlink()
+    names, rows = exported(tmp_path)
+    assert names == [*FIRST, "exact_match", "question", "answer", "category"]
+    assert sorted(row[0] for row in rows) == [0, 0, 1, 1, 2, 2, 3, 3]
+    names, rows = exported(tmp_path, by_item=True)
+    assert sorted(row[0] for row in rows) == [0, 1, 2, 3]
+    assert {row[names.index("trials")] for row in rows} == {2}

@@ -228,6 +228,7 @@ class WorkflowSection(Section):
     """What is evaluated. Each kind of workflow has its own key; exactly one is given."""
 
     python: Reference | None = _key("A function or class: module:name.")
+    args: dict[str, Any] | None = _key("Arguments of the function, or of the class's constructor.")
     nat: NatSection | None = _key("An agent that `nat serve` serves.")
     http: HttpSection | None = _key("A server that answers with JSON.")
     version: Text | None = _key("Its version, used instead of its code.")

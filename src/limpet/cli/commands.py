@@ -118,6 +118,8 @@ def _init(**given: Any) -> int:
 @click.option("--trials", type=_COUNT, metavar="N", help="Run each item N times.")
 @_NO_EVALUATORS
 @_SET
+@click.option("--only", multiple=True, metavar="NAME=VALUE",
+              help="Run only these variants of the file's matrix; may be repeated.")
 @click.option("--quiet", is_flag=True, help="Print only errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per event to stdout.")
 @click.option("--fail-under", "floors", multiple=True, metavar="NAME=VALUE",

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import click
 
 from limpet.cli.shown_command import without_secrets
-from limpet.config import Config, is_nat_file, load_config
+from limpet.config import Config, is_nat_file, load_config, load_matrix
+from limpet.config.matrix import Matrix, Variant
 from limpet.integrations.nat import Flags, NatConfig, load_nat_config
+from limpet.secrets.in_configs import masked
 
 _IN_EVAL_YML = {
     "endpoint": ("--endpoint", "write workflow: {nat: URL} in the file"),
@@ -53,12 +55,30 @@ class MadeBy(NamedTuple):
         given: The flags of `nat eval`, named like the fields of `Flags`; None is not given.
         trials: How many times each item runs; None if the file says so.
         settings: The values of `--set`.
+        variant: The variant, if the file has a matrix.
     """
 
     file: Path
     given: Mapping[str, Any]
     trials: int | None = None
     settings: tuple[str, ...] = ()
+    variant: Variant | None = None
+
+    def matrix(self) -> Matrix | None:
+        """Return the variants that the file describes; None if it has no matrix.
+
+        Raises:
+            ConfigError: The file cannot be read, or its matrix is invalid.
+        """
+        return None if is_nat_file(self.file) else load_matrix(self.file, self._overrides())
+
+    def _overrides(self) -> tuple[str, ...]:
+        settings = list(self.settings)
+        if self.trials is not None:
+            settings.append(f"trials={self.trials}")
+        if self.given.get("no_evaluators"):
+            settings.append("evaluators={}")
+        return tuple(settings)
 
     def read(self, *, continue_run: bool = False) -> Config | NatConfig:
         """Read the file.
@@ -78,12 +98,7 @@ class MadeBy(NamedTuple):
                     f"{flag} works only with a NeMo Agent Toolkit configuration; this file is an "
                     f"eval.yml: {instead}"
                 )
-        settings = list(self.settings)
-        if self.trials is not None:
-            settings.append(f"trials={self.trials}")
-        if self.given.get("no_evaluators"):
-            settings.append("evaluators={}")
-        return load_config(self.file, tuple(settings))
+        return load_config(self.file, self._overrides(), self.variant)
 
     def _flags(self, *, continue_run: bool) -> Flags:
         given = {name: value for name, value in self.given.items() if value is not None}
@@ -117,6 +132,8 @@ class MadeBy(NamedTuple):
             record["trials"] = self.trials
         if self.settings:
             record["set"] = [_masked("--set", setting)[1] for setting in self.settings]
+        if self.variant is not None:
+            record["variant"] = masked(dict(self.variant.values))
         return record
 
 
@@ -128,12 +145,13 @@ def recorded(record: Mapping[str, Any] | None, run: Path) -> MadeBy | None:
     given["overrides"] = tuple(tuple(map(str, pair)) for pair in _listed(record, "overrides"))
     if isinstance(record.get("dataset"), str):
         given["dataset"] = run / record["dataset"]
-    trials = record.get("trials")
+    trials, variant = record.get("trials"), record.get("variant")
     return MadeBy(
         Path(os.path.normpath(run / record["file"])),
         given,
         trials if isinstance(trials, int) else None,
         tuple(map(str, _listed(record, "set"))),
+        Variant(run.name, variant) if isinstance(variant, dict) else None,
     )
 
 

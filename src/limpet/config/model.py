@@ -304,6 +304,9 @@ class EvalFile(Section):
     )
     trials: Count = _key("How many times each item runs.", default=1)
     evaluators: Evaluators | None = _key("The evaluators, by name.")
+    matrix: dict[str, list[Any]] | None = _key(
+        "Variants: lists of values by path, like workflow.args.model: [a, b]."
+    )
     pace: PaceSection = Field(
         default_factory=PaceSection.model_construct, description="How many calls run at once."
     )
